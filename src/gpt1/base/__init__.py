@@ -1,0 +1,1 @@
+"""Ground floor: what every room needs and no room owns."""

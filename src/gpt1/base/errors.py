@@ -1,0 +1,42 @@
+"""The one small family of errors a user can meet.
+
+An error is for a person: what is wrong, where (file, row, byte), what to do. The command line
+prints it without a traceback and exits with 1; a usage error exits with 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class Gpt1Error(Exception):
+    """Something the user can understand and mend; every error of the package is one."""
+
+
+class InputError(Gpt1Error):
+    """A file, row or string that was given cannot be used as it is."""
+
+
+class SettingError(Gpt1Error):
+    """A name, option or value that was asked for does not exist or does not fit."""
+
+
+class MissingDependency(Gpt1Error):
+    """A library that this action needs is not installed."""
+
+
+class FormatError(Gpt1Error):
+    """A file of ours is damaged, of another version, or not of ours at all."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> SettingError:
+    """Return the error for a name that is not one of `known`, naming the nearest and all of them."""
+    known = list(known)
+    return SettingError(f"unknown {what} '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})")

@@ -1,0 +1,75 @@
+"""Files that are either whole or not there: temp, fsync, rename."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from gpt1.base.errors import FormatError, InputError
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a binary file for writing that appears under `path` only when the block ends well."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside `folder` last through a power cut, where the system can."""
+    if os.name == "nt":  # Windows cannot open a folder for syncing
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create `folder` and its parents, or say why that is impossible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {folder}: {error.strerror}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, atomically."""
+    with whole_file(path) as file:
+        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """Read a JSON object of ours; `what` names it in the errors."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected {what} there") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; expected {what}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path} is not {what}: {error}") from None
+    if not isinstance(value, dict):
+        raise FormatError(f"{path} is not {what}: it holds a JSON {type(value).__name__}, not an object")
+    return value

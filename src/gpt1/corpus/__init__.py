@@ -1,0 +1,1 @@
+"""From folders of text to shards of tokens."""

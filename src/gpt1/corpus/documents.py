@@ -1,0 +1,397 @@
+"""From paths to documents: which files are read, and the documents they hold, piece by piece.
+
+A document arrives as one or more parts of at most a million characters, so that a file of any size passes
+through a few megabytes of memory. What cannot be read arrives as a fault, in its place, and reading goes on:
+bad bytes cost the file, line or paragraph they stand in, a bad row costs that row, a damaged file its rest.
+What to do with parts and faults, and what to tell the user, is for the caller.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import InputError, MissingDependency, SettingError, did_you_mean, unknown
+from gpt1.base.tables import (
+    FileError,
+    check_encoding,
+    file_format,
+    lines,
+    read_rows,
+    read_text_blocks,
+    undecodable,
+)
+from gpt1.corpus.unwrap import STRETCH, unwrap
+from gpt1.text.pieces import LIMIT, pieces
+
+HUB = "hub:"
+TEXTS = ("txt", "md")
+DOCUMENTS = ("file", "line", "blank", "field")
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+DAMAGE = "\ud800"  # where a text breaks off; no decoded text holds it
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file or hub dataset; size and time of change tell whether it is still the one that was read."""
+
+    name: str
+    format: str
+    bytes: int = 0
+    mtime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder found inside a folder but not read, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What some paths stand for: the sources in the order they are read, and what was left out."""
+
+    sources: tuple[Source, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a document; `first` and `last` say where the document begins and ends.
+
+    `source` counts from 0, `position` is the place in it ("line 7", "row 12", empty for a whole file), and
+    `raw_bytes`, which add up over the document, are those of its text in UTF-8 before unwrapping (after it,
+    where a text is split at blank lines).
+    """
+
+    text: str
+    first: bool
+    last: bool
+    source: int
+    position: str
+    raw_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that could not be read; with `open_document` it also spoils the parts of the document so far."""
+
+    source: int
+    position: str
+    reason: str
+    message: str
+    open_document: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the sources are read, as the user chose."""
+
+    document: str | None
+    field: str | None
+    encoding: str
+    unwrap: bool
+
+    def kind(self, source: Source) -> str:
+        """Return what a document of this source is: the choice made, else what suits the format."""
+        return self.document or ("file" if source.format in TEXTS else "field")
+
+
+# --- from paths to sources -------------------------------------------------------------------------------
+
+
+def find_sources(paths: Sequence[str]) -> Found:
+    """Return what the paths stand for: files, folders with all below them, globs, and `hub:NAME[:CONFIG][@SPLIT]`.
+
+    The order is that of the paths, sorted inside a folder or glob; a file met twice is taken once.
+    """
+    sources: dict[Path | str, Source] = {}
+    skipped: dict[str, Skipped] = {}
+    for path in paths:
+        if path.startswith(HUB):
+            sources.setdefault(path, Source(path, "hub"))
+            continue
+        before = len(skipped)
+        given = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        if not given:
+            raise _no_such(path)
+        files = [file for name in given for file in _files(name, skipped)]
+        for name in files:
+            try:
+                source = _source(name)
+            except InputError:
+                if files == [path]:  # the user named this very file
+                    raise
+                skipped[name] = Skipped(name, "not a format that is read")
+            else:
+                sources.setdefault(Path(name).resolve(), source)
+        if not any(name not in skipped for name in files):
+            raise InputError(f"{path} holds no file that can be read ({len(skipped) - before} left out)")
+    return Found(tuple(sources.values()), tuple(skipped.values()))
+
+
+def _source(name: str) -> Source:
+    kind, about = file_format(name), Path(name).stat()
+    return Source(name, kind, about.st_size, about.st_mtime_ns)
+
+
+def _files(name: str, skipped: dict[str, Skipped]) -> list[str]:
+    """Return the files that a path stands for, sorted; what a folder hides goes to `skipped`."""
+    if not Path(name).is_dir():
+        return [name]
+    files = []
+    for folder, folders, inside in os.walk(name, onerror=_unreadable):
+        for path in [str(Path(folder, entry)) for entry in (*folders, *inside) if entry.startswith(".")]:
+            skipped[path] = Skipped(path, "hidden")
+        for path in [str(Path(folder, entry)) for entry in folders if Path(folder, entry).is_symlink()]:
+            skipped[path] = Skipped(path, "a link to a folder")  # not followed: it may lead back to where we are
+        folders[:] = [entry for entry in folders if not entry.startswith(".")]
+        files += [str(Path(folder, entry)) for entry in inside if not entry.startswith(".")]
+    return sorted(files)
+
+
+def _unreadable(error: OSError) -> None:
+    raise InputError(f"cannot read the folder {error.filename}: {error.strerror}")
+
+
+def _no_such(path: str) -> InputError:
+    if glob.has_magic(path):
+        return InputError(f"no file matches {path}")
+    parent = Path(path).parent
+    siblings = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
+    return InputError(f"{path} does not exist{did_you_mean(Path(path).name, siblings)}")
+
+
+# --- from sources to parts -------------------------------------------------------------------------------
+
+
+def read_parts(
+    sources: Sequence[Source],
+    *,
+    document: str | None = None,
+    field: str | None = None,
+    encoding: str = "utf-8",
+    unwrap: bool = False,
+) -> Iterator[Part | Fault]:
+    """Yield the documents of the sources in their order, each as consecutive parts, and faults in their places.
+
+    A document is a "file", a "line", a stretch between "blank" lines, or the "field" of a table row (the
+    column `field`, else "text", else the only one that holds text); by default a file, or the field of a table.
+    Lines and stretches of white space alone are not documents. Choices that do not fit are refused at once.
+    """
+    reading = _Reading(document, field, encoding, unwrap)
+    _check(sources, reading)
+    return itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
+
+
+def _check(sources: Sequence[Source], reading: _Reading) -> None:
+    check_encoding(reading.encoding)
+    if reading.document is not None and reading.document not in DOCUMENTS:
+        raise unknown("kind of document", reading.document, DOCUMENTS)
+    if reading.document == "line" and reading.unwrap:
+        raise SettingError("unwrapping joins lines, so a document cannot be a line; take 'file' or 'blank'")
+    for source in sources:
+        possible = ("file", "line", "blank") if source.format in TEXTS else ("field",)
+        if reading.kind(source) not in possible:
+            which = " or ".join(f"'{kind}'" for kind in possible)
+            raise SettingError(
+                f"a document of {source.name} ({source.format}) can be {which}, not '{reading.document}'"
+            )
+    if reading.field is not None and sources and all(source.format in TEXTS for source in sources):
+        raise SettingError(f"texts have no columns, so there is no field '{reading.field}' to read")
+
+
+def _read(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+    try:
+        if reading.kind(source) == "field":
+            yield from _row_documents(index, source, reading)
+        elif reading.kind(source) == "file":
+            blocks = read_text_blocks(source.name, reading.encoding)
+            yield from _document(index, "", _cut(blocks, reading.unwrap))
+        else:
+            yield from _split_documents(index, source, reading)
+    except FileError as fault:
+        yield Fault(index, fault.position, fault.reason, str(fault), False)
+    except InputError as error:
+        if source.format == "hub":  # a lost connection must not pass for the end of the data
+            raise
+        yield Fault(index, "", "unreadable", str(error), False)
+
+
+def _document(index: int, position: str, cuts: Iterator[tuple[str, int]]) -> Iterator[Part | Fault]:
+    """Yield the parts of one document from its pieces and their raw bytes; damage ends it with a fault."""
+    first = True
+    try:
+        text, raw_bytes = next(cuts, ("", 0))
+        for following in cuts:
+            yield Part(text, first, False, index, position, raw_bytes)
+            first = False
+            text, raw_bytes = following
+    except FileError as fault:
+        yield Fault(index, fault.position, fault.reason, str(fault), open_document=not first)
+    else:
+        yield Part(text, first, True, index, position, raw_bytes)
+
+
+def _cut(blocks: Iterable[str], unwrapped: bool) -> Iterator[tuple[str, int]]:
+    """Cut one text into pieces, each with the bytes that were read for it before unwrapping."""
+    if not unwrapped:
+        for piece in pieces(blocks):
+            yield piece, _utf8_bytes(piece)
+        return
+    read = done = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal read
+        for stretch in pieces(blocks, STRETCH):  # cut first, so that the count does not hang on the blocks
+            read += _utf8_bytes(stretch)
+            yield stretch
+
+    for piece in pieces(unwrap(counted())):
+        yield piece, read - done
+        done = read
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _split_documents(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+    """Yield the documents of a text whose documents are lines or stretches between blank lines."""
+    # Bad bytes pass as marks here, and cost only the document they stand in; UTF-16 has no such marks.
+    damage: list[FileError] = []
+    blocks = _marked(read_text_blocks(source.name, reading.encoding, errors="surrogateescape"), damage)
+    if reading.document == "line":
+        word, fragments = "line", _lines(blocks)
+    else:
+        # The whole text is unwrapped before it is split: a paragraph alone shows too little of its width.
+        word, fragments = "paragraph", _paragraphs(unwrap(blocks) if reading.unwrap else blocks)
+    for number, group in itertools.groupby(fragments, key=lambda fragment: fragment[0]):
+        position = f"{word} {number}"
+        texts = _sound((text for _, text in group), source.name, position, reading.encoding, damage)
+        yield from _document(index, position, _cut(texts, False))
+
+
+def _marked(blocks: Iterator[str], damage: list[FileError]) -> Iterator[str]:
+    """End a damaged text with a mark instead of a fault, which would also strike documents read before it."""
+    try:
+        yield from blocks
+    except FileError as fault:
+        damage.append(fault)
+        yield DAMAGE
+
+
+def _sound(texts: Iterable[str], name: str, position: str, encoding: str, damage: list[FileError]) -> Iterator[str]:
+    for text in texts:
+        if fault := undecodable(name, position, text, encoding):
+            raise fault
+        if damage and DAMAGE in text:
+            raise damage[0]
+        yield text
+
+
+def _lines(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) without the line end for lines with text; a very long line comes in several."""
+    for number, text, _, blank in _numbered(blocks):
+        if not blank:
+            yield number, text
+
+
+def _paragraphs(blocks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield (paragraph number, text), with the line ends inside a paragraph but not those around it."""
+    paragraph, inside, line_end = 0, False, ""
+    for _, text, end, blank in _numbered(blocks):
+        if not blank:
+            paragraph += not inside
+            yield paragraph, line_end + text if inside else text
+        inside, line_end = not blank, end
+
+
+def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
+    """Yield (line number, text, line end, whether the line is blank), a very long line in several."""
+    number, open_line = 0, False
+    for line in lines(blocks, LIMIT):
+        text = line.rstrip("\r\n")
+        number += not open_line
+        # A line that had to be cut is not blank, whatever it holds, as the rest of it is not known yet.
+        yield number, text, line[len(text) :], not open_line and len(text) <= LIMIT and not text.strip()
+        open_line = len(text) == len(line)
+
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+
+def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+    faults: list[FileError] = []
+    if source.format == "hub":
+        rows = _hub_rows(source.name)
+    else:
+        rows = read_rows(source.name, encoding=reading.encoding, on_fault=faults.append)
+    word = "line" if source.format == "jsonl" else "row"
+    field = None
+    for number, row in rows:
+        yield from _drained(index, faults)
+        field = field or _text_field(source, row, reading.field)
+        position = f"{word} {number}"
+        problem = _problem(row, field)
+        if problem is not None:
+            reason, message = problem
+            yield Fault(index, position, reason, f"{source.name}, {position}: {message}", False)
+        else:
+            yield from _document(index, position, _cut([row[field]], reading.unwrap))
+    yield from _drained(index, faults)
+
+
+def _drained(index: int, faults: list[FileError]) -> Iterator[Fault]:
+    for fault in faults:
+        yield Fault(index, fault.position, fault.reason, str(fault), False)
+    faults.clear()
+
+
+def _text_field(source: Source, row: Mapping[str, Any], wanted: str | None) -> str:
+    """Return the column that holds the text, as the first row shows it."""
+    columns = ", ".join(row)
+    if wanted is not None:
+        if wanted not in row:
+            near = did_you_mean(wanted, row)
+            raise SettingError(f"{source.name} has no column '{wanted}'{near} (columns: {columns})")
+        return wanted
+    texts = ["text"] if "text" in row else [name for name, value in row.items() if isinstance(value, str)]
+    if len(texts) != 1:
+        raise SettingError(f"which column of {source.name} holds the text? Say so with --field (columns: {columns})")
+    return texts[0]
+
+
+def _problem(row: Mapping[str, Any], field: str) -> tuple[str, str] | None:
+    """Return why a row has no text in its field, as a key and in words, or None."""
+    if field not in row:
+        return "no-field", f"there is no field '{field}'{did_you_mean(field, row)} (fields: {', '.join(row)})"
+    value = row[field]
+    if not isinstance(value, str):
+        return "not-text", f"the field '{field}' holds {'nothing' if value is None else type(value).__name__}, not text"
+    if not value.isascii() and (half := SURROGATE.search(value)):
+        return "not-text", f"the field '{field}' holds half a character (\\u{ord(half[0]):04x})"
+    return None
+
+
+def _hub_rows(name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    try:
+        import datasets
+    except ImportError:
+        raise MissingDependency(f"{name} needs the library datasets: pip install 'gpt1[hub]'") from None
+    rest, _, split = name.removeprefix(HUB).partition("@")
+    dataset, _, config = rest.partition(":")
+    try:
+        rows = datasets.load_dataset(dataset, config or None, split=split or "train", streaming=True)
+        yield from enumerate(rows, 1)
+    except Exception as error:  # the library and those below it raise errors of many families
+        raise InputError(f"cannot read {name}: {error}") from error

@@ -1,0 +1,321 @@
+"""Which tasks exist: the paper's twelve (section 4 and table 1), and two of ours, as plain values.
+
+A task says how its rows look and what is asked of the model. It reads nothing, scores nothing and knows no results:
+files belong to `readers.py`, layout to `shapes.py`. One's own task is the same value in one's own module,
+named as `module:NAME`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpt1.base.errors import FormatError, InputError, SettingError, did_you_mean, unknown
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
+
+CLASS_METRICS = ("accuracy", "f1", "matthews")
+SCORE_METRICS = ("pearson", "spearman")
+
+_FIELD_COUNTS = {SINGLE: (1,), PAIR: (2,), BOTH: (2,), CHOICES: (2, 3)}
+_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")  # names of tasks and splits become names of files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a labelled task is: the shape of its rows, what their label means, and how answers are judged.
+
+    Exactly one of `labels` (classes), `score_range` (a number to predict) and `choices` (how many answers a row
+    offers; its label is the index of the right one) is given.
+    """
+
+    name: str
+    title: str
+    shape: str
+    metrics: tuple[str, ...]  # the first one decides which epoch is kept
+    fields: tuple[str, ...]  # text columns in the order of the shape's parts; of choices the last holds the answers
+    labels: tuple[str, ...] = ()  # F1 is that of the second label
+    score_range: tuple[float, float] | None = None
+    choices: int = 0
+    label_field: str = "label"
+    group_field: str = ""  # a column that parts the rows for reporting, such as the level of RACE
+    groups: tuple[str, ...] = ()
+    dev_splits: tuple[str, ...] = ("dev",)
+    test_splits: tuple[str, ...] = ("test",)  # the only ones whose rows may lack a label
+
+    def __post_init__(self) -> None:
+        problems = _wrong_types(self) or _contradictions(self)
+        if problems:
+            raise SettingError(f"task '{self.name}': {'; '.join(problems)}")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of all splits the task may have, which are also the names of its files."""
+        return ("train", *self.dev_splits, *self.test_splits)
+
+    @property
+    def texts(self) -> int:
+        """How many texts an example has: a question is counted where the shape has room for one."""
+        return {SINGLE: 1, PAIR: 2, BOTH: 2, CHOICES: 2 + self.choices}[self.shape]
+
+    @property
+    def sequences(self) -> int:
+        """How many token sequences an example has."""
+        return {SINGLE: 1, PAIR: 1, BOTH: 2, CHOICES: self.choices}[self.shape]
+
+
+def _wrong_types(task: Task) -> list[str]:
+    """Say which values are not of their kind; without this, a list or a bare string would fail much later."""
+    problems = [
+        f"{name} is {value!r}, expected a string"
+        for name in ("name", "title", "shape", "label_field", "group_field")
+        if not isinstance(value := getattr(task, name), str)
+    ]
+    for name in ("metrics", "fields", "labels", "groups", "dev_splits", "test_splits"):
+        value = getattr(task, name)
+        if not isinstance(value, tuple) or not all(isinstance(item, str) and item for item in value):
+            problems.append(f"{name} is {value!r}, expected a tuple of strings such as ('one', 'two')")
+        elif len(set(value)) < len(value):
+            problems.append(f"{name} repeats a name: {', '.join(value)}")
+    if not isinstance(task.choices, int):
+        problems.append(f"choices is {task.choices!r}, expected a whole number")
+    span = task.score_range
+    if span is not None and not (
+        isinstance(span, tuple) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
+    ):
+        problems.append(f"score_range is {span!r}, expected two numbers such as (0.0, 5.0)")
+    return problems
+
+
+def _contradictions(task: Task) -> list[str]:
+    """Say which values, each right in its kind, do not fit together."""
+    if task.shape not in SHAPES:
+        return [f"unknown shape '{task.shape}'{did_you_mean(task.shape, SHAPES)} (known: {', '.join(SHAPES)})"]
+    names = (task.name, *task.splits)
+    columns = [*task.fields, task.label_field, *([task.group_field] if task.group_field else [])]
+    metrics = SCORE_METRICS if task.score_range else CLASS_METRICS
+    low, high = task.score_range or (0.0, 1.0)
+    faults = [
+        (not all(map(_FILE_NAME.fullmatch, names)), f"names must be of a-z 0-9 _ . -, found {', '.join(names)}"),
+        (len(set(task.splits)) < len(task.splits), f"two splits share a name: {', '.join(task.splits)}"),
+        (not task.title.strip(), "title is empty"),
+        (
+            bool(task.labels) + (task.score_range is not None) + (task.choices != 0) != 1,
+            "give exactly one of labels, score_range and choices",
+        ),
+        ((task.shape == CHOICES) != (task.choices != 0), "shape 'choices' and a number of choices go together"),
+        (task.choices < 0 or task.choices == 1, f"choices is {task.choices}, at least 2 are needed"),
+        (len(task.labels) == 1, "one label leaves nothing to decide"),
+        (not -math.inf < low < high < math.inf, f"score_range {task.score_range} is not a lower and a higher number"),
+        (not task.metrics, "no metric is named"),
+        (not set(task.metrics) <= set(metrics), f"metrics must be of {', '.join(metrics)}, found {task.metrics}"),
+        ("f1" in task.metrics and len(task.labels) != 2, "F1 needs exactly two labels"),
+        (
+            len(task.fields) not in _FIELD_COUNTS[task.shape],
+            f"shape '{task.shape}' does not take {len(task.fields)} text fields",
+        ),
+        (len(set(columns)) < len(columns) or "" in columns, f"each column needs one use: {', '.join(columns)}"),
+        (bool(task.group_field) != bool(task.groups), "group_field and groups go together"),
+    ]
+    return [message for wrong, message in faults if wrong]
+
+
+_TEXT = ("text",)
+_A_B = ("a", "b")
+_NLI = ("entailment", "neutral", "contradiction")
+_BINARY_NLI = ("entailment", "not_entailment")
+_NO_YES = ("0", "1")
+
+CATALOGUE: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task(
+            name="cola",
+            title="CoLA: is the sentence acceptable English?",
+            shape=SINGLE,
+            labels=_NO_YES,
+            metrics=("matthews",),
+            fields=_TEXT,
+        ),
+        Task(
+            name="sst2",
+            title="SST-2: is the film review positive?",
+            shape=SINGLE,
+            labels=_NO_YES,
+            metrics=("accuracy",),
+            fields=_TEXT,
+        ),
+        Task(
+            name="mrpc",
+            title="MRPC: do two news sentences say the same?",
+            shape=BOTH,
+            labels=_NO_YES,
+            metrics=("f1", "accuracy"),
+            fields=_A_B,
+        ),
+        Task(
+            name="stsb",
+            title="STS-B: how alike are two sentences, 0 to 5?",
+            shape=BOTH,
+            score_range=(0.0, 5.0),
+            metrics=("pearson", "spearman"),
+            fields=_A_B,
+        ),
+        Task(
+            name="qqp",
+            title="QQP: do two questions ask the same?",
+            shape=BOTH,
+            labels=_NO_YES,
+            metrics=("f1", "accuracy"),
+            fields=_A_B,
+        ),
+        Task(
+            name="mnli",
+            title="MNLI: does the premise entail the hypothesis, in many genres?",
+            shape=PAIR,
+            labels=_NLI,
+            metrics=("accuracy",),
+            fields=_A_B,
+            dev_splits=("dev_matched", "dev_mismatched"),
+            test_splits=("test_matched", "test_mismatched"),
+        ),
+        Task(
+            name="qnli",
+            title="QNLI (v2, not comparable with the paper's): does the sentence answer the question?",
+            shape=PAIR,
+            labels=_BINARY_NLI,
+            metrics=("accuracy",),
+            fields=_A_B,
+        ),
+        Task(
+            name="rte",
+            title="RTE: does the premise entail the hypothesis, in news?",
+            shape=PAIR,
+            labels=_BINARY_NLI,
+            metrics=("accuracy",),
+            fields=_A_B,
+        ),
+        Task(
+            name="wnli",
+            title="WNLI: does the sentence with its pronoun resolved follow? (not in the paper)",
+            shape=PAIR,
+            labels=_NO_YES,
+            metrics=("accuracy",),
+            fields=_A_B,
+        ),
+        Task(
+            name="snli",
+            title="SNLI: does the caption entail the hypothesis?",
+            shape=PAIR,
+            labels=_NLI,
+            metrics=("accuracy",),
+            fields=_A_B,
+        ),
+        Task(
+            name="scitail",
+            title="SciTail: does the sentence entail the science answer?",
+            shape=PAIR,
+            labels=("entails", "neutral"),
+            metrics=("accuracy",),
+            fields=_A_B,
+        ),
+        Task(
+            name="race",
+            title="RACE: which of four answers does the passage give?",
+            shape=CHOICES,
+            choices=4,
+            metrics=("accuracy",),
+            fields=("context", "question", "choices"),
+            group_field="level",
+            groups=("middle", "high"),
+        ),
+        Task(
+            name="storycloze",
+            title="Story Cloze: which of two endings belongs to the story?",
+            shape=CHOICES,
+            choices=2,
+            metrics=("accuracy",),
+            fields=("context", "choices"),
+        ),
+        Task(
+            name="dpr",
+            title="DPR: whom does the pronoun mean? (the paper's zero-shot Winograd task)",
+            shape=CHOICES,
+            choices=2,
+            metrics=("accuracy",),
+            fields=("text", "pronoun", "choices"),
+        ),
+    )
+}
+
+
+def find_task(name: str) -> Task:
+    """Return the task of the catalogue with this name, or the one that `module:NAME` names."""
+    if ":" in name:
+        return _load_task(name)
+    if name not in CATALOGUE:
+        raise unknown("task", name, CATALOGUE)
+    return CATALOGUE[name]
+
+
+def _load_task(place: str) -> Task:
+    module_name, _, name = place.partition(":")
+    module = _import_module(module_name, place)
+    found = getattr(module, name, None)
+    if isinstance(found, Task):
+        return found
+    tasks = [known for known, value in vars(module).items() if isinstance(value, Task)]
+    known = f"its tasks: {', '.join(tasks)}" if tasks else "it defines no Task"
+    if hasattr(module, name):
+        raise SettingError(
+            f"'{name}' of module '{module_name}' is not a Task but of type {type(found).__name__}; {known}"
+        )
+    raise SettingError(f"module '{module_name}' has no '{name}'{did_you_mean(name, tasks)}; {known}")
+
+
+def _import_module(name: str, place: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise SettingError(f"'{place}' is not module:NAME; a task in my_tasks.py here is written my_tasks:NAME")
+    try:
+        with _current_folder_first():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise InputError(f"module '{name}' needs a module that is not installed: '{error.name}'") from error
+        hint = f"; without '.py': {place.replace('.py:', ':')}" if name.endswith(".py") else ""
+        raise SettingError(f"no module '{name}' in {Path.cwd()} or among the installed ones{hint}") from None
+    except Exception as error:  # the user's own code may raise anything
+        raise InputError(f"module '{name}' cannot be imported: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Let imports find modules of the current folder, which an installed command does not look into."""
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def task_as_json(task: Task) -> dict[str, Any]:
+    """Return the task as a JSON object."""
+    return asdict(task)
+
+
+def task_from_json(value: dict[str, Any]) -> Task:
+    """Return the task that `task_as_json` wrote."""
+    fields: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+    try:
+        return Task(**fields)
+    except TypeError as error:
+        raise FormatError(f"this is no task of this version of gpt1: {error}") from None

@@ -1,0 +1,239 @@
+"""Encoded tasks: labelled rows turned into token sequences once, in memory and on disk.
+
+Fine-tuning reads nothing else. Whether rows were encoded a moment ago or saved last week, the arrays are the same to
+the bit, and reading them takes numpy alone. On disk a task is a folder:
+
+    task.json        format and version, the task, context, tokenizer fingerprint and vocabulary size;
+                     for every split its arrays (name, dtype, count), bytes and sha256; a checksum of all this
+    SPLIT.encoded    eight bytes that name the format, then the arrays one after another, little-endian
+
+`task.json` is removed first and written last: a folder without it holds a preparation that did not end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import FormatError, InputError, unknown
+from gpt1.base.files import make_folder, read_json, whole_file, write_json
+from gpt1.tasks.catalog import Task, task_as_json, task_from_json
+from gpt1.tasks.shapes import CONTEXT, lay_out
+from gpt1.text.specials import SPECIALS
+
+if TYPE_CHECKING:  # reading an encoded task must not pull in what opens tables
+    from gpt1.tasks.readers import Example
+
+MANIFEST = "task.json"
+FORMAT = "gpt1-encoded-task"
+VERSION = 1
+MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
+
+_ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
+_BATCH = 4096  # texts handed to the tokenizer at once
+
+
+class Tokenizer(Protocol):
+    """What encoding needs of a tokenizer."""
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are, special tokens not counted."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this tokenizer from every other."""
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Return the ids of each text."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedSplit:
+    """The token sequences of a split, K an example, and the label of each example; all arrays are read-only."""
+
+    ids: NDArray[Any]  # all sequences one after another: uint16, or uint32 for a large vocabulary
+    offsets: NDArray[np.int64]  # sequence s is ids[offsets[s]:offsets[s + 1]]; example i has sequences i*K to i*K + K-1
+    labels: NDArray[Any]  # int64 index of class or answer, -1 for none; or float64 score, NaN for none
+    groups: NDArray[np.int64]  # index into the task's groups, -1 for none
+    cut: NDArray[np.int64]  # tokens an example lost to fit the context
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which examples have a label."""
+        known: NDArray[np.bool_] = ~np.isnan(self.labels) if self.labels.dtype.kind == "f" else self.labels >= 0
+        return known
+
+    def sequences(self, example: int) -> list[NDArray[Any]]:
+        """Return the K sequences of one example."""
+        count = (len(self.offsets) - 1) // len(self)
+        bounds = self.offsets[example * count : (example + 1) * count + 1]
+        return [self.ids[start:end] for start, end in pairwise(bounds)]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTask:
+    """A task, its encoded splits, and the tokenizer and context they were made for."""
+
+    task: Task
+    context: int
+    tokenizer_fingerprint: str
+    vocab_size: int
+    splits: dict[str, EncodedSplit]
+
+
+def encode_task(
+    task: Task, splits: Mapping[str, Sequence[Example]], tokenizer: Tokenizer, context: int = CONTEXT
+) -> EncodedTask:
+    """Turn the examples of every split into token sequences."""
+    for split in splits:
+        if split not in task.splits:
+            raise unknown("split", split, task.splits)
+    ids_of = _encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
+    return EncodedTask(
+        task=task,
+        context=context,
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=tokenizer.vocab_size,
+        splits={
+            split: _encode_split(task, split, splits[split], ids_of, tokenizer.vocab_size, context)
+            for split in task.splits
+            if split in splits
+        },
+    )
+
+
+def _encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
+    """Encode every distinct text once: a passage of RACE comes with each of its questions."""
+    distinct = list(dict.fromkeys(texts))
+    ids_of = {}
+    for start in range(0, len(distinct), _BATCH):
+        batch = distinct[start : start + _BATCH]
+        for text, ids in zip(batch, tokenizer.encode_batch(batch), strict=True):
+            ids_of[text] = array("I", ids)  # a ninth of the memory of a list
+    return ids_of
+
+
+def _encode_split(
+    task: Task,
+    split: str,
+    examples: Sequence[Example],
+    ids_of: Mapping[str, array[int]],
+    vocab_size: int,
+    context: int,
+) -> EncodedSplit:
+    small = vocab_size + len(SPECIALS) <= 2**16
+    ids, offsets, cut = array("H" if small else "I"), array("q", [0]), array("q")
+    for example in examples:
+        if len(example.texts) != task.texts:  # would shift every sequence that follows
+            raise InputError(f"{split}, row {example.row}: {len(example.texts)} texts, expected {task.texts}")
+        laid_out = lay_out(task.shape, [ids_of[text] for text in example.texts], vocab_size=vocab_size, context=context)
+        for sequence in laid_out.sequences:
+            ids.extend(sequence)
+            offsets.append(len(ids))
+        cut.append(laid_out.cut)
+    none, dtype = (-1, "<i8") if task.score_range is None else (np.nan, "<f8")
+    return EncodedSplit(
+        ids=_fixed(ids, "<u2" if small else "<u4"),
+        offsets=_fixed(offsets, "<i8"),
+        labels=_fixed([none if example.label is None else example.label for example in examples], dtype),
+        groups=_fixed([-1 if example.group is None else example.group for example in examples], "<i8"),
+        cut=_fixed(cut, "<i8"),
+    )
+
+
+def _fixed(values: Any, dtype: str) -> NDArray[Any]:
+    found = np.array(values, dtype=dtype)
+    found.setflags(write=False)
+    return found
+
+
+def save(encoded: EncodedTask, folder: Path) -> None:
+    """Write an encoded task to a folder; the same task always gives the same bytes."""
+    make_folder(folder)
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot replace {folder / MANIFEST}: {error.strerror}") from error
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": task_as_json(encoded.task),
+        "context": encoded.context,
+        "tokenizer_fingerprint": encoded.tokenizer_fingerprint,
+        "vocab_size": encoded.vocab_size,
+        "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
+    }
+    write_json(folder / MANIFEST, manifest | {"checksum": _checksum(manifest)})
+
+
+def _save_split(split: EncodedSplit, path: Path) -> dict[str, Any]:
+    """Write the arrays of a split and return what the manifest says of them."""
+    digest = hashlib.sha256()
+    size = 0
+    arrays = {name: getattr(split, name) for name in _ARRAYS}
+    with whole_file(path) as file:
+        for block in (MAGIC, *(found.tobytes() for found in arrays.values())):
+            file.write(block)
+            digest.update(block)
+            size += len(block)
+    described = [{"name": name, "dtype": found.dtype.str, "count": len(found)} for name, found in arrays.items()]
+    return {"bytes": size, "sha256": digest.hexdigest(), "arrays": described}
+
+
+def load(folder: Path) -> EncodedTask:
+    """Read an encoded task, or say which of its files is not as it was written."""
+    path = folder / MANIFEST
+    manifest = read_json(path, "the manifest of an encoded task")
+    if manifest.get("format") != FORMAT:
+        raise FormatError(f"{path} is not the manifest of an encoded task: its format is {manifest.get('format')!r}")
+    if manifest.get("version") != VERSION:
+        raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {VERSION}; prepare it again")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
+    return EncodedTask(
+        task=task_from_json(manifest["task"]),
+        context=manifest["context"],
+        tokenizer_fingerprint=manifest["tokenizer_fingerprint"],
+        vocab_size=manifest["vocab_size"],
+        splits={split: _load_split(_file(folder, split), about) for split, about in manifest["splits"].items()},
+    )
+
+
+def _load_split(path: Path, about: dict[str, Any]) -> EncodedSplit:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise FormatError(f"{path} is missing; copy it too, or prepare the task again") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) != about["bytes"]:
+        raise FormatError(f"{path} has {len(data)} bytes, {MANIFEST} says {about['bytes']}; copy or prepare it again")
+    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+        raise FormatError(f"{path} is damaged: its sha256 is not the one in {MANIFEST}; copy or prepare it again")
+    arrays, start = {}, len(MAGIC)
+    for described in about["arrays"]:
+        found = np.frombuffer(data, dtype=described["dtype"], count=described["count"], offset=start)
+        arrays[described["name"]] = found
+        start += found.nbytes
+    return EncodedSplit(**arrays)
+
+
+def _file(folder: Path, split: str) -> Path:
+    return folder / f"{split}.encoded"
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""The `bytes` kind: byte-level byte-pair encoding, for recipes of today.
+
+Case is kept, nothing is unknown, and every valid string comes back exactly. Built on the `tokenizers` library;
+ids 0 to 255 are the bytes, then come the merges by rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.errors import FormatError
+from gpt1.text.chunks import Ids, Offsets
+from gpt1.text.cleaning import to_utf8
+from gpt1.text.words import Merges
+
+RULES_VERSION = 1
+LIBRARIES: tuple[str, ...] = ()
+
+
+def _printable_bytes() -> list[str]:
+    """Return the character that stands for each byte in a vocabulary: itself where it prints, else one above 255."""
+    prints = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in prints]
+    return [chr(byte) if byte in prints else chr(256 + others.index(byte)) for byte in range(256)]
+
+
+BYTES = _printable_bytes()
+
+
+def layout(merges: Merges) -> list[str]:
+    """Return the vocabulary: the bytes in order, then the merges by rank."""
+    return [*BYTES, *(left + right for left, right in merges)]
+
+
+class ByteRules:
+    """Text to ids and back, byte by byte, for one vocabulary."""
+
+    unknown_id = None
+
+    def __init__(self, tokens: Sequence[str], merges: Merges) -> None:
+        if list(tokens) != layout(merges):
+            raise FormatError("a bytes vocabulary is the 256 bytes followed by its merges; this one is not")
+        self._tokens = tokens
+        self._merges = merges
+        self.newline_id = ord("\n")
+
+    def joint(self, piece: str) -> int | None:
+        """Return the token that stands between `piece` and what was cut off after it: none, the piece is complete."""
+        return None
+
+    def encode(self, pieces: Sequence[str]) -> tuple[Ids, Offsets]:
+        """Return the ids of all pieces one after the other, and where each piece's ids end."""
+        for piece in pieces:
+            to_utf8(piece)
+        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(pieces), add_special_tokens=False)]
+        flat = np.array([id for piece_ids in ids for id in piece_ids], np.int32)
+        return flat, np.cumsum([len(piece_ids) for piece_ids in ids], dtype=np.int64)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+        from tokenizers.models import BPE
+
+        tokenizer = Tokenizer(BPE({token: id for id, token in enumerate(self._tokens)}, list(self._merges)))
+        tokenizer.pre_tokenizer = pre_tokenizer()
+        return tokenizer
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; bytes that are no whole character, as in a generated tail, become U+FFFD."""
+        return b"".join(self._token_bytes[id] for id in ids).decode(errors="replace")
+
+    @cached_property
+    def _token_bytes(self) -> list[bytes]:
+        byte_of = {character: byte for byte, character in enumerate(BYTES)}
+        return [bytes(byte_of[character] for character in token) for token in self._tokens]
+
+
+def pre_tokenizer() -> Any:
+    """Return the rule that cuts text before merging: words, numbers and signs apart, each with its blank before it."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    return ByteLevel(add_prefix_space=False, use_regex=True)

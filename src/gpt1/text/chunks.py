@@ -1,0 +1,180 @@
+"""From text to ids by way of a table of white-space chunks: what a chunk became once, it becomes again.
+
+Texts are cleaned, cut at blanks into chunks, and the chunks numbered by Arrow; only chunks never seen before
+are split into words (see `splitting`) and turned into ids, all new ones of a batch together. The rest is
+gathering rows of a flat array. Exact, because the ids of a text are the ids of its chunks one after the other,
+but for two things that are handled here: newlines, which collapse, and the rare neighbours that spaCy does not
+treat apart, which become one entry of the table together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from gpt1.text.cleaning import clean
+from gpt1.text.splitting import Split, Splitter
+
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
+
+BATCH_BYTES = 4_000_000
+# The table starts afresh when it holds this much; a worker then stays well under a gigabyte.
+MOST_CHARACTERS = 24_000_000
+MOST_CHUNKS = 1_500_000
+
+_NEWLINE, _BORDER = 1, 2  # rows of the table that are not words; a border parts two texts
+_BORDER_TEXT = "\0"  # no cleaned text holds a NUL
+_WHITE_TO_BLANK = bytes.maketrans(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 8)
+
+
+class ChunkEncoder:
+    """Encodes texts as the ids that `words_to_ids` gives for their words, remembering every chunk."""
+
+    def __init__(self, splitter: Splitter, words_to_ids: WordsToIds, newline_ids: tuple[int, ...]) -> None:
+        self._splitter = splitter
+        self._words_to_ids = words_to_ids
+        self._newline_ids = newline_ids
+        pairs = np.zeros((len(splitter.codes) + 1, len(splitter.codes) + 1), bool)
+        for first, second in splitter.pairs:
+            pairs[splitter.codes[first], splitter.codes[second]] = True
+        self._risky = pairs
+        self._reset()
+
+    def _reset(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._characters = 0
+        self._ids = _Growing(np.int32)
+        self._starts = _Growing(np.int64)
+        self._lengths = _Growing(np.int32)
+        self._firsts = _Growing(np.int16)
+        self._lasts = _Growing(np.int16)
+        self._splitter.forget()
+        self._word_ids: dict[str, tuple[int, ...]] = {}
+        self._add(["", "\n", _BORDER_TEXT], [((), 0, 0)] * 3, [(), self._newline_ids, ()])
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
+        """Return the ids of all `texts` (pieces, at most a million characters each) and where each text ends."""
+        results: list[tuple[Ids, Offsets]] = []
+        batch: list[bytes] = []
+        size = 0
+        for text in texts:
+            batch.append(clean(text))
+            size += len(batch[-1])
+            if size >= BATCH_BYTES:
+                results.append(self._encode_batch(batch))
+                batch, size = [], 0
+        if batch:
+            results.append(self._encode_batch(batch))
+        ids = [ids for ids, _ in results]
+        shifts = np.cumsum([0, *map(len, ids)])
+        ends = [ends + shift for (_, ends), shift in zip(results, shifts, strict=False)]
+        empty_ids, empty_ends = np.empty(0, np.int32), np.empty(0, np.int64)
+        return np.concatenate([empty_ids, *ids]), np.concatenate([empty_ends, *ends])
+
+    def _encode_batch(self, cleaned: list[bytes]) -> tuple[Ids, Offsets]:
+        if len(self._texts) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
+            self._reset()
+        border = f" {_BORDER_TEXT} ".encode()
+        joined = border.join(cleaned).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ") + border
+        rows = self._look_up(joined)
+        # Nothing is between two blanks, and in a chunk of odd white space alone.
+        rows = rows[(self._lengths.array[rows] > 0) | (rows == _BORDER)]
+        rows = self._join_risky(_collapse_newlines(rows))
+        ends = np.cumsum(self._lengths.array[rows])
+        return self._gather(rows, ends), ends[rows == _BORDER]
+
+    def _look_up(self, joined: bytes) -> npt.NDArray[np.int64]:
+        """Return the table's row for every chunk, learning those it does not have."""
+        numbers, chunks = _number_chunks(joined)
+        rows = np.fromiter(map(self._rows.get, chunks, repeat(-1)), np.int64, len(chunks))
+        new = np.flatnonzero(rows < 0)
+        if len(new):
+            rows[new] = len(self._texts) + np.arange(len(new))
+            self._learn([chunks[place] for place in new])
+        return rows[numbers]
+
+    def _learn(self, chunks: list[str]) -> None:
+        splits = self._splitter.split(chunks)
+        word_ids = self._word_ids
+        new = list({word for words, _, _ in splits for word in words if word not in word_ids})
+        word_ids.update(zip(new, self._words_to_ids(new), strict=True))
+        self._add(chunks, splits, [_flat([word_ids[word] for word in words]) for words, _, _ in splits])
+
+    def _add(self, chunks: list[str], splits: list[Split], ids: list[tuple[int, ...]]) -> None:
+        lengths = np.array([len(chunk_ids) for chunk_ids in ids], np.int64)
+        self._starts.extend(len(self._ids.array) + np.cumsum(lengths) - lengths)
+        self._lengths.extend(lengths)
+        self._ids.extend(np.array([id for chunk_ids in ids for id in chunk_ids], np.int32))
+        self._firsts.extend(np.array([first for _, first, _ in splits], np.int16))
+        self._lasts.extend(np.array([last for _, _, last in splits], np.int16))
+        self._rows.update(zip(chunks, range(len(self._texts), len(self._texts) + len(chunks)), strict=True))
+        self._texts += chunks
+        self._characters += sum(map(len, chunks))
+
+    def _join_risky(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Replace neighbours that spaCy may treat as one by one row that stands for them together."""
+        lasts = self._lasts.array[rows]
+        places = np.flatnonzero(lasts[:-1])
+        places = places[self._risky[lasts[places], self._firsts.array[rows[places + 1]]]]
+        if not len(places):
+            return rows
+        runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+        joined = [" ".join(self._texts[row] for row in rows[run[0] : run[-1] + 2]) for run in runs]
+        new = list(dict.fromkeys(text for text in joined if text not in self._rows))
+        if new:
+            self._learn(new)
+        rows[[run[0] for run in runs]] = [self._rows[text] for text in joined]
+        return np.delete(rows, places + 1)
+
+    def _gather(self, rows: npt.NDArray[np.int64], ends: Offsets) -> Ids:
+        lengths = self._lengths.array[rows]
+        shifts = self._starts.array[rows] - (ends - lengths)
+        total = int(ends[-1])
+        result: Ids = self._ids.array[np.repeat(shifts, lengths) + np.arange(total)]
+        return result
+
+
+def _number_chunks(joined: bytes) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Cut `joined` at blanks; return for every chunk its number in the list of distinct chunks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    offsets = pa.py_buffer(np.array([0, len(joined)], np.int32))
+    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(joined))
+    encoded = pc.split_pattern(text, " ").values.dictionary_encode()
+    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+
+
+def _collapse_newlines(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Keep one newline of each run of them, and none at the borders of a text."""
+    before = np.concatenate([[_BORDER], rows[:-1]])
+    rows = rows[(rows != _NEWLINE) | ((before != _NEWLINE) & (before != _BORDER))]
+    after = np.concatenate([rows[1:], [_BORDER]])
+    return rows[(rows != _NEWLINE) | (after != _BORDER)]
+
+
+def _flat(ids: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return ids[0] if len(ids) == 1 else tuple([id for word_ids in ids for id in word_ids])
+
+
+class _Growing:
+    """A one-dimensional array that is appended to."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._space = np.empty(1024, dtype)
+        self.array = self._space[:0]
+
+    def extend(self, values: npt.NDArray[np.generic]) -> None:
+        size = len(self.array) + len(values)
+        if size > len(self._space):
+            grown = np.empty(2 * size, self._space.dtype)
+            grown[: len(self.array)] = self.array
+            self._space = grown
+        self._space[len(self.array) : size] = values
+        self.array = self._space[:size]

@@ -1,0 +1,230 @@
+"""A tokenizer: one vocabulary, its rules, and the one file that holds them.
+
+The file, `tokenizer.json`, records the kind, the version of the rules, the vocabulary and merges, the versions of
+the libraries whose rules shape the ids, and a probe: a hash of the ids of awkward strings. Loading and decoding
+need none of those libraries. At the first encoding their versions are compared; another version is used only
+where the probe comes out the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
+from gpt1.base.files import read_json, write_json
+from gpt1.text import bytes as byte_kind
+from gpt1.text import words as word_kind
+from gpt1.text.chunks import Ids, Offsets
+from gpt1.text.pieces import LIMIT, pieces
+from gpt1.text.probe import probe_strings
+from gpt1.text.specials import special_ids
+
+FORMAT = "gpt1-tokenizer"
+FILE_NAME = "tokenizer.json"
+KINDS: dict[str, ModuleType] = {"words": word_kind, "bytes": byte_kind}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All that a tokenizer file says: tokens by id, merges by rank, and what made them."""
+
+    kind: str
+    rules: int
+    tokens: tuple[str, ...]
+    merges: tuple[tuple[str, str], ...]
+    probe: str = ""
+    made_with: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that shapes ids; not of version strings."""
+        facts = [self.kind, self.rules, self.tokens, self.merges, self.probe]
+        return hashlib.sha256(json.dumps(facts, ensure_ascii=True).encode()).hexdigest()
+
+
+class Tokenizer:
+    """Text to ids and back. Made by `load_tokenizer`, `new_tokenizer`, or by training."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.kind = vocabulary.kind
+        self.vocab_size = len(vocabulary.tokens)
+        self.fingerprint = vocabulary.fingerprint
+        self.specials = special_ids(self.vocab_size)
+        make = word_kind.WordRules if self.kind == "words" else byte_kind.ByteRules
+        self._rules = make(vocabulary.tokens, vocabulary.merges)
+        self.newline_id = self._rules.newline_id
+        self.unknown_id = self._rules.unknown_id
+        self._libraries_agree = False
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[Tokenizer], tuple[Vocabulary]]:
+        return Tokenizer, (self.vocabulary,)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`; a special token is never among them."""
+        ids: list[int] = self.encode_flat([text])[0].tolist()
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text; the same as `encode` one by one, but faster."""
+        ids, ends = self.encode_flat(texts)
+        return [part.tolist() for part in np.split(ids, ends[:-1])] if len(ends) else []
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
+        """Return the ids of all texts one after the other, and where each text's ids end."""
+        self._check_libraries()
+        if all(len(text) <= LIMIT for text in texts):
+            return self._encode_pieces(texts)
+        encoded = [self._encode_long(text) for text in texts]
+        ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
+        return np.concatenate(encoded), ends
+
+    def _encode_long(self, text: str) -> Ids:
+        joiner = PieceJoiner()
+        for piece in pieces([text]):
+            joiner.add(self._encode_pieces([piece])[0], self.joint(piece))
+        return np.concatenate([np.empty(0, np.int32), *joiner.parts])
+
+    def _encode_pieces(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
+        with self._lock:  # the tables of remembered chunks are not made for two threads
+            return self._rules.encode(texts)
+
+    def joint(self, piece: str) -> int | None:
+        """Return the id that stands between `piece` and what `pieces` cut off after it, if any."""
+        return self._rules.joint(piece)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`; special tokens show as `<start>`, `<delimiter>`, `<extract>`."""
+        names = {id: f"<{name}>" for name, id in self.specials.items()}
+        texts: list[str] = []
+        run: list[int] = []
+        for place, id in enumerate(ids):
+            if not 0 <= id < self.vocab_size + len(names):
+                raise InputError(f"id {id} at position {place} is not in this vocabulary of {self.vocab_size} tokens")
+            if id in names:
+                texts += [self._rules.decode(run), names[id]]
+                run = []
+            else:
+                run.append(int(id))
+        return "".join([*texts, self._rules.decode(run)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer file, atomically; a folder gets a `tokenizer.json`."""
+        path = Path(path)
+        vocabulary = self.vocabulary
+        write_json(
+            path / FILE_NAME if path.is_dir() else path,
+            {
+                "format": FORMAT,
+                "kind": vocabulary.kind,
+                "rules": vocabulary.rules,
+                "made_with": vocabulary.made_with,
+                "probe": vocabulary.probe,
+                "vocabulary": vocabulary.tokens,
+                "merges": [f"{left} {right}" for left, right in vocabulary.merges],
+            },
+        )
+
+    def _check_libraries(self) -> None:
+        """Make sure, once, that the libraries installed here give the ids that the tokenizer's maker got."""
+        if self._libraries_agree:
+            return
+        made_with = self.vocabulary.made_with
+        here = {library: _version(library) for library in made_with}
+        if here != made_with and self._probe() != self.vocabulary.probe:
+            wanted = " ".join(f"{library}=={version}" for library, version in made_with.items())
+            found = " ".join(f"{library}=={version}" for library, version in here.items())
+            raise InputError(
+                f"this tokenizer was made with {wanted}; here are {found}, whose rules give other ids.\n"
+                f"Install the versions it was made with: pip install {wanted}"
+            )
+        self._libraries_agree = True
+
+    def _probe(self) -> str:
+        ids, ends = self._encode_pieces(probe_strings())
+        return hashlib.sha256(ids.astype("<i4").tobytes() + ends.astype("<i8").tobytes()).hexdigest()
+
+
+class PieceJoiner:
+    """Puts the ids of a text's pieces together: a joint stands between two pieces that both have ids."""
+
+    def __init__(self) -> None:
+        self.parts: list[Ids] = []
+        self._pending: int | None = None
+
+    def add(self, ids: Ids, joint: int | None) -> None:
+        """Add the ids of the next piece, and the joint that follows it."""
+        if len(ids):
+            if self._pending is not None:
+                self.parts.append(np.array([self._pending], ids.dtype))
+            self.parts.append(ids)
+            self._pending = None
+        if self.parts and joint is not None:
+            self._pending = joint
+
+
+def new_tokenizer(kind: str, tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> Tokenizer:
+    """Return a tokenizer with a fresh vocabulary, its probe taken with the libraries installed here."""
+    module = KINDS[kind]
+    made_with = {library: _version(library) for library in module.LIBRARIES}
+    facts: dict[str, Any] = {"kind": kind, "rules": module.RULES_VERSION, "made_with": made_with}
+    draft = Tokenizer(Vocabulary(tokens=tuple(tokens), merges=tuple(merges), **facts))
+    return Tokenizer(Vocabulary(tokens=tuple(tokens), merges=tuple(merges), probe=draft._probe(), **facts))
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Load a tokenizer from its file, or from a folder that holds a `tokenizer.json`."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / FILE_NAME
+    data = read_json(path, "a gpt1 tokenizer")
+    if data.get("format") != FORMAT:
+        theirs = "a Hugging Face tokenizer file" if "model" in data else "something else"
+        raise FormatError(
+            f"{path} is {theirs}, not a gpt1 tokenizer. Make one with 'gpt1 tokenizer train', or from the released "
+            "vocabulary and merges files with 'gpt1 tokenizer import'"
+        )
+    kind = data.get("kind")
+    if kind not in KINDS:
+        raise unknown("kind of tokenizer", str(kind), KINDS)
+    if data.get("rules") != KINDS[kind].RULES_VERSION:
+        raise FormatError(f"{path} follows version {data.get('rules')} of the {kind} rules; this program knows "
+                          f"version {KINDS[kind].RULES_VERSION}: use the gpt1 that made it, or train a new one")
+    try:
+        vocabulary = Vocabulary(
+            kind=kind,
+            rules=data["rules"],
+            tokens=tuple(map(str, data["vocabulary"])),
+            merges=tuple(_merge(line) for line in data["merges"]),
+            probe=str(data["probe"]),
+            made_with=dict(data["made_with"]),
+        )
+        return Tokenizer(vocabulary)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FormatError(f"{path} is damaged: {error!r}; make it anew") from error
+
+
+def _merge(line: str) -> tuple[str, str]:
+    left, right = line.split(" ")
+    return left, right
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        raise MissingDependency(
+            f"encoding with this tokenizer needs {library}, which is not installed: pip install {library}"
+        ) from None

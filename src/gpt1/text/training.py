@@ -1,0 +1,106 @@
+"""Training a vocabulary: count words, let the `tokenizers` library find the merges, lay the vocabulary out.
+
+The library's trainer breaks ties by internal ids, which it hands out in hash order when words carry an end mark of
+several characters. So each word's last character is replaced by one private code point that stands for it at the
+end of a word; with both alphabets given beforehand the result is the same in every run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.errors import InputError
+from gpt1.text import bytes as byte_kind
+from gpt1.text import words as word_kind
+from gpt1.text.chunks import ChunkEncoder
+from gpt1.text.splitting import Splitter
+from gpt1.text.tokenizer import Tokenizer, new_tokenizer
+
+CHARACTERS = 1000  # the paper's vocabulary has 238; scripts with more signs need more
+_PRIVATE = range(0xF0000, 0xFFFFE)
+_LEAST_PAIRS = 2  # a pair seen once says nothing
+_LINE_WORDS = 1000
+
+
+class WordCounter:
+    """Counts the words of texts, remembering every chunk as encoding does."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._encoder = ChunkEncoder(Splitter(), self._number, ())
+
+    def _number(self, words: list[str]) -> list[tuple[int, ...]]:
+        return [(self._numbers.setdefault(word, len(self._numbers)),) for word in words]
+
+    def count(self, pieces: Sequence[str]) -> dict[str, int]:
+        """Return how often each word stands in `pieces`."""
+        ids, _ = self._encoder.encode(pieces)
+        counts = np.bincount(ids, minlength=len(self._numbers))
+        words = list(self._numbers)
+        return {words[number]: int(counts[number]) for number in np.flatnonzero(counts)}
+
+
+def train_words(counts: Mapping[str, int], merges: int, characters: int = CHARACTERS) -> Tokenizer:
+    """Return a `words` tokenizer with up to `merges` merges, learned from word counts.
+
+    The most frequent `characters` characters get a token each; others are unknown.
+    """
+    frequencies: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            frequencies[character] += count
+    ranked = sorted(frequencies, key=lambda character: (-frequencies[character], character))[:characters]
+    if not ranked:
+        raise InputError("there is no word to learn a vocabulary from; is the text empty?")
+    private = (chr(code) for code in _PRIVATE if chr(code) not in frequencies)
+    end_of = dict(zip(sorted(ranked), private, strict=False))
+    plain_of = {end: character + word_kind.WORD_END for character, end in end_of.items()}
+
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    found = _train(
+        _repeat_words(counts, end_of), WhitespaceSplit(), sorted([*end_of, *plain_of]), 2 * len(ranked) + merges
+    )
+    learned = [("".join(plain_of.get(c, c) for c in left), "".join(plain_of.get(c, c) for c in right))
+               for left, right in found]
+    return new_tokenizer("words", word_kind.layout(ranked, learned), learned)
+
+
+def _repeat_words(counts: Mapping[str, int], end_of: Mapping[str, str]) -> Iterator[str]:
+    """Spell every word as often as it was counted, its end marked, cut where a character is unknown."""
+    line: list[str] = []
+    for word, count in counts.items():
+        marked = "".join([c if c in end_of else " " for c in word[:-1]]) + end_of.get(word[-1], " ")
+        while count:
+            taken = min(count, _LINE_WORDS - len(line))
+            line += [marked] * taken
+            count -= taken
+            if len(line) == _LINE_WORDS:
+                yield " ".join(line)
+                line = []
+    yield " ".join(line)
+
+
+def train_bytes(pieces: Iterable[str], merges: int) -> Tokenizer:
+    """Return a `bytes` tokenizer with up to `merges` merges, learned from text."""
+    learned = _train(pieces, byte_kind.pre_tokenizer(), sorted(byte_kind.BYTES), len(byte_kind.BYTES) + merges)
+    return new_tokenizer("bytes", byte_kind.layout(learned), learned)
+
+
+def _train(texts: Iterable[str], pre_tokenizer: Any, alphabet: list[str], size: int) -> list[tuple[str, str]]:
+    from tokenizers import Tokenizer as Library
+    from tokenizers.models import BPE
+    from tokenizers.trainers import BpeTrainer
+
+    library = Library(BPE())
+    library.pre_tokenizer = pre_tokenizer
+    trainer = BpeTrainer(
+        vocab_size=size, min_frequency=_LEAST_PAIRS, initial_alphabet=alphabet, special_tokens=[], show_progress=False
+    )
+    library.train_from_iterator(texts, trainer)
+    return [(left, right) for left, right in json.loads(library.to_str())["model"]["merges"]]

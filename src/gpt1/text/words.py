@@ -1,0 +1,95 @@
+"""The `words` kind: the paper's tokenizer (section 4.1), id for id what the original code gives.
+
+clean (ftfy) -> standardise -> spaCy's English rules -> lower case -> byte-pair encoding of each word, its last
+character marked as the word's end. The steps live in `cleaning`, `splitting` and `chunks`; this module owns the
+vocabulary's layout, the pairs of bytes, and the way back to readable text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from gpt1.base.errors import FormatError
+from gpt1.text.chunks import ChunkEncoder, Ids, Offsets
+
+RULES_VERSION = 1
+LIBRARIES = ("ftfy", "spacy")  # whose versions may change the ids
+
+UNKNOWN = "<unk>"
+WORD_END = "</w>"
+NEWLINE = "\n" + WORD_END
+
+Merges = Sequence[tuple[str, str]]
+
+
+def layout(characters: Sequence[str], merges: Merges) -> list[str]:
+    """Return the vocabulary of the original's order: unknown, characters, the same ending a word, merges, newline."""
+    ends = [character + WORD_END for character in characters]
+    return [UNKNOWN, *characters, *ends, *(left + right for left, right in merges), NEWLINE]
+
+
+class WordRules:
+    """Text to ids and back by the paper's rules, for one vocabulary."""
+
+    unknown_id = 0
+
+    def __init__(self, tokens: Sequence[str], merges: Merges) -> None:
+        self._tokens = tokens
+        self._merges = merges
+        self._ids = {token: id for id, token in enumerate(tokens)}
+        self._check()
+        self.newline_id = self._ids[NEWLINE]
+
+    def _check(self) -> None:
+        if self._tokens[0] != UNKNOWN or NEWLINE not in self._ids:
+            raise FormatError(f"a words vocabulary begins with {UNKNOWN} and holds {NEWLINE!r}; this one does not")
+        # Merging by rank equals merging pair by pair only if every merge builds on earlier ones.
+        made = {token for token in self._tokens if len(token.removesuffix(WORD_END)) == 1}
+        for rank, (left, right) in enumerate(self._merges):
+            if left not in made or right not in made or left + right not in self._ids:
+                raise FormatError(f"merge {rank + 1}, '{left} {right}', uses or makes a piece the vocabulary lacks")
+            made.add(left + right)
+
+    def joint(self, piece: str) -> int | None:
+        """Return the token that stands between `piece` and what was cut off after it."""
+        return self.newline_id if piece.endswith("\n") else None
+
+    def encode(self, pieces: Sequence[str]) -> tuple[Ids, Offsets]:
+        """Return the ids of all pieces one after the other, and where each piece's ids end."""
+        return self._chunk_encoder.encode(pieces)
+
+    @cached_property
+    def _chunk_encoder(self) -> ChunkEncoder:
+        from tokenizers.models import BPE
+
+        from gpt1.text.splitting import Splitter
+
+        model = BPE(self._ids, list(self._merges), unk_token=UNKNOWN, end_of_word_suffix=WORD_END, fuse_unk=False)
+
+        def words_to_ids(words: list[str]) -> list[tuple[int, ...]]:
+            return [tuple([piece.id for piece in model.tokenize(word)]) for word in words]
+
+        return ChunkEncoder(Splitter(), words_to_ids, (self.newline_id,))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return readable text: lower case, tidy blanks, one newline where there were several."""
+        return tidy("".join(self._tokens[id] for id in ids).replace(WORD_END, " "))
+
+
+def tidy(text: str) -> str:
+    """Put the blanks of words joined by blanks back where a printer would have them."""
+    lines = [_LINE_BLANKS.sub(" ", line).strip() for line in text.split("\n")]
+    return "\n".join(_tidy_line(line) for line in lines)
+
+
+_LINE_BLANKS = re.compile(" +")
+_BLANK_BEFORE = re.compile(r" (?=(?:[.,!?;:)\]}%]|\.\.\.+|n't|'(?:s|ll|re|ve|d|m|em))(?:[ )\]}]|$))")
+_BLANK_AFTER = re.compile(r"(?<=[(\[{$]) ")
+_QUOTED = re.compile(r'" ?([^"]*?) ?"')
+
+
+def _tidy_line(line: str) -> str:
+    line = _BLANK_AFTER.sub("", _BLANK_BEFORE.sub("", line))
+    return _QUOTED.sub(r'"\1"', line)

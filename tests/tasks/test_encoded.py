@@ -1,0 +1,296 @@
+"""Encoded tasks: what the arrays hold, and that a folder is read back to the bit or refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference.shapes import reference_layout
+
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
+from gpt1.tasks.readers import Example, read_folder
+from gpt1.tasks.shapes import CHOICES
+
+ARRAYS = ("ids", "offsets", "labels", "groups", "cut")
+
+
+class ToyTokenizer:
+    """A word's id is the number at its end, and 0 without one; remembers what it was asked."""
+
+    fingerprint = "toy"
+
+    def __init__(self, vocab_size: int = 100) -> None:
+        self.vocab_size = vocab_size
+        self.asked: list[str] = []
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        self.asked += texts
+        return [[int("".join(filter(str.isdigit, word)) or 0) for word in text.split()] for text in texts]
+
+
+def words(*ids: int) -> str:
+    return " ".join(f"w{number}" for number in ids)
+
+
+def pairs(*examples: Example) -> EncodedTask:
+    return encode_task(CATALOGUE["rte"], {"train": examples}, ToyTokenizer(), context=12)
+
+
+def assert_same(one: EncodedTask, other: EncodedTask) -> None:
+    assert (one.task, one.context, one.tokenizer_fingerprint, one.vocab_size) == (
+        (other.task, other.context, other.tokenizer_fingerprint, other.vocab_size)
+    )
+    assert list(one.splits) == list(other.splits)
+    for split in one.splits:
+        for name in ARRAYS:
+            ours, theirs = getattr(one.splits[split], name), getattr(other.splits[split], name)
+            assert ours.dtype == theirs.dtype
+            assert ours.tobytes() == theirs.tobytes()
+
+
+# What the arrays hold
+
+
+def test_sequences_lie_one_after_another_and_offsets_part_them():
+    split = pairs(Example((words(1, 2), words(3)), 1, 1), Example((words(4), words(5)), 0, 2)).splits["train"]
+    assert split.ids.tolist() == [100, 1, 2, 101, 3, 102, 100, 4, 101, 5, 102]
+    assert split.offsets.tolist() == [0, 6, 11]
+    assert split.labels.tolist() == [1, 0]
+    assert split.sequences(1)[0].tolist() == [100, 4, 101, 5, 102]
+    assert len(split) == 2
+
+
+def test_tokens_lost_to_the_context_are_counted_by_example():
+    split = pairs(Example((words(*range(9)), words(1, 2)), 1, 1), Example(("w1", "w2"), 0, 2)).splits["train"]
+    assert split.cut.tolist() == [2, 0]
+
+
+def test_every_distinct_text_is_encoded_once():
+    tokenizer = ToyTokenizer()
+    race = Example(("w1 w2", "w3", "w4", "w5", "w6", "w1 w2"), 0, 1)
+    encode_task(CATALOGUE["race"], {"train": [race, race], "dev": [race]}, tokenizer)
+    assert sorted(tokenizer.asked) == ["w1 w2", "w3", "w4", "w5", "w6"]
+
+
+def test_more_texts_than_a_batch_are_all_encoded(monkeypatch):
+    monkeypatch.setattr("gpt1.tasks.encoded._BATCH", 2)
+    split = pairs(Example(("w1", "w2"), 1, 1), Example(("w3", "w4"), 0, 2), Example(("w5", "w1"), 0, 3)).splits["train"]
+    assert [int(token) for token in split.ids if token < 100] == [1, 2, 3, 4, 5, 1]
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(40_478, "<u2"), (65_533, "<u2"), (65_534, "<u4")])
+def test_ids_take_two_bytes_while_vocabulary_and_specials_fit(vocab_size, dtype):
+    encoded = encode_task(CATALOGUE["sst2"], {"dev": [Example(("w1",), 0, 1)]}, ToyTokenizer(vocab_size))
+    ids = encoded.splits["dev"].ids
+    assert ids.dtype == np.dtype(dtype)
+    assert ids.tolist() == [vocab_size, 1, vocab_size + 2]
+
+
+def test_an_example_without_a_label_is_marked_as_such():
+    examples = [Example(("w1",), None, 1), Example(("w1",), 0, 2)]
+    split = encode_task(CATALOGUE["sst2"], {"test": examples}, ToyTokenizer()).splits["test"]
+    assert split.labels.dtype == np.int64
+    assert split.labelled.tolist() == [False, True]
+
+
+def test_scores_stay_floats_and_a_missing_one_is_no_score():
+    examples = [Example(("w1", "w2"), 4.75, 1), Example(("w1", "w2"), None, 2)]
+    split = encode_task(CATALOGUE["stsb"], {"test": examples}, ToyTokenizer()).splits["test"]
+    assert split.labels.dtype == np.float64
+    assert split.labels[0] == 4.75
+    assert split.labelled.tolist() == [True, False]
+
+
+def test_levels_of_race_are_kept():
+    texts = ("w1", "w2", "w3", "w4", "w5", "w6")
+    examples = [Example(texts, 0, 1, group=1), Example(texts, 0, 2, group=None)]
+    assert encode_task(CATALOGUE["race"], {"dev": examples}, ToyTokenizer()).splits["dev"].groups.tolist() == [1, -1]
+
+
+def test_arrays_cannot_be_written_to(tmp_path):
+    encoded = pairs(Example(("w1", "w2"), 1, 1))
+    save(encoded, tmp_path)
+    for found in (encoded, load(tmp_path)):
+        with pytest.raises(ValueError, match="read-only"):
+            found.splits["train"].ids[0] = 0
+
+
+def test_an_example_with_too_few_texts_is_refused():
+    with pytest.raises(InputError, match="train, row 7: 1 texts, expected 2"):
+        pairs(Example(("w1",), 1, 7))
+
+
+def test_a_split_the_task_does_not_have_is_refused():
+    with pytest.raises(SettingError, match="unknown split 'valid'"):
+        encode_task(CATALOGUE["rte"], {"valid": []}, ToyTokenizer())
+
+
+@given(
+    st.sampled_from(["sst2", "rte", "mrpc", "dpr"]),
+    st.lists(st.lists(st.lists(st.integers(0, 99), max_size=12), min_size=4, max_size=4), max_size=5),
+    st.integers(4, 20),
+)
+def test_arrays_hold_what_the_reference_lays_out(name, rows, context):
+    task = CATALOGUE[name]
+    parts = [row[: task.texts] for row in rows]
+    examples = [Example(tuple(words(*part) for part in row), 0, 1) for row in parts]
+    split = encode_task(task, {"train": examples}, ToyTokenizer(), context).splits["train"]
+    expected = [reference_layout(task.shape, row, context) for row in parts]
+    names = {100: "S", 101: "D", 102: "E"}
+    found = [[[names.get(int(i), int(i)) for i in s] for s in split.sequences(e)] for e in range(len(split))]
+    assert found == [sequences for sequences, _ in expected]
+    assert split.cut.tolist() == [cut for _, cut in expected]
+    assert len(split.offsets) == len(rows) * task.sequences + 1
+
+
+# Every task of the catalogue, from rows to disk and back
+
+
+def tiny_rows(task: Task, count: int) -> list[dict[str, Any]]:
+    rows = []
+    for number in range(count):
+        if task.shape == CHOICES:
+            row: dict[str, Any] = {field: f"{field} w{number}" for field in task.fields[:-1]}
+            row |= {task.fields[-1]: [f"answer w{k}" for k in range(task.choices)], "label": number % task.choices}
+        else:
+            row = {field: f"{field} w{number}" for field in task.fields}
+            row["label"] = task.labels[number % len(task.labels)] if task.labels else number * 5 / count
+        if task.groups:
+            row[task.group_field] = task.groups[number % len(task.groups)]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("task", CATALOGUE.values(), ids=lambda task: task.name)
+def test_every_task_keeps_the_contract(task, tmp_path):
+    sizes = {split: 8 + index for index, split in enumerate(task.splits)}
+    for split, size in sizes.items():
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, tiny_rows(task, size))))
+    labelled = read_folder(task, tmp_path)
+    encoded = encode_task(task, labelled.splits, ToyTokenizer(), context=16)
+    save(encoded, tmp_path / "encoded")
+    found = load(tmp_path / "encoded")
+    assert_same(found, encoded)
+    assert {split: len(data) for split, data in found.splits.items()} == sizes
+    highest = task.score_range[1] if task.score_range else (task.choices or len(task.labels)) - 1
+    for data in found.splits.values():
+        assert len(data.offsets) == len(data) * task.sequences + 1
+        assert data.labelled.all()
+        assert data.labels.min() == 0
+        assert data.labels.max() <= highest
+        starts = data.ids[data.offsets[:-1]]
+        extracts = data.ids[data.offsets[1:] - 1]
+        assert (starts == 100).all()
+        assert (extracts == 102).all()
+        assert set(data.groups.tolist()) == ({0, 1} if task.groups else {-1})
+
+
+# On disk
+
+
+@pytest.fixture
+def saved(tmp_path):
+    example = Example((words(1, 2), words(3)), 1, 1)
+    splits = {"train": [example] * 3, "dev": [example]}
+    save(encode_task(CATALOGUE["rte"], splits, ToyTokenizer()), tmp_path)
+    return tmp_path
+
+
+def edit_manifest(folder: Path, **changes: Any) -> None:
+    manifest = json.loads((folder / "task.json").read_text())
+    (folder / "task.json").write_text(json.dumps(manifest | changes))
+
+
+def test_the_same_task_gives_the_same_bytes(saved, tmp_path_factory):
+    again = tmp_path_factory.mktemp("again")
+    save(load(saved), again)
+    names = ["dev.encoded", "task.json", "train.encoded"]
+    assert sorted(path.name for path in again.iterdir()) == names
+    assert [(again / name).read_bytes() for name in names] == [(saved / name).read_bytes() for name in names]
+
+
+def test_the_bytes_of_an_encoded_task_do_not_change_from_version_to_version(saved):
+    data = (saved / "dev.encoded").read_bytes()
+    numbers = [0, 6, 1, -1, 0]  # offsets, label, group, tokens cut
+    expected = b"gpt1enc\n" + np.array(numbers, "<i8").tobytes() + np.array([100, 1, 2, 101, 3, 102], "<u2").tobytes()
+    assert data == expected
+
+
+def test_an_encoded_task_may_replace_another(saved):
+    encoded = pairs(Example(("w1", "w2"), 0, 1))
+    save(encoded, saved)
+    assert_same(load(saved), encoded)
+
+
+def test_a_preparation_that_did_not_end_is_not_loaded(saved, monkeypatch):
+    def fail(*_: Any) -> None:
+        raise InputError("disk full")
+
+    monkeypatch.setattr("gpt1.tasks.encoded._save_split", fail)
+    with pytest.raises(InputError, match="disk full"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved)
+    with pytest.raises(InputError, match=r"task\.json does not exist; expected the manifest"):
+        load(saved)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "task.json").mkdir()
+    with pytest.raises(InputError, match=r"cannot replace .*task\.json"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), tmp_path)
+
+
+@pytest.mark.parametrize("position", [0, 3, 8, 20, -1])
+def test_a_changed_byte_is_noticed_wherever_it_stands(saved, position):
+    data = bytearray((saved / "train.encoded").read_bytes())
+    data[position] ^= 1
+    (saved / "train.encoded").write_bytes(data)
+    with pytest.raises(FormatError, match=r"train\.encoded is damaged"):
+        load(saved)
+
+
+def test_a_file_cut_short_is_told_with_both_sizes(saved):
+    data = (saved / "dev.encoded").read_bytes()
+    (saved / "dev.encoded").write_bytes(data[:-1])
+    with pytest.raises(FormatError, match=rf"dev\.encoded has {len(data) - 1} bytes, task\.json says {len(data)}"):
+        load(saved)
+
+
+def test_a_missing_split_is_named(saved):
+    (saved / "dev.encoded").unlink()
+    with pytest.raises(FormatError, match=r"dev\.encoded is missing"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "gpt1-tokenizer"}, "is not the manifest of an encoded task: its format is 'gpt1-tokenizer'"),
+        ({"version": 2}, "has version 2, this gpt1 reads 1"),
+        ({"context": 9}, r"task\.json is damaged"),
+        ({"checksum": None}, r"task\.json is damaged"),
+    ],
+)
+def test_a_manifest_that_is_not_as_written_is_refused(saved, changes, message):
+    edit_manifest(saved, **changes)
+    with pytest.raises(FormatError, match=message):
+        load(saved)
+
+
+def test_loading_needs_neither_spacy_nor_any_other_heavy_library(saved):
+    program = (
+        "import sys; from pathlib import Path; from gpt1.tasks.encoded import load\n"
+        "assert len(load(Path(sys.argv[1])).splits['train']) == 3\n"
+        "heavy = {'spacy', 'ftfy', 'pyarrow', 'click', 'rich', 'tokenizers', 'zstandard', 'torch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(saved)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,385 @@
+"""From files to examples: the JSONL layout, labelled tables, and what is said of rows that cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables
+from gpt1.tasks.shapes import CHOICES, PAIR, SINGLE
+
+DATA = Path(os.environ.get("GPT1_DATA", "absent"))
+
+
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def write_csv(path: Path, header: str, *rows: tuple[object, ...]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+    return path
+
+
+def read_one(task: str, row: dict[str, Any], tmp_path: Path, split: str = "dev") -> Example:
+    (example,) = read_split(CATALOGUE[task], write_jsonl(tmp_path / "rows.jsonl", [row]), split)
+    return example
+
+
+# The JSONL layout
+
+
+def test_a_class_becomes_the_index_of_its_name(tmp_path):
+    row = {"a": "It rains.", "b": "It is wet.", "label": "neutral"}
+    assert read_one("snli", row, tmp_path) == Example(("It rains.", "It is wet."), 1, 1)
+
+
+@pytest.mark.parametrize("label", ["1", 1, 1.0, " 1 "])
+def test_a_class_that_is_a_number_may_be_written_as_one(tmp_path, label):
+    assert read_one("sst2", {"text": "fine", "label": label}, tmp_path).label == 1
+
+
+@pytest.mark.parametrize("label", [4.75, "4.75"])
+def test_a_score_stays_a_number(tmp_path, label):
+    assert read_one("stsb", {"a": "x", "b": "y", "label": label}, tmp_path).label == 4.75
+
+
+def test_texts_keep_their_blanks(tmp_path):
+    assert read_one("sst2", {"text": " a trailing blank ", "label": "0"}, tmp_path).texts == (" a trailing blank ",)
+
+
+def test_race_rows_carry_question_answers_and_level(tmp_path):
+    row = {"context": "c", "question": "q _ ?", "choices": ["w", "x", "y", "z"], "label": 3, "level": "high"}
+    assert read_one("race", row, tmp_path) == Example(("c", "q _ ?", "w", "x", "y", "z"), 3, 1, group=1)
+
+
+def test_story_cloze_has_an_empty_question(tmp_path):
+    row = {"context": "Once.", "choices": ["Good end.", "Bad end."], "label": 0}
+    assert read_one("storycloze", row, tmp_path) == Example(("Once.", "", "Good end.", "Bad end."), 0, 1)
+
+
+def test_the_question_of_dpr_is_its_pronoun(tmp_path):
+    row = {"text": "Ann met Sue and she left.", "pronoun": "she", "choices": ["Ann", "Sue"], "label": 1}
+    assert read_one("dpr", row, tmp_path).texts == ("Ann met Sue and she left.", "she", "Ann", "Sue")
+
+
+def test_only_test_rows_may_lack_a_label(tmp_path):
+    assert read_one("sst2", {"text": "fine"}, tmp_path, "test").label is None
+    with pytest.raises(InputError, match=r"rows\.jsonl, row 1: no column 'label'"):
+        read_one("sst2", {"text": "fine"}, tmp_path, "dev")
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "message"),
+    [
+        (
+            "sst2",
+            {"texte": "fine", "label": "1"},
+            r"no column 'text'; did you mean 'texte'\? \(columns: texte, label\)",
+        ),
+        ("sst2", {"text": "  \n", "label": "1"}, "'text' is empty"),
+        ("sst2", {"text": None, "label": "1"}, "'text' is empty"),
+        ("sst2", {"text": 7, "label": "1"}, "'text' holds 7, expected text"),
+        ("sst2", {"text": "half \ud83d", "label": "1"}, "'text': character 5 is a lone surrogate"),
+        ("sst2", {"text": "fine", "label": None}, "the label in 'label' is empty"),
+        ("sst2", {"text": "fine", "label": ""}, "the label in 'label' is empty"),
+        ("sst2", {"text": "fine", "label": "2"}, "label '2' is none of 0, 1"),
+        ("sst2", {"text": "fine", "label": ["0", "1"]}, "several labels a row are not supported"),
+        ("rte", {"a": "x", "b": "y", "label": "entailmnt"}, r"did you mean 'entailment'\?"),
+        ("stsb", {"a": "x", "b": "y", "label": 5.1}, "score 5.1 is outside 0.0 to 5.0"),
+        ("stsb", {"a": "x", "b": "y", "label": float("nan")}, "the label in 'label' is empty"),
+        ("stsb", {"a": "x", "b": "y", "label": "much"}, "label 'much' is not a number"),
+        ("stsb", {"a": "x", "b": "y", "label": True}, "label True is not a number"),
+        ("storycloze", {"context": "c", "choices": ["x"], "label": 0}, "'choices' has 1 answers.*has 2"),
+        ("storycloze", {"context": "c", "choices": "xy", "label": 0}, "expected a list of 2 answers"),
+        ("storycloze", {"context": "c", "choices": ["x", ""], "label": 0}, r"'choices\[1\]' is empty"),
+        ("storycloze", {"context": "c", "choices": ["x", "y"], "label": 2}, r"label 2 is not the index.*\(0 to 1\)"),
+        ("storycloze", {"context": "c", "choices": ["x", "y"], "label": -1}, "label -1 is not the index"),
+        ("dpr", {"text": "t", "choices": ["x", "y"], "label": 0}, "no column 'pronoun'"),
+        (
+            "race",
+            {"context": "c", "question": "q", "choices": list("wxyz"), "label": 0, "level": "low"},
+            "'level' is 'low', expected one of middle, high",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named_with_its_fault(tmp_path, task, row, message):
+    with pytest.raises(InputError, match=rf"rows\.jsonl, row 1: .*{message}"):
+        read_one(task, row, tmp_path)
+
+
+def test_the_row_number_is_that_of_the_file(tmp_path):
+    rows = [{"text": "fine", "label": "1"}, {"text": "", "label": "1"}]
+    with pytest.raises(InputError, match="row 2: 'text' is empty"):
+        read_split(CATALOGUE["sst2"], write_jsonl(tmp_path / "dev.jsonl", rows), "dev")
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has no rows"):
+        read_split(CATALOGUE["sst2"], write_jsonl(tmp_path / "dev.jsonl", []), "dev")
+
+
+def test_a_split_the_task_does_not_have_is_refused(tmp_path):
+    with pytest.raises(SettingError, match=r"unknown split 'dev'.*known: train, dev_matched"):
+        read_split(CATALOGUE["mnli"], tmp_path / "dev.jsonl", "dev")
+
+
+# Folders
+
+GOOD, BAD = {"text": "good", "label": "1"}, {"text": "bad", "label": "0"}
+
+
+def test_a_folder_gives_every_split_it_has(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl", [GOOD, GOOD, BAD, BAD])
+    (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(json.dumps(GOOD).encode()))
+    write_jsonl(tmp_path / "test.jsonl", [{"text": "who knows"}])
+    found = read_folder(CATALOGUE["sst2"], tmp_path)
+    assert {split: [e.label for e in examples] for split, examples in found.splits.items()} == {
+        "train": [1, 1, 0, 0],
+        "dev": [1],
+        "test": [None],
+    }
+    assert found.notices == ()
+
+
+def test_the_folder_of_all_tasks_leads_to_the_folder_of_the_task(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    write_jsonl(tmp_path / "sst2" / "train.jsonl", [GOOD, BAD])
+    assert len(read_folder(CATALOGUE["sst2"], tmp_path).splits["train"]) == 2
+
+
+def test_a_folder_without_training_rows_says_so(tmp_path):
+    write_jsonl(tmp_path / "dev.jsonl", [GOOD])
+    (notice,) = read_folder(CATALOGUE["sst2"], tmp_path).notices
+    assert "nothing to train on" in notice
+
+
+def test_a_folder_without_any_split_says_what_was_expected_and_what_is_there(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"expected train\.jsonl, dev\.jsonl, test\.jsonl.* found notes\.txt"):
+        find_splits(CATALOGUE["sst2"], tmp_path)
+
+
+def test_two_files_for_one_split_are_refused(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl", [GOOD])
+    (tmp_path / "train.jsonl.xz").touch()
+    with pytest.raises(InputError, match=r"two files for 'train', train\.jsonl and train\.jsonl\.xz"):
+        find_splits(CATALOGUE["sst2"], tmp_path)
+
+
+def test_training_rows_of_one_label_are_refused(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl", [GOOD, GOOD])
+    with pytest.raises(InputError, match="every row has the label '1'"):
+        read_folder(CATALOGUE["sst2"], tmp_path)
+
+
+def test_the_right_answer_may_stand_first_in_every_row(tmp_path):
+    row = {"context": "c", "choices": ["right", "wrong"], "label": 0}
+    write_jsonl(tmp_path / "train.jsonl", [row, row])
+    assert [e.label for e in read_folder(CATALOGUE["storycloze"], tmp_path).splits["train"]] == [0, 0]
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("header", "shape", "fields", "label"),
+    [
+        ("text,label", SINGLE, ("text",), "label"),
+        ("Id,Sentence,Class", SINGLE, ("Sentence",), "Class"),
+        ("id,text,review,label,score", SINGLE, ("text",), "label"),
+        ("anything,stars", SINGLE, ("anything",), "stars"),
+        ("review,anything", SINGLE, ("review",), "anything"),
+        ("id,a,b,label", PAIR, ("a", "b"), "label"),
+        ("sentence2,sentence1,gold_label", PAIR, ("sentence1", "sentence2"), "gold_label"),
+        ("premise,hypothesis,label", PAIR, ("premise", "hypothesis"), "label"),
+        ("index,question,sentence,label", PAIR, ("question", "sentence"), "label"),
+    ],
+)
+def test_columns_are_known_by_their_names(tmp_path, header, shape, fields, label):
+    width = header.count(",") + 1
+    path = write_csv(tmp_path / "table.csv", header, ["x"] * width, ["y"] * width)
+    task = read_tables({"train": path}).task
+    assert (task.shape, task.fields, task.label_field) == (shape, fields, label)
+
+
+def test_a_table_says_the_same_in_every_format(tmp_path):
+    rows = [{"a": "x, y", "b": "z", "label": 10}, {"a": "u", "b": "v", "label": 9}]
+    write_csv(tmp_path / "rows.csv", "a,b,label", *(row.values() for row in rows))
+    (tmp_path / "rows.tsv").write_text("a\tb\tlabel\nx, y\tz\t10\nu\tv\t9\n")
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    found = [read_tables({"train": tmp_path / f"rows.{kind}"}) for kind in ("csv", "tsv", "jsonl", "parquet")]
+    assert [labelled.task.labels for labelled in found] == [("9", "10")] * 4
+    assert [labelled.splits["train"] for labelled in found] == [
+        [Example(("x, y", "z"), 1, 1), Example(("u", "v"), 0, 2)]
+    ] * 4
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("review,comment,label", "which column is the text, review or comment.*text=COLUMN"),
+        ("text,stars,rating", "which column is the label, stars or rating.*label=COLUMN"),
+        ("foo,bar", r"which column is the text\?.*columns: foo, bar"),
+        ("text,foo,bar", r"which column is the label\?"),
+    ],
+)
+def test_columns_that_could_be_either_are_asked_for(tmp_path, header, message):
+    path = write_csv(tmp_path / "table.csv", header, ["x"] * (header.count(",") + 1))
+    with pytest.raises(InputError, match=message):
+        read_tables({"train": path})
+
+
+def test_the_caller_may_name_the_columns(tmp_path):
+    path = write_csv(tmp_path / "table.csv", "text,review,stars", ["-", "fine", 5], ["-", "dull", 1])
+    found = read_tables({"train": path}, columns={"text": "review", "label": "stars"})
+    assert [(e.texts, e.label) for e in found.splits["train"]] == [(("fine",), 1), (("dull",), 0)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"text": "reviews"}, InputError, r"no column 'reviews'; did you mean 'review'\?"),
+        ({"label": "starz"}, InputError, r"no column 'starz'; did you mean 'stars'\?"),
+        ({"words": "review"}, SettingError, "unknown role of a column 'words'"),
+        ({"a": "review"}, SettingError, "columns for a make no task"),
+        ({"text": "review", "label": "review"}, SettingError, "each column needs one use"),
+    ],
+)
+def test_columns_named_wrongly_are_refused(tmp_path, columns, error, message):
+    path = write_csv(tmp_path / "table.csv", "review,stars", ["fine", 5], ["dull", 1])
+    with pytest.raises(error, match=message):
+        read_tables({"train": path}, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["10", "9", "-1", "2.5"], ("-1", "2.5", "9", "10")),
+        (["b", "10", "9"], ("10", "9", "b")),
+        (["yes", "no"], ("no", "yes")),
+        (["inf", "-1", "-2"], ("-1", "-2", "inf")),
+    ],
+)
+def test_labels_are_sorted_as_numbers_where_all_are_numbers(tmp_path, labels, expected):
+    path = write_csv(tmp_path / "table.csv", "text,label", *(["x", label] for label in labels))
+    assert read_tables({"train": path}).task.labels == expected
+
+
+def test_labels_come_from_the_training_rows_and_others_are_refused(tmp_path):
+    train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
+    dev = write_csv(tmp_path / "dev.csv", "text,label", ["x", "no"], ["y", "maybe"])
+    with pytest.raises(InputError, match=r"dev\.csv, row 2: label 'maybe' is none of no, yes"):
+        read_tables({"train": train, "dev": dev})
+
+
+def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
+    rows = [["x", "no"], ["y", "yes"], ["z", "no"]]
+    found = read_tables({"train": write_csv(tmp_path / "train.csv", "text,label", *rows)})
+    (notice,) = found.notices
+    assert "labels seen once, too rare to learn: 'yes' (row 2)" in notice
+    assert len(found.splits["train"]) == 3
+
+
+def test_a_test_table_needs_no_label_column(tmp_path):
+    train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
+    test = write_csv(tmp_path / "test.csv", "text", ["z"])
+    found = read_tables({"train": train, "test": test})
+    assert found.splits["test"] == [Example(("z",), None, 1)]
+
+
+def test_number_labels_are_scores_when_asked_for(tmp_path):
+    train = write_csv(tmp_path / "train.csv", "text,score", ["x", "1.5"], ["y", "3"])
+    dev = write_csv(tmp_path / "dev.csv", "text,score", ["z", "3.5"])
+    found = read_tables({"train": train, "dev": dev}, regression=True)
+    assert (found.task.labels, found.task.score_range) == ((), (1.5, 3.5))
+    assert [e.label for e in found.splits["train"]] == [1.5, 3.0]
+    assert found.task.metrics == ("pearson", "spearman")
+
+
+@pytest.mark.parametrize(
+    ("rows", "regression", "message"),
+    [
+        ([("x", "no"), ("y", "no")], False, "every row has the label 'no'"),
+        ([("x", "2"), ("y", "2.0")], True, "every row has the label '2.0'"),
+        ([("x", ""), ("y", "")], False, "no row has a label"),
+        ([("x", "no"), ("y", "yes"), ("z", "NaN")], False, "row 3: the label in 'label' is empty"),
+        ([("x", "1"), ("y", "two")], True, "row 2: label 'two' is not a number"),
+        ([("x", "1"), ("", "2")], True, "row 2: 'text' is empty"),
+    ],
+)
+def test_a_table_that_cannot_be_learnt_from_is_refused(tmp_path, rows, regression, message):
+    with pytest.raises(InputError, match=message):
+        read_tables({"train": write_csv(tmp_path / "table.csv", "text,label", *rows)}, regression=regression)
+
+
+def test_a_table_of_choices_takes_the_number_of_answers_from_its_first_row(tmp_path):
+    row = {"context": "c", "choices": ["x", "y", "z"], "label": 2}
+    found = read_tables({"train": write_jsonl(tmp_path / "quiz.jsonl", [row])})
+    assert (found.task.name, found.task.shape, found.task.choices) == ("quiz", CHOICES, 3)
+    assert found.splits["train"] == [Example(("c", "", "x", "y", "z"), 2, 1)]
+
+
+def test_a_table_whose_choices_are_no_list_is_refused(tmp_path):
+    path = write_csv(tmp_path / "quiz.csv", "context,choices,label", ["c", "x;y", 0])
+    with pytest.raises(InputError, match="row 1: 'choices' holds 'x;y', expected a list"):
+        read_tables({"train": path})
+
+
+@pytest.mark.parametrize(("file", "name"), [("My Reviews (2).csv", "my-reviews-2"), ("отзывы.csv", "table")])
+def test_the_task_of_a_table_is_named_after_its_file(tmp_path, file, name):
+    path = write_csv(tmp_path / file, "text,label", ["x", "no"], ["y", "yes"])
+    assert read_tables({"train": path}).task.name == name
+
+
+def test_tables_without_training_rows_are_refused(tmp_path):
+    with pytest.raises(SettingError, match="'train' is needed"):
+        read_tables({"dev": tmp_path / "dev.csv"})
+
+
+def test_a_table_for_an_unknown_split_is_refused(tmp_path):
+    path = write_csv(tmp_path / "table.csv", "text,label", ["x", "no"], ["y", "yes"])
+    with pytest.raises(SettingError, match="unknown split 'valid'"):
+        read_tables({"train": path, "valid": path})
+
+
+# Real rows
+
+
+@pytest.mark.skipif(not (DATA / "tasks").is_dir(), reason="GPT1_DATA names no folder with real tasks")
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_real_rows_are_as_many_and_labelled_as_counted(name):
+    task = CATALOGUE[name]
+    with (DATA / "tasks" / "COUNTS.tsv").open(newline="") as file:
+        counted = {r["split"]: r for r in csv.DictReader(file, delimiter="\t") if r["task"] == name}
+    splits = read_folder(task, DATA / "tasks").splits
+    assert {split: len(examples) for split, examples in splits.items()} == {
+        split: int(row["rows"]) for split, row in counted.items()
+    }
+    for split, examples in splits.items():
+        labels = [example.label for example in examples]
+        if task.score_range:
+            assert (
+                f"mean {sum(labels) / len(labels):.3f}, min {min(labels)}, max {max(labels)}"
+                == counted[split]["labels"]
+            )
+            continue
+        tally = Counter(task.labels[label] if task.labels else str(label) for label in labels)
+        said = ", ".join(f"{label}: {count}" for label, count in sorted(tally.items()))
+        if task.groups:
+            levels = Counter(task.groups[example.group] for example in examples)
+            said += "; " + ", ".join(f"{level}: {count}" for level, count in sorted(levels.items()))
+        assert said == counted[split]["labels"]
