@@ -1,3 +1,37 @@
-"""GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels."""
+"""GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels.
+
+The names in `__all__` are stable; everything else may change without notice. Each is imported when first used, so
+that `import gpt1` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpt1.base.errors import Gpt1Error
+    from gpt1.corpus.prepare import prepare
+    from gpt1.corpus.vocabularies import train_tokenizer
+    from gpt1.text.tokenizer import load_tokenizer
 
 __version__ = "0.1.0"
+
+__all__ = ["Gpt1Error", "load_tokenizer", "prepare", "train_tokenizer"]
+
+_HOMES = {
+    "Gpt1Error": "gpt1.base.errors",
+    "load_tokenizer": "gpt1.text.tokenizer",
+    "prepare": "gpt1.corpus.prepare",
+    "train_tokenizer": "gpt1.corpus.vocabularies",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'gpt1' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

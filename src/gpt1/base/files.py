@@ -19,11 +19,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file for writing that appears under `path` only when the block ends well."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
-        with open(temporary, "wb") as file:
+        with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
@@ -50,6 +50,25 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot create the folder {folder}: {error.strerror}") from error
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Create `folder` if need be and hold it alone; a second process that wants it gets a clear error."""
+    make_folder(folder)
+    if os.name == "nt":  # no advisory locks there; two commands at once are the user's own risk
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(f"another command is at work in {folder}; wait for it or choose another folder") from None
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -123,7 +123,7 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
 def check_encoding(encoding: str) -> None:
     """Refuse the name of an encoding that Python does not have."""
     try:
-        b"".decode(encoding)
+        "x".encode(encoding)  # not empty, for which Python does not look at the name
     except LookupError:
         raise SettingError(f"unknown encoding '{encoding}'; common ones are utf-8, cp1252, latin-1, utf-16") from None
 
@@ -340,11 +340,11 @@ def _header(path: str | Path, records: Any, encoding: str) -> list[str]:
         header = _next_record(records) or []
     except csv.Error as error:
         raise BadRow(path, "header", f"the quotes do not match ({error})") from None
+    # A column without a name is usually the index that pandas writes.
+    header = [name if name.strip() else f"column {column}" for column, name in enumerate(header, 1)]
     for column, name in enumerate(header, 1):
         if fault := undecodable(path, "header", name, encoding):
             raise fault
-        if not name.strip():
-            raise BadRow(path, "header", f"column {column} has no name; give it one (pandas: to_csv(index=False))")
         if name in header[: column - 1]:
             raise BadRow(path, "header", f"two columns are named '{name}'; rename one")
     return header

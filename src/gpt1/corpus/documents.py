@@ -109,34 +109,37 @@ class _Reading:
 # --- from paths to sources -------------------------------------------------------------------------------
 
 
-def find_sources(paths: Sequence[str]) -> Found:
+def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
     """Return what the paths stand for: files, folders with all below them, globs, and `hub:NAME[:CONFIG][@SPLIT]`.
 
-    The order is that of the paths, sorted inside a folder or glob; a file met twice is taken once.
+    The order is that of the paths, sorted inside a folder or glob; a file met twice is taken once. A table beside
+    texts in a folder, such as an index of them, is left out unless `field` says what to read of it.
     """
     sources: dict[Path | str, Source] = {}
     skipped: dict[str, Skipped] = {}
     for path in paths:
         if path.startswith(HUB):
             sources.setdefault(path, Source(path, "hub"))
-            continue
-        before = len(skipped)
-        given = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        if not given:
-            raise _no_such(path)
-        files = [file for name in given for file in _files(name, skipped)]
-        for name in files:
-            try:
-                source = _source(name)
-            except InputError:
-                if files == [path]:  # the user named this very file
-                    raise
-                skipped[name] = Skipped(name, "not a format that is read")
-            else:
-                sources.setdefault(Path(name).resolve(), source)
-        if not any(name not in skipped for name in files):
-            raise InputError(f"{path} holds no file that can be read ({len(skipped) - before} left out)")
+        elif Path(path).is_file():
+            sources.setdefault(Path(path).resolve(), _source(path))
+        else:
+            found = list(_search(path))
+            if field is None and any(isinstance(entry, Source) and entry.format in TEXTS for entry in found):
+                found = [_unless_table(entry) for entry in found]
+            for entry in found:
+                if isinstance(entry, Skipped):
+                    skipped[entry.name] = entry
+                else:
+                    sources.setdefault(Path(entry.name).resolve(), entry)
+            if all(isinstance(entry, Skipped) for entry in found):
+                raise InputError(f"{path} holds no file that can be read ({len(found)} left out)")
     return Found(tuple(sources.values()), tuple(skipped.values()))
+
+
+def _unless_table(entry: Source | Skipped) -> Source | Skipped:
+    if isinstance(entry, Skipped) or entry.format in TEXTS:
+        return entry
+    return Skipped(entry.name, "a table beside texts; to read it, name it or its --field")
 
 
 def _source(name: str) -> Source:
@@ -144,19 +147,35 @@ def _source(name: str) -> Source:
     return Source(name, kind, about.st_size, about.st_mtime_ns)
 
 
-def _files(name: str, skipped: dict[str, Skipped]) -> list[str]:
-    """Return the files that a path stands for, sorted; what a folder hides goes to `skipped`."""
+def _search(path: str) -> Iterator[Source | Skipped]:
+    """Yield what a folder or a glob stands for, in sorted order."""
+    # Path.glob takes no absolute pattern, and a file's own name may hold a bracket.
+    given = [path] if Path(path).exists() else glob.glob(path, recursive=True)  # noqa: PTH207
+    if not given:
+        raise _no_such(path)
+    for name in sorted(itertools.chain.from_iterable(_files(name) for name in given)):
+        if Path(name).name.startswith("."):
+            yield Skipped(name, "hidden")
+        elif Path(name).is_dir():
+            yield Skipped(name, "a link to a folder")
+        elif not Path(name).exists():
+            yield Skipped(name, "a broken link")
+        else:
+            try:
+                yield _source(name)
+            except InputError:
+                yield Skipped(name, "not a format that is read")
+
+
+def _files(name: str) -> Iterator[str]:
+    """Yield the files at and below a path, and of the folders those that are hidden or links, unopened."""
     if not Path(name).is_dir():
-        return [name]
-    files = []
-    for folder, folders, inside in os.walk(name, onerror=_unreadable):
-        for path in [str(Path(folder, entry)) for entry in (*folders, *inside) if entry.startswith(".")]:
-            skipped[path] = Skipped(path, "hidden")
-        for path in [str(Path(folder, entry)) for entry in folders if Path(folder, entry).is_symlink()]:
-            skipped[path] = Skipped(path, "a link to a folder")  # not followed: it may lead back to where we are
-        folders[:] = [entry for entry in folders if not entry.startswith(".")]
-        files += [str(Path(folder, entry)) for entry in inside if not entry.startswith(".")]
-    return sorted(files)
+        yield name
+        return
+    for folder, folders, files in os.walk(name, onerror=_unreadable):
+        closed = [entry for entry in folders if entry.startswith(".") or Path(folder, entry).is_symlink()]
+        folders[:] = [entry for entry in folders if entry not in closed]
+        yield from (str(Path(folder, entry)) for entry in closed + files)
 
 
 def _unreadable(error: OSError) -> None:

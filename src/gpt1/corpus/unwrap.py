@@ -1,10 +1,10 @@
 """Undoing hard wrapping: books whose paragraphs were broken into lines of some seventy characters.
 
-A text counts as wrapped when most of its line breaks come where a line was full and the next goes on in
-lower case. Only in such text, a break becomes one blank when the line before it was full, which is when the
-first word of the next would have taken it past three quarters of the usual width. So these stay as they are:
-blank lines; short lines (verse, headings, addresses, the ends of paragraphs); a break before an indented line
-or a list item, or beside a table row. A line that ends in a hyphen or dash is joined without a blank.
+A text counts as wrapped when two fifths of its line breaks or more come where a line was full and the next
+goes on in lower case. Only in such text, a break becomes one blank when the line before it was full, which is
+when the first word of the next would have taken it past three quarters of the usual width. So these stay as
+they are: blank lines; short lines (verse, headings, addresses, the ends of paragraphs); a break before an
+indented line or a list item, or beside a table row. A line that ends in a hyphen or dash is joined without a blank.
 Where every line is followed by a blank one, that one blank line is taken for the line break.
 
 The width is measured afresh in every stretch of some 64,000 characters, so memory is bounded, an anthology
@@ -23,9 +23,9 @@ STRETCH = 1 << 16  # characters
 FULL = 0.75  # of the width; some books break lines at clauses, well before the margin
 NARROWEST = 45  # characters; narrower lines are verse, lists or columns
 FEWEST_BREAKS = 3  # fewer prove nothing
-ENOUGH = 0.4  # share of the breaks that look wrapped; books have 0.52 to 0.95, all else is near 0
+ENOUGH = 0.4  # share of the breaks that look wrapped; in books it is 0.52 or more, in all else near 0
 
-GAP = re.compile(r"([\r\n](?:[ \t]*[\r\n])*)")  # from the end of one line to the start of the next with text
+GAP = re.compile(r"([\r\n](?:[ \t\r\n]*[\r\n])?)")  # from the end of one line to the start of the next with text
 LIST_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)]|(?!I\.)[IVXLC]+\.) ")  # "I. " is more often the end of a sentence
 COLUMNS = re.compile(r"\w {3,}\S")  # two words far apart; after a full stop it is a wide blank
 OPENING = "\"'“‘«_*([-—"
@@ -107,6 +107,6 @@ def _wrapping(parts: list[str], before: Wrapping | None) -> Wrapping | None:
     lengths = sorted(len(line) for line, _ in lines)
     width = lengths[int(0.95 * (len(lengths) - 1))]  # not the longest, which may be a slip
     wrapped = sum(
-        following.lstrip(OPENING)[:1].islower() and _is_full(line, following, width) for line, following in lines
+        following.lstrip(OPENING)[:1].islower() and _continues(line, following, width) for line, following in lines
     )
     return Wrapping(width, line_ends) if width >= NARROWEST and wrapped >= ENOUGH * len(lines) else None

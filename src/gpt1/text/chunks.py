@@ -23,9 +23,12 @@ Offsets = npt.NDArray[np.int64]
 WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
 
 BATCH_BYTES = 4_000_000
-# The table starts afresh when it holds this much; a worker then stays well under a gigabyte.
-MOST_CHARACTERS = 24_000_000
-MOST_CHUNKS = 1_500_000
+# So that a process stays under a gigabyte whatever the text: the table starts afresh when it holds this much, what was
+# remembered of words goes sooner, and no more than so many chunks are learned at once.
+MOST_CHARACTERS = 16_000_000
+MOST_CHUNKS = 800_000
+MOST_WORDS = 300_000
+LEARN_AT_ONCE = 100_000
 
 _NEWLINE, _BORDER = 1, 2  # rows of the table that are not words; a border parts two texts
 _BORDER_TEXT = "\0"  # no cleaned text holds a NUL
@@ -54,8 +57,7 @@ class ChunkEncoder:
         self._lengths = _Growing(np.int32)
         self._firsts = _Growing(np.int16)
         self._lasts = _Growing(np.int16)
-        self._splitter.forget()
-        self._word_ids: dict[str, tuple[int, ...]] = {}
+        self._forget_words()
         self._add(["", "\n", _BORDER_TEXT], [((), 0, 0)] * 3, [(), self._newline_ids, ()])
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
@@ -96,15 +98,23 @@ class ChunkEncoder:
         new = np.flatnonzero(rows < 0)
         if len(new):
             rows[new] = len(self._texts) + np.arange(len(new))
-            self._learn([chunks[place] for place in new])
+            for begin in range(0, len(new), LEARN_AT_ONCE):
+                self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
         return rows[numbers]
 
     def _learn(self, chunks: list[str]) -> None:
+        if len(self._word_ids) > MOST_WORDS:
+            self._forget_words()
         splits = self._splitter.split(chunks)
         word_ids = self._word_ids
         new = list({word for words, _, _ in splits for word in words if word not in word_ids})
         word_ids.update(zip(new, self._words_to_ids(new), strict=True))
         self._add(chunks, splits, [_flat([word_ids[word] for word in words]) for words, _, _ in splits])
+
+    def _forget_words(self) -> None:
+        """Drop what speeds up learning; the table of chunks does without."""
+        self._splitter.forget()
+        self._word_ids: dict[str, tuple[int, ...]] = {}
 
     def _add(self, chunks: list[str], splits: list[Split], ids: list[tuple[int, ...]]) -> None:
         lengths = np.array([len(chunk_ids) for chunk_ids in ids], np.int64)
@@ -156,7 +166,8 @@ def _collapse_newlines(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     before = np.concatenate([[_BORDER], rows[:-1]])
     rows = rows[(rows != _NEWLINE) | ((before != _NEWLINE) & (before != _BORDER))]
     after = np.concatenate([rows[1:], [_BORDER]])
-    return rows[(rows != _NEWLINE) | (after != _BORDER)]
+    kept: npt.NDArray[np.int64] = rows[(rows != _NEWLINE) | (after != _BORDER)]
+    return kept
 
 
 def _flat(ids: list[tuple[int, ...]]) -> tuple[int, ...]:

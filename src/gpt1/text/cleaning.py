@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from gpt1.base.errors import InputError
@@ -23,6 +23,12 @@ _TAME_BYTES = [(character.encode(), plain.encode()) for character, plain in TAME
 # Any other byte, `&` and the control characters among them, may make ftfy act.
 _QUIET = bytes(code for code in range(0x20, 0x7F) if code != ord("&")) + b"\t\n"
 _LOUD = re.compile(b"[^" + re.escape(_QUIET) + b"]")
+
+_MOST_PASSES = 50
+_ESCAPE = re.compile("&#?[0-9A-Za-z]{1,24};")  # as ftfy finds them
+_ESCAPE_HERE = re.compile(_ESCAPE.pattern + r"\Z")
+_LONGEST_ESCAPE = 27
+_IN_ESCAPE = re.compile("[&#;0-9A-Za-z]?")
 
 
 def clean(text: str) -> bytes:
@@ -51,23 +57,54 @@ def _clean_lines(raw: bytes, plain: bytes) -> Iterator[bytes]:
             line += "\n"  # ftfy sees a line with its end
         else:
             end = len(plain)
-        unescape = False if 0 <= angle < end else "auto"
+        unescape = not 0 <= angle < end
+        if unescape and "&" in line and line.count(";") > _MOST_PASSES:
+            line = _unnest(line)
         yield plain[done:start]
         yield _fix_line(line, unescape).translate(DASHES).encode()
         done, number = end + 1, number + 1
     yield plain[done:]
 
 
-def _fix_line(line: str, unescape: str | bool) -> str:
-    fix_and_explain, config = _ftfy()
-    return str(fix_and_explain(line, config._replace(unescape_html=unescape)).text)
+def _fix_line(line: str, unescape: bool) -> str:
+    ftfy, config = _ftfy()
+    return str(ftfy.fix_and_explain(line, config._replace(unescape_html=unescape)).text)
 
 
 @cache
 def _ftfy() -> tuple[Any, Any]:
     import ftfy  # here, because decoding must work without it
 
-    return ftfy.fix_and_explain, ftfy.TextFixerConfig(explain=False)
+    return ftfy, ftfy.TextFixerConfig(explain=False)
+
+
+def _unnest(line: str) -> str:
+    """Unescape in one go what was escaped over and over, `&amp;amp;amp;lt;`, if there is very much of it.
+
+    ftfy takes one level off in each pass over the whole line. Escapes do not overlap, so they may as well be taken
+    off where they stand. Only those that can be part of another escape are: the rest is one pass for ftfy.
+    """
+    fixes = _ftfy()[0].fixes
+    done: list[str] = []
+    todo = list(fixes.remove_control_chars(fixes.remove_terminal_escapes(line)))[::-1]
+    nested = -sum(_part_of_escape(escape) is not None for escape in _ESCAPE.findall(line))
+    while todo:
+        done.append(todo.pop())
+        if done[-1] == ";" and (match := _ESCAPE_HERE.search("".join(done[-_LONGEST_ESCAPE:]))):
+            part = _part_of_escape(match.group())
+            if part is not None:
+                del done[-len(match.group()) :]
+                todo += part
+                nested += 1
+    return "".join(done) if nested > _MOST_PASSES else line
+
+
+@lru_cache(10_000)
+def _part_of_escape(escape: str) -> str | None:
+    """Return the character of an HTML escape if it can be part of another escape; nothing if ftfy drops it."""
+    fixes = _ftfy()[0].fixes
+    character = str(fixes.remove_control_chars(fixes.unescape_html(escape)))
+    return character if _IN_ESCAPE.fullmatch(character) else None
 
 
 def to_utf8(text: str) -> bytes:

@@ -21,10 +21,10 @@ def import_tokenizer(vocabulary_file: str | Path, merges_file: str | Path) -> To
 
 def _read_vocabulary(path: Path) -> list[str]:
     ids = read_json(path, "a vocabulary file (a JSON object of token to id)")
-    tokens = sorted(ids, key=lambda token: (not isinstance(ids[token], int), ids[token] if token else 0))
-    if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise FormatError(f"{path} is not a vocabulary file: its ids are not 0 to {len(tokens) - 1}, each once")
-    return tokens
+    tokens = {id: token for token, id in ids.items() if isinstance(id, int)}
+    if tokens.keys() != set(range(len(ids))):
+        raise FormatError(f"{path} is not a vocabulary file: its ids are not 0 to {len(ids) - 1}, each once")
+    return [tokens[id] for id in range(len(ids))]
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:

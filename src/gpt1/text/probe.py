@@ -24,10 +24,12 @@ well-known mother-in-law re-enter 1914-18 -- --- -word word- —dash— –en–
 &amp; &lt;tag&gt; &eacute; &#39; &#x2019; AT&T R&D
 x < y &amp; z
 caf\\u00e9 na\\u00efve cafe\\u0301 \\u00c6sop \\u0152uvre \\ufb01nd \\u0132 \\u01c4
-\\u00e2\\u20ac\\u2122 it\\u00e2\\u20ac\\u2122s \\u00c3\\u00a9t\\u00c3\\u00a9 \\u00e2\\u20ac\\u0153quoted\\u00e2\\u20ac\\u009d
+\\u00e2\\u20ac\\u2122 it\\u00e2\\u20ac\\u2122s \\u00c3\\u00a9t\\u00c3\\u00a9 \
+\\u00e2\\u20ac\\u0153quoted\\u00e2\\u20ac\\u009d
 \\u2018single\\u2019 \\u201cdouble\\u201d \\u201alow\\u201b \\u201elow\\u201f \\u00abguil\\u00bb \\u2039a\\u203a
 \\u0130stanbul \\u0131 \\u00df \\u1e9e \\u03a3\\u03a3 \\u039f\\u0394\\u039f\\u03a3 \\u01c5
-\\u4e2d\\u6587\\u5b57\\u7b26 \\u65e5\\u672c\\u8a9e\\u3067\\u3059\\u3002 \\ud55c\\uad6d\\uc5b4 \\uff21\\uff22\\uff23\\uff11\\u3000\\uff01
+\\u4e2d\\u6587\\u5b57\\u7b26 \\u65e5\\u672c\\u8a9e\\u3067\\u3059\\u3002 \\ud55c\\uad6d\\uc5b4 \
+\\uff21\\uff22\\uff23\\uff11\\u3000\\uff01
 \\u0645\\u0631\\u062d\\u0628\\u0627 \\u05e9\\u05dc\\u05d5\\u05dd \\u202babc\\u202c \\u200fx\\u200e
 \\U0001f600 \\U0001f469\\u200d\\U0001f4bb \\U0001f1e9\\U0001f1ea \\U0001f44d\\U0001f3fd \\u2764\\ufe0f
 a\\u200bb a\\u200cb a\\u200db a\\u00adb \\ufeffbom a\\u2060b \\u00a0nbsp\\u00a0 thin\\u2009space \\u2003em

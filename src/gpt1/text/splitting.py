@@ -44,6 +44,8 @@ class Splitter:
         self._longest_rule = max(map(len, self._rules))
         self._vocab = Vocab()  # a bare one: nobody asks for the shape or the norm of a word here
         self._first_step = _first_step_only(whole, self._vocab)
+        # The same language without the nested repetition that makes spaCy's own take the square of a length.
+        self._url_match = re.compile(whole.url_match.__self__.pattern.replace(r"\S+(?::\S*)?@", r"\S+@")).match
 
         affixes_only = Tokenizer(self._vocab, {}, whole.prefix_search, whole.suffix_search, whole.infix_finditer)
         affixes_only.url_match = whole.url_match
@@ -73,17 +75,12 @@ class Splitter:
         return splits
 
     def _join(self, parts: list[str]) -> Split:
-        words: tuple[str, ...] = ()
-        first = last = 0
-        for place, part in enumerate(parts):
-            part_words, part_first, part_last = self._known[part]
-            if last and (last, part_first) in self._code_pairs:
-                tokens = self._tokens(parts)
-                return self._apply_special_cases(tokens), *self._outer_codes(tokens[0][0], tokens[-1][-1])
-            words += part_words
-            first = first if place else part_first
-            last = part_last
-        return words, first, last
+        splits = [self._known[part] for part in parts]
+        if any((left[2], right[1]) in self._code_pairs for left, right in pairwise(splits)):
+            tokens = self._tokens(parts)
+            return self._apply_special_cases(tokens), *self._outer_codes(tokens[0][0], tokens[-1][-1])
+        words = tuple([word for part_words, _, _ in splits for word in part_words])
+        return (words, splits[0][1], splits[-1][2]) if splits else ((), 0, 0)
 
     def _outer_codes(self, first: str, last: str) -> tuple[int, int]:
         return self.codes.get(first, 0), self.codes.get(last, 0)
@@ -178,7 +175,7 @@ class Splitter:
             return []
         if text in self._rules:
             return self._rules[text]
-        if self._whole.url_match(text):
+        if self._url_match(text):
             return [text]
         tokens, start = [], 0
         for match in self._whole.infix_finditer(text):
@@ -188,7 +185,7 @@ class Splitter:
                 tokens.append(text[start : match.start()])
             tokens.append(match.group())
             start = match.end()
-        return tokens + [text[start:]] if start < len(text) else tokens
+        return [*tokens, text[start:]] if start < len(text) else tokens
 
     def _apply_special_cases(self, chunks: list[list[str]]) -> tuple[str, ...]:
         """Take spaCy's second step over the tokens of neighbouring chunks, and return the words."""

@@ -26,6 +26,7 @@ from gpt1.base.files import read_json, write_json
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
+from gpt1.text.cleaning import to_utf8
 from gpt1.text.pieces import LIMIT, pieces
 from gpt1.text.probe import probe_strings
 from gpt1.text.specials import special_ids
@@ -85,21 +86,25 @@ class Tokenizer:
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
         self._check_libraries()
-        if all(len(text) <= LIMIT for text in texts):
-            return self._encode_pieces(texts)
-        encoded = [self._encode_long(text) for text in texts]
-        ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
-        return np.concatenate(encoded), ends
-
-    def _encode_long(self, text: str) -> Ids:
-        joiner = PieceJoiner()
-        for piece in pieces([text]):
-            joiner.add(self._encode_pieces([piece])[0], self.joint(piece))
-        return np.concatenate([np.empty(0, np.int32), *joiner.parts])
+        cut = [_cut(text) for text in texts]
+        ids, ends = self._encode_pieces([piece for text in cut for piece in text])
+        if len(ends) == len(cut):
+            return ids, ends
+        lengths = np.diff(ends, prepend=0)
+        last = np.cumsum([len(text) for text in cut]) - 1
+        before = np.zeros(len(ends), bool)  # a joint stands before these pieces
+        for text, end in zip(cut, last + 1, strict=True):
+            own = slice(end - len(text), end)
+            before[own] = joints_before(lengths[own].tolist(), [self.joint(piece) is not None for piece in text])
+        ids = np.insert(ids, (ends - lengths)[before], self.newline_id)
+        return ids, (ends + np.cumsum(before))[last]
 
     def _encode_pieces(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         with self._lock:  # the tables of remembered chunks are not made for two threads
-            return self._rules.encode(texts)
+            try:
+                return self._rules.encode(texts)
+            except ModuleNotFoundError as error:
+                raise _missing(str(error.name)) from None
 
     def joint(self, piece: str) -> int | None:
         """Return the id that stands between `piece` and what `pieces` cut off after it, if any."""
@@ -157,22 +162,25 @@ class Tokenizer:
         return hashlib.sha256(ids.astype("<i4").tobytes() + ends.astype("<i8").tobytes()).hexdigest()
 
 
-class PieceJoiner:
-    """Puts the ids of a text's pieces together: a joint stands between two pieces that both have ids."""
+def _cut(text: str) -> list[str]:
+    if len(text) <= LIMIT:
+        return [text]
+    to_utf8(text)  # an error then tells the place in the text, not in a piece of it
+    return list(pieces([text]))
 
-    def __init__(self) -> None:
-        self.parts: list[Ids] = []
-        self._pending: int | None = None
 
-    def add(self, ids: Ids, joint: int | None) -> None:
-        """Add the ids of the next piece, and the joint that follows it."""
-        if len(ids):
-            if self._pending is not None:
-                self.parts.append(np.array([self._pending], ids.dtype))
-            self.parts.append(ids)
-            self._pending = None
-        if self.parts and joint is not None:
-            self._pending = joint
+def joints_before(lengths: Sequence[int], joints: Sequence[bool]) -> list[bool]:
+    """Say for each piece of a text whether a joint stands before it: between two pieces that both have ids.
+
+    `lengths` are the pieces' numbers of ids, `joints` whether each was cut off with a joint after it.
+    """
+    result = []
+    begun = pending = False
+    for length, joint in zip(lengths, joints, strict=True):
+        result.append(pending and length > 0)
+        begun = begun or length > 0
+        pending = begun and (joint or (pending and length == 0))
+    return result
 
 
 def new_tokenizer(kind: str, tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> Tokenizer:
@@ -197,23 +205,31 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             "vocabulary and merges files with 'gpt1 tokenizer import'"
         )
     kind = data.get("kind")
-    if kind not in KINDS:
-        raise unknown("kind of tokenizer", str(kind), KINDS)
+    if kind not in list(KINDS):  # a list, because a damaged kind may be unhashable
+        raise FormatError(f"{path}: {unknown('kind of tokenizer', str(kind), KINDS)}")
     if data.get("rules") != KINDS[kind].RULES_VERSION:
-        raise FormatError(f"{path} follows version {data.get('rules')} of the {kind} rules; this program knows "
-                          f"version {KINDS[kind].RULES_VERSION}: use the gpt1 that made it, or train a new one")
+        raise FormatError(
+            f"{path} follows version {data.get('rules')} of the {kind} rules; this program knows "
+            f"version {KINDS[kind].RULES_VERSION}: use the gpt1 that made it, or train a new one"
+        )
     try:
         vocabulary = Vocabulary(
             kind=kind,
             rules=data["rules"],
-            tokens=tuple(map(str, data["vocabulary"])),
-            merges=tuple(_merge(line) for line in data["merges"]),
+            tokens=_strings(data["vocabulary"]),
+            merges=tuple(_merge(line) for line in _strings(data["merges"])),
             probe=str(data["probe"]),
-            made_with=dict(data["made_with"]),
+            made_with={**data["made_with"]},
         )
         return Tokenizer(vocabulary)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise FormatError(f"{path} is damaged: {error!r}; make it anew") from error
+    except (KeyError, TypeError, ValueError, FormatError) as error:
+        raise FormatError(f"{path} is damaged: {error or repr(error)}; make it anew") from error
+
+
+def _strings(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError("its vocabulary or its merges are not a list of strings")
+    return tuple(values)
 
 
 def _merge(line: str) -> tuple[str, str]:
@@ -225,6 +241,10 @@ def _version(library: str) -> str:
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
-        raise MissingDependency(
-            f"encoding with this tokenizer needs {library}, which is not installed: pip install {library}"
-        ) from None
+        raise _missing(library) from None
+
+
+def _missing(library: str) -> MissingDependency:
+    return MissingDependency(
+        f"encoding with this tokenizer needs {library}, which is not installed: pip install {library}"
+    )

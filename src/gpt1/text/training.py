@@ -21,6 +21,7 @@ from gpt1.text.chunks import ChunkEncoder
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 
+MOST_NUMBERED = 1_000_000  # words remembered while counting; then the memory starts afresh
 CHARACTERS = 1000  # the paper's vocabulary has 238; scripts with more signs need more
 _PRIVATE = range(0xF0000, 0xFFFFE)
 _LEAST_PAIRS = 2  # a pair seen once says nothing
@@ -31,14 +32,20 @@ class WordCounter:
     """Counts the words of texts, remembering every chunk as encoding does."""
 
     def __init__(self) -> None:
+        self._splitter = Splitter()
+        self._reset()
+
+    def _reset(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._encoder = ChunkEncoder(Splitter(), self._number, ())
+        self._encoder = ChunkEncoder(self._splitter, self._number, ())
 
     def _number(self, words: list[str]) -> list[tuple[int, ...]]:
         return [(self._numbers.setdefault(word, len(self._numbers)),) for word in words]
 
     def count(self, pieces: Sequence[str]) -> dict[str, int]:
         """Return how often each word stands in `pieces`."""
+        if len(self._numbers) > MOST_NUMBERED:
+            self._reset()
         ids, _ = self._encoder.encode(pieces)
         counts = np.bincount(ids, minlength=len(self._numbers))
         words = list(self._numbers)
@@ -66,8 +73,9 @@ def train_words(counts: Mapping[str, int], merges: int, characters: int = CHARAC
     found = _train(
         _repeat_words(counts, end_of), WhitespaceSplit(), sorted([*end_of, *plain_of]), 2 * len(ranked) + merges
     )
-    learned = [("".join(plain_of.get(c, c) for c in left), "".join(plain_of.get(c, c) for c in right))
-               for left, right in found]
+    learned = [
+        ("".join(plain_of.get(c, c) for c in left), "".join(plain_of.get(c, c) for c in right)) for left, right in found
+    ]
     return new_tokenizer("words", word_kind.layout(ranked, learned), learned)
 
 

@@ -43,13 +43,16 @@ class WordRules:
         self.newline_id = self._ids[NEWLINE]
 
     def _check(self) -> None:
-        if self._tokens[0] != UNKNOWN or NEWLINE not in self._ids:
+        if UNKNOWN not in self._tokens[:1] or NEWLINE not in self._ids:
             raise FormatError(f"a words vocabulary begins with {UNKNOWN} and holds {NEWLINE!r}; this one does not")
-        # Merging by rank equals merging pair by pair only if every merge builds on earlier ones.
+        # Merging by rank equals merging pair by pair only if every merge builds on earlier ones, and makes a piece
+        # that none of them made. Training gives no other merges.
         made = {token for token in self._tokens if len(token.removesuffix(WORD_END)) == 1}
-        for rank, (left, right) in enumerate(self._merges):
+        for rank, (left, right) in enumerate(self._merges, 1):
             if left not in made or right not in made or left + right not in self._ids:
-                raise FormatError(f"merge {rank + 1}, '{left} {right}', uses or makes a piece the vocabulary lacks")
+                raise FormatError(f"merge {rank}, '{left} {right}', uses or makes a piece the vocabulary lacks")
+            if left + right in made:
+                raise FormatError(f"merge {rank}, '{left} {right}', makes a piece that an earlier merge made")
             made.add(left + right)
 
     def joint(self, piece: str) -> int | None:
@@ -66,7 +69,9 @@ class WordRules:
 
         from gpt1.text.splitting import Splitter
 
-        model = BPE(self._ids, list(self._merges), unk_token=UNKNOWN, end_of_word_suffix=WORD_END, fuse_unk=False)
+        # A merge may spell UNKNOWN by chance; no merge makes a blank, so the library knows the unknown by that.
+        ids = self._ids | {" ": self.unknown_id}
+        model = BPE(ids, list(self._merges), unk_token=" ", end_of_word_suffix=WORD_END, fuse_unk=False)
 
         def words_to_ids(words: list[str]) -> list[tuple[int, ...]]:
             return [tuple([piece.id for piece in model.tokenize(word)]) for word in words]
@@ -85,11 +90,24 @@ def tidy(text: str) -> str:
 
 
 _LINE_BLANKS = re.compile(" +")
-_BLANK_BEFORE = re.compile(r" (?=(?:[.,!?;:)\]}%]|\.\.\.+|n't|'(?:s|ll|re|ve|d|m|em))(?:[ )\]}]|$))")
-_BLANK_AFTER = re.compile(r"(?<=[(\[{$]) ")
-_QUOTED = re.compile(r'" ?([^"]*?) ?"')
+_BLANK_BEFORE = re.compile(r" (?=(?:[,!?;:)\]}%]|(?<!\. )\.+|n't|'(?:s|ll|re|ve|d|m))(?:[ )\]}]|$))")
+_BLANK_AFTER = re.compile(r"(?<=[(\[{$£€]) ")
+_DASH = re.compile(r'(?<=[\w,;:.!?]) (-+)(?: (?=[\w"])|$)')
 
 
 def _tidy_line(line: str) -> str:
     line = _BLANK_AFTER.sub("", _BLANK_BEFORE.sub("", line))
-    return _QUOTED.sub(r'"\1"', line)
+    return _tidy_quotes(_DASH.sub(r"\1", line))
+
+
+def _tidy_quotes(line: str) -> str:
+    """Put quotation marks next to what they quote, where it can be told; two of them never next to each other."""
+    parts = line.split('"')
+    first_quoted = 1
+    if len(parts) % 2 == 0:  # an odd number of marks: one of the quotations goes on beyond the line
+        if not parts[-1]:
+            first_quoted = 0
+        elif parts[0]:
+            return line
+    parts[first_quoted::2] = [part.strip() or part for part in parts[first_quoted::2]]
+    return '"'.join(parts)

@@ -1,0 +1,41 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+# Real books and tasks, where there are any; tests that want them say so and skip without.
+export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
+
+.PHONY: install demo test test-slow check fmt bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[hub,dev]'
+	@touch $(STAMP)
+
+demo: install
+	@$(BIN)/python examples/from_text_to_tokens.py
+
+test: check
+	$(BIN)/pytest -n auto --dist worksteal
+
+test-slow: install
+	$(BIN)/pytest -m slow
+
+check: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+fmt: install
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: install
+	$(BIN)/python benchmarks/text.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,117 @@
+"""Progress of long work: a live line on a terminal, a plain line now and then elsewhere, nothing in a library.
+
+Rooms report through a `Progress`; only the command line hands them one that speaks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+PLAIN_SECONDS = 10.0
+
+
+class Bar(Protocol):
+    """What work under way tells: how far it is, and how much text went through."""
+
+    def update(self, share: float, bytes_done: int) -> None:
+        """Say that `share` (0 to 1) of the work is done, `bytes_done` bytes of text in all."""
+
+
+class Progress(Protocol):
+    """Somebody to report to."""
+
+    def say(self, line: str) -> None:
+        """Tell one fact."""
+
+    def bar(self, label: str) -> Bar:
+        """Begin a stage of the work; the one before has ended."""
+
+    def done(self) -> None:
+        """End the last stage."""
+
+
+class Silent:
+    """Reports to nobody."""
+
+    def say(self, line: str) -> None:
+        """Tell nobody."""
+
+    def bar(self, label: str) -> Silent:
+        """Begin a stage that nobody watches."""
+        return self
+
+    def update(self, share: float, bytes_done: int) -> None:
+        """Note nothing."""
+
+    def done(self) -> None:
+        """End nothing."""
+
+
+class Terminal:
+    """Reports to a person on standard error: a live line on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._live: Any = None
+        self._label = ""
+        self._began = self._told = 0.0
+
+    def say(self, line: str) -> None:
+        """Print one fact on a line of its own."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def bar(self, label: str) -> Terminal:
+        """Begin a stage of the work."""
+        self.done()
+        self._label = label
+        self._began = self._told = time.monotonic()
+        if self._console.is_terminal:
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[line]}")
+            self._live = Progress(*columns, console=self._console, transient=True)
+            self._live.add_task(label, total=1.0, line="")
+            self._live.start()
+        return self
+
+    def update(self, share: float, bytes_done: int) -> None:
+        """Show how far the stage is, not more often than is good to read."""
+        now = time.monotonic()
+        line = speed_line(share, bytes_done, now - self._began)
+        if self._live is not None:
+            self._live.update(0, completed=share, line=line)
+        elif now - self._told >= PLAIN_SECONDS:
+            self._told = now
+            self.say(f"{self._label}  {line}")
+
+    def done(self) -> None:
+        """End the stage and clear its live line."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def speed_line(share: float, bytes_done: int, seconds: float) -> str:
+    """Return a line such as `45 %  12.3 MB  4.1 MB/s  1:20 left` for work under way."""
+    parts = [f"{100 * share:3.0f} %"]
+    if bytes_done:
+        parts += [f"{bytes_done / 1e6:,.1f} MB", f"{bytes_done / 1e6 / max(seconds, 1e-9):.1f} MB/s"]
+    if 0 < share < 1 and seconds > 1:
+        minutes, left = divmod(round(seconds * (1 - share) / share), 60)
+        hours, minutes = divmod(minutes, 60)
+        parts.append(f"{hours}:{minutes:02}:{left:02} left" if hours else f"{minutes}:{left:02} left")
+    return "  ".join(parts)
+
+
+@contextmanager
+def stage(progress: Progress, label: str) -> Iterator[Bar]:
+    """Report one stage of work, ended also when it fails."""
+    try:
+        yield progress.bar(label)
+    finally:
+        progress.done()

@@ -1,0 +1,88 @@
+"""The command `gpt1`: its verbs, loaded only when called, and how errors reach a person."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from gpt1 import __version__
+from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
+
+# Verb -> (module, one line of help). The line stands here so that `gpt1 --help` need not import the verb.
+VERBS = {
+    "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
+    "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
+    "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
+    "completion": ("gpt1.cli.completion", "Print the shell completion script."),
+}
+EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+class Verbs(click.Group):
+    """A group that suggests the nearest verb for a mistyped one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            known = self.list_commands(ctx)
+            ctx.fail(f"no such verb '{name}'{did_you_mean(name, known)} (verbs: {', '.join(known)})")
+        return super().resolve_command(ctx, args)
+
+
+class LazyVerbs(Verbs):
+    """The verbs of `VERBS`, each imported when it is called or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(VERBS[name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, help) for name, (_, help) in VERBS.items()])
+
+
+@click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="gpt1")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def gpt1(debug: bool) -> None:
+    """GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 well, 1 error, 2 wrong usage, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        result: Any = gpt1.main(arguments, prog_name="gpt1", standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        print("\ninterrupted", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_ERROR)
+    except (Gpt1Error, OSError) as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        print(f"error: {_in_words(error)}", file=sys.stderr)
+        sys.exit(EXIT_USAGE if isinstance(error, SettingError) else EXIT_ERROR)
+
+
+def _in_words(error: Gpt1Error | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

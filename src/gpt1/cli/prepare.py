@@ -1,0 +1,107 @@
+"""`gpt1 prepare`: text to shards, labelled tasks to token sequences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+
+ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "restart", "workers")
+ONLY_TASK = ("data", "dev", "test", "columns", "regression", "context")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@options.tokenizer
+@click.option("--out", required=True, metavar="DIR", help="Folder for the result.")
+@options.as_json
+@options.document
+@options.field
+@options.encoding
+@options.unwrap
+@click.option(
+    "--duplicates", metavar="WAY", help="Repeated documents: keep all, drop exact ones, drop near ones too.  [near]"
+)
+@click.option("--valid", type=float, metavar="SHARE", help="Share of the tokens kept for validation.  [0.01]")
+@click.option("--on-error", metavar="WAY", help="Damaged input: refuse to go on, or skip it.  [refuse]")
+@click.option("--shard-tokens", type=click.IntRange(1), metavar="N", help="Tokens in a shard.  [67108864]")
+@click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
+@options.workers
+@click.option(
+    "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
+)
+@click.option("--data", metavar="DIR", help="--task: the folder of the task's files.")
+@click.option("--dev", metavar="FILE", help="--task TABLE: a table for development.")
+@click.option("--test", metavar="FILE", help="--task TABLE: a table for the final test.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="--task TABLE: which column is text, a, b, label ...",
+)
+@click.option("--regression", is_flag=True, default=None, help="--task TABLE: the labels are numbers to predict.")
+@click.option("--context", type=click.IntRange(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
+def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
+    """Encode text into token shards, or a labelled task into token sequences.
+
+    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, each also gz, bz2, xz or zst, or
+    hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on where it was.
+
+    \b
+    Examples:
+      gpt1 prepare books/ --tokenizer tokenizer.json --out corpus
+      gpt1 prepare mails.csv --field body --tokenizer tokenizer.json --out corpus
+      gpt1 prepare --task reviews.csv --tokenizer tokenizer.json --out reviews
+    """
+    settings = {name: value for name, value in given.items() if value not in (None, ())}
+    if task is None:
+        if not paths:
+            raise click.UsageError("name the text to prepare (files, folders, globs), or a --task")
+        _only(settings, ONLY_TASK, "goes only with --task")
+        _prepare_text(paths, tokenizer, out, as_json, settings)
+    else:
+        if paths:
+            raise click.UsageError(f"a --task has its own files; '{paths[0]}' has no meaning here")
+        _only(settings, ONLY_TEXT, "does not go with --task")
+        _prepare_task(task, tokenizer, out, as_json, settings)
+
+
+def _only(settings: dict[str, Any], names: tuple[str, ...], problem: str) -> None:
+    for name in names:
+        if name in settings:
+            option = "column" if name == "columns" else name.replace("_", "-")
+            raise click.UsageError(f"--{option} {problem}")
+
+
+def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
+    from gpt1.base.progress import Terminal
+    from gpt1.corpus.prepare import describe, prepare
+
+    corpus = prepare(paths, tokenizer, out, progress=Terminal(), **settings)
+    click.echo(json.dumps(corpus, indent=1) if as_json else "\n".join(describe(corpus)))
+
+
+def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
+    from gpt1.base.files import read_json
+    from gpt1.tasks.encoded import MANIFEST
+    from gpt1.tasks.preparing import describe, prepare_task
+    from gpt1.text.tokenizer import load_tokenizer
+
+    settings["columns"] = dict(_role_and_name(pair) for pair in settings.get("columns", ()))
+    encoded, notices = prepare_task(task, load_tokenizer(tokenizer), out, **settings)
+    for notice in notices:
+        click.echo(notice, err=True)
+    manifest = read_json(Path(out, MANIFEST), "an encoded task")
+    click.echo(json.dumps(manifest, indent=1) if as_json else "\n".join(describe(encoded)))
+
+
+def _role_and_name(pair: str) -> tuple[str, str]:
+    role, equals, name = pair.partition("=")
+    if not equals:
+        raise click.UsageError(f"--column takes ROLE=NAME, such as text=review, not '{pair}'")
+    return role, name

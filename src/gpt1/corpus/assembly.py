@@ -1,0 +1,287 @@
+"""Putting a corpus together from its encoded batches: which documents stay, where they go, the shards, the report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpt1.base.files import whole_file
+from gpt1.base.progress import Progress, stage
+from gpt1.corpus.batches import read_batch, read_positions
+from gpt1.corpus.documents import Fault, Source
+from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
+from gpt1.corpus.shards import ShardWriter, id_dtype
+from gpt1.text.tokenizer import Tokenizer, joints_before
+
+DROPPED_FILE = "dropped.jsonl"
+SPLITS = ("train", "valid")
+# What became of a document: it went to a split, or was dropped for a reason.
+TRAIN, VALID, EMPTY, EXACT, NEAR, BROKEN = range(6)
+REASONS = {EMPTY: "empty", EXACT: "exact duplicate", NEAR: "near duplicate"}
+# A document larger than this share of the corpus is never taken for validation.
+MOST_VALID = 0.5
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All parts of all batches in a row, one array a fact. A document is a run of parts from a first to a last."""
+
+    first: Bools
+    last: Bools
+    tokens: Ints
+    joint: Bools
+    raw_bytes: Ints
+    unknown: Ints
+    digest: npt.NDArray[np.uint8]
+    source: npt.NDArray[np.int32]
+
+    @classmethod
+    def read(cls, batches: Sequence[Path]) -> tuple[Parts, Ints]:
+        """Read the parts of all batches, and where each batch begins among them."""
+        names = list(cls.__dataclass_fields__)
+        columns: list[list[npt.NDArray[Any]]] = [[] for _ in names]
+        for batch in batches:
+            for column, array in zip(columns, read_batch(batch, *names), strict=True):
+                column.append(array)
+        sizes = [len(array) for array in columns[0]]
+        return cls(*map(np.concatenate, columns)), np.cumsum([0, *sizes])
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents that the parts make up, one array a fact; one that broke off is marked as such."""
+
+    begins: Ints  # the part each begins with
+    of_part: Ints  # the document each part belongs to
+    tokens: Ints
+    raw_bytes: Ints
+    unknown: Ints
+    broken: Bools
+    digest: npt.NDArray[np.void]
+    opens: Bools  # of parts: the document's first tokens are in this part
+    joint_before: Bools  # of parts: a newline token stands before this part
+
+    @classmethod
+    def of(cls, parts: Parts) -> Documents:
+        """Put parts together into documents."""
+        begins = np.flatnonzero(parts.first)
+        of_part = np.cumsum(parts.first) - 1
+        broken = ~np.logical_or.reduceat(parts.last, begins)
+        opens = parts.first.copy()
+        joint_before = np.zeros(len(parts.first), bool)
+        digest = parts.digest[begins]
+        sizes = np.diff(begins, append=len(parts.first))
+        for document in np.flatnonzero(sizes > 1):  # documents of over a million characters
+            own = slice(begins[document], begins[document] + sizes[document])
+            joint_before[own] = joints_before(parts.tokens[own].tolist(), parts.joint[own].tolist())
+            opens[own] = False
+            opens[own.start + np.argmax(parts.tokens[own] > 0)] = True
+            whole = hashlib.blake2b(parts.digest[own].tobytes(), digest_size=DIGEST_BYTES).digest()
+            digest[document] = np.frombuffer(whole, np.uint8)
+        return cls(
+            begins=begins,
+            of_part=of_part,
+            tokens=np.add.reduceat(parts.tokens + joint_before, begins),
+            raw_bytes=np.add.reduceat(parts.raw_bytes, begins),
+            unknown=np.add.reduceat(parts.unknown, begins),
+            broken=broken,
+            digest=np.ascontiguousarray(digest).view(f"V{DIGEST_BYTES}").ravel(),
+            opens=opens,
+            joint_before=joint_before,
+        )
+
+
+def assemble(
+    batches: Sequence[Path],
+    faults: Sequence[Fault],
+    sources: Sequence[Source],
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    duplicates: str,
+    valid: float,
+    shard_tokens: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write the shards and the list of dropped documents; return the description of the corpus."""
+    parts, batch_begins = Parts.read(batches)
+    documents = Documents.of(parts)
+    fate, original = _decide(documents, batches, batch_begins, duplicates)
+    _split(documents, fate, valid)
+    shards = _write_shards(parts, documents, fate, batches, batch_begins, tokenizer, out, shard_tokens, progress)
+    place_of = _Places(parts, documents, batches, batch_begins, sources)
+    _write_dropped(out / DROPPED_FILE, fate, original, place_of, faults, sources)
+    return _describe(documents, fate, faults, shards, tokenizer)
+
+
+def _decide(documents: Documents, batches: Sequence[Path], batch_begins: Ints, duplicates: str) -> tuple[Ints, Ints]:
+    """Return what becomes of each document, the split aside, and which one it repeats (-1: none)."""
+    fate = np.where(documents.broken, BROKEN, np.where(documents.tokens == 0, EMPTY, TRAIN))
+    original = np.full(len(fate), -1, np.int64)
+    if duplicates in ("exact", "near"):
+        exact = find_exact(documents.digest, fate == TRAIN)
+        fate[exact >= 0] = EXACT
+        original = np.maximum(original, exact)
+    if duplicates == "near":
+        index = SketchIndex(batches[0].parent, len(fate))
+        for batch, begin in zip(batches, batch_begins, strict=False):
+            (sketches,) = read_batch(batch, "sketch")
+            index.add(documents.of_part[begin : begin + len(sketches)], sketches)
+        near = index.find_near(fate == TRAIN)
+        fate[near >= 0] = NEAR
+        original = np.maximum(original, near)
+    return fate, original
+
+
+def _split(documents: Documents, fate: Ints, valid: float) -> None:
+    """Give validation its share of the tokens: whole documents, in the order of their hashes, as far as they fit.
+
+    Where none fits, the smallest document is taken, unless it is half of the corpus.
+    """
+    kept = np.flatnonzero(fate == TRAIN)
+    total = int(documents.tokens[kept].sum())
+    if not valid or not total:
+        return
+    ordered = kept[np.argsort(documents.digest[kept], kind="stable")]
+    fitting = ordered[documents.tokens[ordered] <= valid * total]
+    taken = fitting[np.cumsum(documents.tokens[fitting]) <= valid * total]
+    if not len(taken):
+        taken = ordered[[np.argmin(documents.tokens[ordered])]]
+        if documents.tokens[taken[0]] > MOST_VALID * total:
+            return
+    fate[taken] = VALID
+
+
+def _write_shards(
+    parts: Parts,
+    documents: Documents,
+    fate: Ints,
+    batches: Sequence[Path],
+    batch_begins: Ints,
+    tokenizer: Tokenizer,
+    out: Path,
+    shard_tokens: int,
+    progress: Progress,
+) -> dict[str, list[dict[str, Any]]]:
+    dtype = id_dtype(tokenizer.vocab_size - 1)
+    shards = {}
+    for code, split in enumerate(SPLITS):
+        with (
+            stage(progress, f"writing {split}") as bar,
+            ShardWriter(out, split, dtype, tokenizer.fingerprint, shard_tokens) as writer,
+        ):
+            for number, batch in enumerate(batches):
+                own = slice(batch_begins[number], batch_begins[number + 1])
+                document = documents.of_part[own]
+                chosen = fate[document] == code
+                if chosen.any():
+                    (ids,) = read_batch(batch, "ids")
+                    after = parts.last[own] & (documents.tokens[document] > 0)
+                    ids, begins = lay_out(
+                        ids, parts.tokens[own], documents.joint_before[own], after, chosen, tokenizer.newline_id
+                    )
+                    writer.write(ids, begins[documents.opens[own][chosen]])
+                bar.update((number + 1) / len(batches), 0)
+        shards[split] = writer.shards
+    return shards
+
+
+def lay_out(
+    ids: npt.NDArray[np.int32], tokens: Ints, before: Bools, after: Bools, chosen: Bools, newline: int
+) -> tuple[npt.NDArray[np.int32], Ints]:
+    """Return the ids of the chosen parts with newlines before and after them as marked, and where each part begins."""
+    ids = ids[np.repeat(chosen, tokens)]
+    tokens, before, after = tokens[chosen], before[chosen], after[chosen]
+    ends = np.cumsum(before + tokens + after)
+    begins = ends - (before + tokens + after)
+    result = np.full(int(ends[-1]), newline, np.int32)
+    shift = begins + before - (np.cumsum(tokens) - tokens)
+    result[np.repeat(shift, tokens) + np.arange(len(ids))] = ids
+    return result, begins
+
+
+class _Places:
+    """Where documents stand in the files the user gave."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        documents: Documents,
+        batches: Sequence[Path],
+        batch_begins: Ints,
+        sources: Sequence[Source],
+    ) -> None:
+        self._parts, self._documents, self._sources = parts, documents, sources
+        self._batch_begins = batch_begins
+        self._positions = lru_cache(maxsize=16)(lambda number: read_positions(batches[number]))
+
+    def __call__(self, document: int) -> dict[str, str]:
+        part = int(self._documents.begins[document])
+        batch = int(np.searchsorted(self._batch_begins, part, side="right")) - 1
+        position = self._positions(batch)[part - self._batch_begins[batch]]
+        return _place(self._sources[self._parts.source[part]].name, position)
+
+
+def _place(source: str, position: str) -> dict[str, str]:
+    return {"source": source, "position": position} if position else {"source": source}
+
+
+def _write_dropped(
+    path: Path, fate: Ints, original: Ints, place_of: _Places, faults: Sequence[Fault], sources: Sequence[Source]
+) -> None:
+    """Write a line for every document that was dropped: where it stood, why, and what it repeats."""
+    with whole_file(path) as file:
+        for document in np.flatnonzero(np.isin(fate, list(REASONS))):
+            row: dict[str, Any] = {**place_of(int(document)), "reason": REASONS[fate[document]]}
+            if original[document] >= 0:
+                row["repeats"] = place_of(int(original[document]))
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+        for fault in faults:
+            row = {**_place(sources[fault.source].name, fault.position), "reason": fault.reason}
+            file.write((json.dumps({**row, "message": fault.message}, ensure_ascii=False) + "\n").encode())
+
+
+def _describe(
+    documents: Documents,
+    fate: Ints,
+    faults: Sequence[Fault],
+    shards: dict[str, list[dict[str, Any]]],
+    tokenizer: Tokenizer,
+) -> dict[str, Any]:
+    dropped = Counter(fault.reason for fault in faults)
+    dropped.update({reason: int((fate == code).sum()) for code, reason in REASONS.items()})
+    splits = {}
+    for code, split in enumerate(SPLITS):
+        own = fate == code
+        splits[split] = {
+            "documents": int(own.sum()),
+            "tokens": int(documents.tokens[own].sum() + own.sum()),  # a newline ends each document
+            "bytes": int(documents.raw_bytes[own].sum()),
+            "unknown_tokens": int(documents.unknown[own].sum()),
+            "shards": shards[split],
+        }
+    return {
+        "tokenizer": {
+            "kind": tokenizer.kind,
+            "vocab_size": tokenizer.vocab_size,
+            "fingerprint": tokenizer.fingerprint,
+            "newline_id": tokenizer.newline_id,
+        },
+        "documents": {
+            "read": int((fate != BROKEN).sum()) + len(faults),
+            "dropped": {reason: count for reason, count in sorted(dropped.items()) if count},
+        },
+        "splits": splits,
+    }

@@ -1,0 +1,98 @@
+"""A batch of document parts, encoded by a worker and kept in a file of its own until the corpus is put together.
+
+The file is a pure function of the text and the tokenizer, and it is there whole or not at all. That is what makes a
+preparation that was killed go on where it was, to the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpt1.base.files import whole_file
+from gpt1.corpus.documents import Fault, Part
+from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
+from gpt1.text.chunks import Ids, Offsets
+from gpt1.text.tokenizer import Tokenizer, Vocabulary
+
+BATCH_CHARACTERS = 4_000_000
+BATCH_PARTS = 100_000
+
+
+def in_batches(parts: Iterable[Part | Fault], faults: list[Fault]) -> Iterator[list[Part]]:
+    """Group parts into batches of a few megabytes; put faults aside.
+
+    The batches hang on the text alone, whatever the number of workers.
+    """
+    batch: list[Part] = []
+    characters = 0
+    for part in parts:
+        if isinstance(part, Fault):
+            faults.append(part)
+            continue
+        batch.append(part)
+        characters += len(part.text)
+        if characters >= BATCH_CHARACTERS or len(batch) >= BATCH_PARTS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+_tokenizer: Tokenizer | None = None
+
+
+def begin_worker(vocabulary: Vocabulary) -> None:
+    """Give this process the tokenizer it encodes with."""
+    global _tokenizer
+    _tokenizer = Tokenizer(vocabulary)
+
+
+def encode_batch(task: tuple[Path, list[Part]]) -> int:
+    """Encode one batch into its file; return the bytes of text it held."""
+    path, parts = task
+    assert _tokenizer is not None
+    ids, ends = _tokenizer.encode_flat([part.text for part in parts])
+    positions = json.dumps([part.position for part in parts]).encode()
+    raw_bytes = np.array([part.raw_bytes for part in parts], np.int64)
+    with whole_file(path) as file:
+        np.savez(
+            file,
+            ids=ids,
+            first=np.array([part.first for part in parts]),
+            last=np.array([part.last for part in parts]),
+            tokens=np.diff(ends, prepend=0),
+            joint=np.array([not part.last and _tokenizer.joint(part.text) is not None for part in parts]),
+            raw_bytes=raw_bytes,
+            unknown=_count_unknown(ids, ends, _tokenizer.unknown_id),
+            source=np.array([part.source for part in parts], np.int32),
+            digest=np.frombuffer(b"".join(digest(part.text) for part in parts), np.uint8).reshape(-1, DIGEST_BYTES),
+            sketch=sketch(ids, ends),
+            positions=np.frombuffer(positions, np.uint8),
+        )
+    return int(raw_bytes.sum())
+
+
+def _count_unknown(ids: Ids, ends: Offsets, unknown_id: int | None) -> npt.NDArray[np.int64]:
+    if unknown_id is None:
+        return np.zeros(len(ends), np.int64)
+    up_to = np.concatenate([[0], np.cumsum(ids == unknown_id)])
+    return np.diff(up_to[ends], prepend=0)
+
+
+def read_batch(path: Path, *names: str) -> list[npt.NDArray[Any]]:
+    """Read some of the arrays of an encoded batch."""
+    with np.load(path, allow_pickle=False) as stored:
+        return [stored[name] for name in names]
+
+
+def read_positions(path: Path) -> list[str]:
+    """Read where in its source each part of an encoded batch stands."""
+    (positions,) = read_batch(path, "positions")
+    places: list[str] = json.loads(positions.tobytes())
+    return places

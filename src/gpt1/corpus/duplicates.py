@@ -1,0 +1,112 @@
+"""Duplicate documents: the same text again, or nearly.
+
+Near duplicates are found by MinHash over runs of five tokens: a sketch of 120 numbers a document, cut into 24 bands of
+five. Documents that share a band are compared by their whole sketches, whose agreement estimates the share of runs they
+have in common (Jaccard). The sketches lie on disk; one band at a time is sorted in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+RUN = 5
+BANDS, ROWS = 24, 5
+NUMBERS = BANDS * ROWS
+SEED = 1
+NEAR = 0.8  # share of common runs from which a document counts as a near duplicate
+DIGEST_BYTES = 16
+TOO_SHORT = np.uint32(np.iinfo(np.uint32).max)  # every number of a sketch of fewer than five tokens
+
+Sketches = npt.NDArray[np.uint32]
+
+
+def digest(text: str) -> bytes:
+    """Return a hash of `text` that no two different texts share."""
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def sketch(ids: npt.NDArray[np.integer], ends: npt.NDArray[np.int64]) -> Sketches:
+    """Return one MinHash sketch for each run of ids between `ends`; `TOO_SHORT` where it has no run."""
+    from rensa import RMinHash
+
+    result = np.full((len(ends), NUMBERS), TOO_SHORT, np.uint32)
+    begins = np.concatenate([[0], ends[:-1]])
+    long_enough = np.flatnonzero(ends - begins >= RUN)
+    if not len(long_enough):
+        return result
+    hashes = _hash_runs(ids)
+    # A run belongs to a document if it begins and ends in it.
+    counts = (ends - begins)[long_enough] - (RUN - 1)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    places = np.repeat(begins[long_enough] - offsets[:-1], counts) + np.arange(offsets[-1])
+    matrix = RMinHash.digest_matrix_from_flat_token_hashes(hashes[places], offsets, NUMBERS, SEED)
+    result[long_enough] = np.array(matrix.to_rows(), np.uint32)
+    return result
+
+
+def _hash_runs(ids: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of the run of ids that begins at each place."""
+    mixed = _mix(ids.astype(np.uint64))
+    hashes = np.zeros(len(ids) - RUN + 1, np.uint64)
+    for step in range(RUN):
+        hashes = _mix(hashes * np.uint64(31) + mixed[step : step + len(hashes)])
+    return hashes
+
+
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread the bits of each value (the finaliser of splitmix64)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def find_exact(digests: npt.NDArray[np.void], candidates: npt.NDArray[np.bool]) -> npt.NDArray[np.int64]:
+    """Return for each candidate that repeats an earlier one the number of the first of them, else -1."""
+    original = np.full(len(digests), -1, np.int64)
+    places = np.flatnonzero(candidates)
+    _, first, group = np.unique(digests[places], return_index=True, return_inverse=True)
+    earliest = places[first[group]]
+    original[places] = np.where(earliest == places, -1, earliest)
+    return original
+
+
+class SketchIndex:
+    """Sketches of documents on disk, and the near duplicates among them."""
+
+    def __init__(self, folder: Path, documents: int) -> None:
+        self._sketches = np.memmap(folder / "sketches", np.uint32, "w+", shape=(documents, NUMBERS))
+        self._sketches[:] = TOO_SHORT
+
+    def add(self, documents: npt.NDArray[np.int64], sketches: Sketches) -> None:
+        """Store the sketches of parts of `documents` (numbers that do not fall); parts of one document combine."""
+        begins = np.flatnonzero(np.diff(documents, prepend=-1))
+        own = slice(documents[0], documents[-1] + 1)
+        self._sketches[own] = np.minimum(self._sketches[own], np.minimum.reduceat(sketches, begins))
+
+    def find_near(self, candidates: npt.NDArray[np.bool]) -> npt.NDArray[np.int64]:
+        """Return for each candidate document an earlier kept one that it nearly repeats, else -1."""
+        original = np.full(len(candidates), -1, np.int64)
+        places = np.flatnonzero(candidates)
+        places = places[self._sketches[places, 0] != TOO_SHORT]
+        for earlier, later in self._neighbours(places):
+            kept = earlier if original[earlier] < 0 else original[earlier]
+            if original[later] < 0 and np.mean(self._sketches[kept] == self._sketches[later]) >= NEAR:
+                original[later] = kept
+        return original
+
+    def _neighbours(self, places: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return pairs of documents next to each other among those that share a band, by the later one."""
+        found: set[tuple[int, int]] = set()
+        for band in range(BANDS):
+            values = np.zeros(len(places), np.uint64)
+            for number in range(band * ROWS, (band + 1) * ROWS):
+                values = _mix(values * np.uint64(31) + self._sketches[places, number])
+            order = np.argsort(values, kind="stable")
+            same = np.flatnonzero(values[order][1:] == values[order][:-1])
+            found.update(zip(places[order[same]].tolist(), places[order[same + 1]].tolist(), strict=True))
+        return sorted(found, key=lambda pair: (pair[1], pair[0]))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpt1.base.parallel import WorkerDied, cores, ordered_map
+
+# The functions that workers run must be importable there, so they live in a module of their own.
+MODULE = """
+import os, signal, time
+
+def begin(value):
+    global started
+    started = value
+
+def work(item):
+    time.sleep(0.02 * (item % 3))
+    return started, item * item
+
+def die(item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def linger(item):
+    open(f"pid-{os.getpid()}", "w").close()
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    (tmp_path / "parallel_work.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    import parallel_work
+
+    return parallel_work
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_the_order_of_the_items(module, workers: int) -> None:  # type: ignore[no-untyped-def]
+    results = ordered_map(module.work, range(20), workers=workers, initializer=module.begin, initargs=("yes",))
+    assert list(results) == [("yes", item * item) for item in range(20)]
+
+
+def test_items_are_drawn_only_as_they_are_needed(module) -> None:  # type: ignore[no-untyped-def]
+    drawn = []
+    items = (drawn.append(item) or item for item in range(1000))  # type: ignore[func-returns-value]
+    results = ordered_map(module.work, items, workers=2, initializer=module.begin, initargs=("",))
+    next(results)
+    assert len(drawn) <= 6
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_a_killed_worker_is_told_and_not_waited_for(module) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(WorkerDied, match="run the same command again"):
+        list(ordered_map(module.die, range(5), workers=2, initializer=module.begin, initargs=("",)))
+
+
+def test_workers_end_with_a_killed_parent(module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    code = "import parallel_work as w\nfrom gpt1.base.parallel import ordered_map\n"
+    code += "list(ordered_map(w.linger, range(4), workers=2, initializer=w.begin, initargs=('',)))"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
+    deadline = time.monotonic() + 60
+    while len(pids := [int(path.name[4:]) for path in tmp_path.glob("pid-*")]) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline, "workers outlive their parent"
+        time.sleep(0.05)
+
+
+def test_there_is_at_least_one_core() -> None:
+    assert cores() >= 1

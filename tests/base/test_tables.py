@@ -1,0 +1,431 @@
+"""Opening texts and tables: every format, packed in every way, whole or damaged."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.tables import (
+    BadRow,
+    DamagedFile,
+    FileError,
+    Undecodable,
+    file_format,
+    lines,
+    open_bytes,
+    read_rows,
+    read_text_blocks,
+)
+
+Pack = Callable[[bytes], bytes]
+PACK: dict[str, Pack] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,  # as the zstd command does
+}
+ARCHIVES = [suffix for suffix in PACK if suffix]
+noise = random.Random(0).randbytes
+TEXT = "Café, naïve — 日本語\r\n" * 2000
+ROWS = [{"text": "one", "label": "a"}, {"text": 'two "2",\r\nthree', "label": "ü"}]
+
+
+def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def as_parquet(rows: list[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+TABLES = {
+    ".jsonl": as_jsonl(ROWS),
+    ".json": as_jsonl(ROWS),
+    ".csv": as_csv(ROWS),
+    ".tsv": as_csv(ROWS, "\t"),
+    ".parquet": as_parquet(ROWS),
+}
+
+
+def rows_of(path: Path, **options: Any) -> tuple[list[tuple[int, dict[str, Any]]], list[FileError]]:
+    faults: list[FileError] = []
+    return list(read_rows(path, on_fault=faults.append, **options)), faults
+
+
+def write(folder: Path, name: str, content: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read_until_fault(path: Path, **options: Any) -> tuple[str, FileError | None]:
+    seen = ""
+    try:
+        for block in read_text_blocks(path, **options):
+            seen += block
+    except FileError as fault:
+        return seen, fault
+    return seen, None
+
+
+# --- archives ---
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_an_archive_of_several_members_is_read_to_its_end(tmp_path: Path, suffix: str) -> None:
+    data = TEXT.encode()
+    path = write(tmp_path, f"a.txt{suffix}", PACK[suffix](data[:1001]) + PACK[suffix](data[1001:]))
+    with open_bytes(path) as file:
+        assert file.read() == data
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.6, 0.9, 0.999])
+def test_an_archive_cut_short_anywhere_names_file_and_byte(tmp_path: Path, suffix: str, share: float) -> None:
+    packed = PACK[suffix](noise(50_000) + TEXT.encode())
+    path = write(tmp_path, f"cut.txt{suffix}", packed[: int(share * len(packed))])
+    with open_bytes(path) as file, pytest.raises(DamagedFile, match=r"cut\.txt\.\w+, byte \d+: "):
+        file.read()
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+def test_bytes_changed_inside_an_archive_are_damage(tmp_path: Path, suffix: str) -> None:
+    packed = bytearray(PACK[suffix](noise(300_000)))
+    packed[150_000:150_100] = bytes(100)
+    path = write(tmp_path, f"a.txt{suffix}", bytes(packed))
+    with open_bytes(path) as file, pytest.raises(DamagedFile):
+        file.read()
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+def test_a_plain_file_named_like_an_archive_is_told_so(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, f"plain.txt{suffix}", "Not packed at all. " * 10)
+    with open_bytes(path) as file, pytest.raises(DamagedFile, match=rf"byte 0: .* is no \{suffix} archive.*rename"):
+        file.read()
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+def test_all_text_before_the_damage_is_delivered(tmp_path: Path, suffix: str) -> None:
+    text = noise(3_000_000).hex()
+    packed = PACK[suffix](text.encode())
+    path = write(tmp_path, f"a.txt{suffix}", packed[: len(packed) // 2])
+    seen, fault = read_until_fault(path)
+    assert isinstance(fault, DamagedFile)
+    assert fault.position == f"byte {len(seen)}"
+    assert len(seen) > 0.2 * len(text)
+    assert text.startswith(seen)
+
+
+def test_a_missing_file_a_folder_and_a_closed_file_are_input_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no\.txt does not exist"):
+        open_bytes(tmp_path / "no.txt")
+    with pytest.raises(InputError, match="is a folder"):
+        open_bytes(tmp_path)
+    closed = write(tmp_path, "closed.txt", "x")
+    closed.chmod(0)
+    if not os.access(closed, os.R_OK):  # root may read anything
+        with pytest.raises(InputError, match=r"cannot read .*closed\.txt: Permission denied"):
+            open_bytes(closed)
+
+
+# --- formats ---
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("suffix", [".txt", ".md", ".jsonl", ".csv", ".tsv", ".parquet"])
+def test_the_format_is_that_of_the_name_in_any_case(suffix: str, packing: str) -> None:
+    assert file_format(f"some.where/A.B{suffix}{packing}".upper()) == suffix[1:]
+
+
+def test_an_unknown_suffix_lists_what_is_read_and_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"did you mean '\.jsonl'\?; read are \.txt, .*\.parquet, each also \.gz"):
+        file_format("a.jsnl.gz")
+    with pytest.raises(InputError, match="without a suffix"):
+        file_format("README")
+
+
+def test_a_json_file_is_read_only_when_it_holds_json_lines(tmp_path: Path) -> None:
+    assert file_format(write(tmp_path, "a.json", b'\xef\xbb\xbf\n{"text": 1}\n{"text": 2}\n')) == "jsonl"
+    assert file_format(write(tmp_path, "long.json", '{"text": "' + "x" * 100_000 + '"}\n')) == "jsonl"
+    for content in ('[\n {"text": 1}\n]\n', '{\n "text": 1\n}\n', '["a"]'):
+        with pytest.raises(InputError, match="one JSON object a line"):
+            file_format(write(tmp_path, "b.json", content))
+
+
+# --- text ---
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_text_keeps_its_line_ends_however_it_is_packed(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, f"a.txt{suffix}", PACK[suffix](TEXT.encode()))
+    assert "".join(read_text_blocks(path)) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
+)
+@pytest.mark.parametrize("asked", ["utf-8", "cp1252"])
+def test_a_byte_order_mark_is_removed_and_outranks_the_encoding_asked(
+    tmp_path: Path, mark: bytes, encoding: str, asked: str
+) -> None:
+    path = write(tmp_path, "a.txt", mark + TEXT.encode(encoding))
+    assert "".join(read_text_blocks(path, asked)) == TEXT
+    assert "".join(read_text_blocks(write(tmp_path, "only.txt", mark), asked)) == ""
+
+
+def test_other_encodings_are_read_when_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "“Café” – 5 €\r\n".encode("cp1252"))
+    assert "".join(read_text_blocks(path, "cp1252")) == "“Café” – 5 €\r\n"
+    with pytest.raises(SettingError, match="unknown encoding 'cp125'"):
+        next(read_text_blocks(path, "cp125"))
+    with pytest.raises(SettingError, match="unknown encoding 'hex'"):
+        next(read_text_blocks(path, "hex"))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
+@pytest.mark.parametrize("before", ["", "a", "plain ascii", "é", "日本" * 10])
+@pytest.mark.parametrize("bad", [b"\xe9 x", b"\xff", b"\xe6\x97", b"\xc3(", b"\xed\xa0\x80"])
+def test_an_undecodable_byte_is_named_with_its_offset(
+    tmp_path: Path, before: str, bad: bytes, block_bytes: int
+) -> None:
+    path = write(tmp_path, "bad.txt", before.encode() + bad)
+    seen, fault = read_until_fault(path, block_bytes=block_bytes)
+    assert seen == before
+    assert isinstance(fault, Undecodable)
+    assert f"bad.txt, byte {len(before.encode())}: the byte 0x{bad[0]:02x} is not utf-8" in str(fault)
+    assert "--encoding cp1252" in str(fault)
+
+
+def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", codecs.BOM_UTF8 + b"abc\xff")
+    with pytest.raises(Undecodable, match="byte 6:"):
+        list(read_text_blocks(path))
+    path = write(tmp_path, "b.txt", codecs.BOM_UTF16_LE + "ab".encode("utf-16-le") + b"\x00")
+    with pytest.raises(Undecodable, match="byte 6: the byte 0x00 is not utf-16-le"):
+        list(read_text_blocks(path))
+
+
+@given(text=st.text(), encoding=st.sampled_from(["utf-8", "utf-16"]), block_bytes=st.integers(1, 9))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+def test_the_block_size_does_not_change_the_text(tmp_path: Path, text: str, encoding: str, block_bytes: int) -> None:
+    path = write(tmp_path, "a.txt", text.encode(encoding))
+    expected = text if encoding == "utf-16" else text.removeprefix("\ufeff")  # Python's UTF-16 writes a mark itself
+    assert "".join(read_text_blocks(path, encoding, block_bytes)) == expected
+
+
+@given(
+    text=st.text(alphabet="ab\r\n\u2028\x0b"), cut=st.integers(1, 5), longest=st.one_of(st.none(), st.integers(1, 4))
+)
+def test_lines_are_those_of_python_however_the_blocks_fall(text: str, cut: int, longest: int | None) -> None:
+    blocks = [text[at : at + cut] for at in range(0, len(text), cut)]
+    found = list(lines(blocks, longest))
+    expected = list(io.StringIO(text, newline=""))
+    if longest is None:
+        assert found == expected
+    joined, rest = [], ""
+    for line in found:
+        rest += line
+        if line.endswith(("\r", "\n")):
+            joined.append(rest)
+            rest = ""
+    assert joined + [rest] * bool(rest) == expected
+
+
+# --- rows ---
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("suffix", TABLES)
+def test_every_table_gives_the_same_rows_however_it_is_packed(tmp_path: Path, suffix: str, packing: str) -> None:
+    path = write(tmp_path, f"t{suffix}{packing}", PACK[packing](TABLES[suffix]))
+    assert list(read_rows(path)) == [(1, ROWS[0]), (2, ROWS[1])]
+
+
+@pytest.mark.parametrize("suffix", TABLES)
+def test_a_table_cut_short_is_damage_even_when_row_faults_are_taken(tmp_path: Path, suffix: str) -> None:
+    packed = gzip.compress(TABLES[suffix])
+    if suffix == ".json":
+        suffix = ".jsonl"  # naming it .json would have it looked into before
+    path = write(tmp_path, f"t{suffix}.gz", packed[:-6])
+    with pytest.raises(DamagedFile, match=r"t\.\w+\.gz, byte \d+"):
+        list(read_rows(path, on_fault=lambda fault: None))
+
+
+@pytest.mark.parametrize("cut", [0, 3, 100, -1])
+def test_a_damaged_parquet_file_is_named(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path, "t.parquet", TABLES[".parquet"][:cut])
+    with pytest.raises(DamagedFile, match=r"t\.parquet, row 1: the parquet file is damaged"):
+        list(read_rows(path))
+
+
+def test_a_text_is_not_a_table(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="is a text, not a table"):
+        list(read_rows(write(tmp_path, "a.txt", "x")))
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_csv_as_excel_writes_it_is_read(tmp_path: Path, delimiter: str) -> None:
+    content = as_csv(ROWS, delimiter).decode()
+    assert content.count("\r\n") == 4
+    path = write(tmp_path, "t.csv", codecs.BOM_UTF8 + content.encode())
+    assert [row for _, row in read_rows(path)] == ROWS
+    path = write(tmp_path, "old.csv", content.encode("cp1252"))
+    assert [row for _, row in read_rows(path, encoding="cp1252")] == ROWS
+    path = write(tmp_path, "wide.csv", codecs.BOM_UTF16_LE + content.encode("utf-16-le"))
+    assert [row for _, row in read_rows(path)] == ROWS
+
+
+def test_the_delimiter_is_looked_for_outside_quotes(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.csv", '"a,b,c";d\n1;2,5\n')
+    assert list(read_rows(path)) == [(1, {"a,b,c": "1", "d": "2,5"})]
+
+
+def test_a_tsv_is_split_at_tabs_only(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.tsv", "a,b,c\td\n1,2,3\t4\n")
+    assert list(read_rows(path)) == [(1, {"a,b,c": "1,2,3", "d": "4"})]
+
+
+def test_empty_lines_of_a_csv_are_no_rows(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.csv", "\n\na,b\n\n1,2\n\n\n3,4\n")
+    assert list(read_rows(path)) == [(1, {"a": "1", "b": "2"}), (2, {"a": "3", "b": "4"})]
+    assert list(read_rows(write(tmp_path, "empty.csv", ""))) == []
+    assert list(read_rows(write(tmp_path, "header.csv", "a,b\n"))) == []
+
+
+def test_rows_with_too_many_or_too_few_cells_are_faults_and_reading_goes_on(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.csv", "a,b\n1,2\n1,2,3\n1\n3,4\n")
+    rows, faults = rows_of(path)
+    assert [number for number, _ in rows] == [1, 4]
+    assert [fault.position for fault in faults] == ["row 2", "row 3"]
+    assert "t.csv, row 2: 3 cells where the header has 2; a cell that holds ','" in str(faults[0])
+    with pytest.raises(BadRow, match="row 2"):
+        list(read_rows(path))
+
+
+def test_a_quote_that_is_never_closed_is_a_fault_naming_its_row(tmp_path: Path) -> None:
+    rows, faults = rows_of(write(tmp_path, "t.csv", 'a,b\n1,2\n3,"4\n5,6\n'))
+    assert rows == [(1, {"a": "1", "b": "2"})]
+    assert [fault.position for fault in faults] == ["row 2"]
+    assert "the quotes do not match, up to line 4" in str(faults[0])
+
+
+def test_text_after_a_closing_quote_costs_that_row_only(tmp_path: Path) -> None:
+    rows, faults = rows_of(write(tmp_path, "t.csv", 'a,b\n1,"2"x\n3,4\n'))
+    assert rows == [(2, {"a": "3", "b": "4"})]
+    assert [fault.position for fault in faults] == ["row 1"]
+
+
+def test_a_header_with_equal_names_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match=r"t\.csv, header: two columns are named 'a'"):
+        rows_of(write(tmp_path, "t.csv", "a,b,a\n1,2,3\n"))
+
+
+def test_a_column_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
+    rows, _ = rows_of(write(tmp_path, "t.csv", ',text," "\n0,hello,x\n'))
+    assert rows == [(1, {"column 1": "0", "text": "hello", "column 3": "x"})]
+
+
+def test_a_cell_of_tens_of_megabytes_is_read_and_pythons_limit_is_left_alone(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    path = write(tmp_path, "t.csv", 'a,b\n"' + "line\n" * 6_000_000 + '",2\n')
+    rows = read_rows(path)
+    _, row = next(rows)
+    assert len(row["a"]) == 30_000_000
+    assert csv.field_size_limit() == limit
+    rows.close()
+
+
+def test_undecodable_bytes_cost_only_the_row_they_stand_in(tmp_path: Path) -> None:
+    rows, faults = rows_of(write(tmp_path, "t.csv", b"a,b\n1,caf\xe9\n2,ok\n"))
+    assert rows == [(2, {"a": "2", "b": "ok"})]
+    assert isinstance(faults[0], Undecodable)
+    assert "row 1: the byte 0xe9 is not utf-8" in str(faults[0])
+    rows, faults = rows_of(write(tmp_path, "t.jsonl", b'{"a": "caf\xe9"}\n{"a": "ok"}\n'))
+    assert rows == [(2, {"a": "ok"})]
+    assert "line 1: the byte 0xe9 is not utf-8" in str(faults[0])
+    with pytest.raises(Undecodable, match="header"):
+        rows_of(write(tmp_path, "h.csv", b"caf\xe9,b\n1,2\n"))
+
+
+def test_bad_lines_of_jsonl_are_faults_naming_line_and_column(tmp_path: Path) -> None:
+    good = '{"a": 1}'
+    path = write(tmp_path, "t.jsonl", f'{good}\r\n\n  \n{{"a": tru}}\n[1]\n"x"\n{"[" * 100_000}\n{"1" * 5000}\n{good}')
+    rows, faults = rows_of(path)
+    assert rows == [(1, {"a": 1}), (9, {"a": 1})]
+    places = [fault.position for fault in faults]
+    assert places == ["line 4, column 7", "line 5", "line 6", "line 7", "line 8"]
+    assert "t.jsonl, line 4, column 7: the line is not JSON (Expecting value)" in str(faults[0])
+    assert "no JSON object" in str(faults[1])
+    assert {fault.reason for fault in faults} == {"bad-row"}
+
+
+def test_bad_text_in_parquet_costs_only_its_row(tmp_path: Path) -> None:
+    values = pa.array([b"one", b"caf\xe9", b"three"], pa.binary())
+    column = pa.Array.from_buffers(pa.string(), 3, values.buffers())
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"text": column}), path)
+    rows, faults = rows_of(path)
+    assert rows == [(1, {"text": "one"}), (3, {"text": "three"})]
+    assert [fault.position for fault in faults] == ["row 2"]
+
+
+def test_parquet_rows_are_numbered_across_batches_and_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"n": list(range(1, 1001))}), path, row_group_size=300)
+    assert all(number == row["n"] for number, row in read_rows(path))
+    assert len(list(read_rows(path))) == 1000
+
+
+@given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text(min_size=1)}), min_size=1))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+def test_what_pythons_csv_and_json_write_comes_back(tmp_path: Path, rows: list[dict[str, str]]) -> None:
+    path = write(tmp_path, "t.csv", codecs.BOM_UTF8 + as_csv(rows))
+    assert [row for _, row in read_rows(path)] == rows
+    assert [row for _, row in read_rows(write(tmp_path, "t.jsonl", as_jsonl(rows)))] == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ARCHIVES)
+def test_a_packed_gigabyte_is_unpacked_in_little_memory(tmp_path: Path, suffix: str) -> None:
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}
+    path = tmp_path / f"zeros.txt{suffix}"
+    with openers[suffix](path, "wb") as file:
+        for _ in range(1000):
+            file.write(b"a" * 1_000_000)
+    tracemalloc.start()
+    try:
+        assert sum(map(len, read_text_blocks(path))) == 1_000_000_000
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpt1 import __version__
+from gpt1.cli.app import VERBS, main
+
+
+def call(*arguments: str) -> int:
+    """Run the command line in this process; return its exit code."""
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    return int(exit_.value.code or 0)
+
+
+def test_help_comes_in_under_half_a_second() -> None:
+    seconds = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "gpt1", "--help"], check=True, stdout=subprocess.DEVNULL)
+        seconds.append(time.monotonic() - began)
+    assert min(seconds) < 0.5
+
+
+def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--version") == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--help") == 0
+    assert verb in capsys.readouterr().out
+    assert call(verb, "--help") == 0
+    text = capsys.readouterr().out
+    assert "Example" in text or verb == "tokenizer"
+
+
+@pytest.mark.parametrize("verb", ["import", "train", "encode", "decode"])
+def test_every_verb_of_the_tokenizer_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("tokenizer", verb, "--help") == 0
+    assert f"gpt1 tokenizer {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["perpare"], "did you mean 'prepare'"),
+        (["tokeniser"], "did you mean 'tokenizer'"),
+        (["tokenizer", "trian"], "did you mean 'train'"),
+        (["prepare", "x", "--tokeniser", "t", "--out", "o"], "--tokenizer"),
+        (["prepare", "--task", "rtee", "--data", "d", "--tokenizer", "TOKENIZER", "--out", "o"], "did you mean 'rte'"),
+        (["tokenizer", "train", "TEXT", "--kind", "word", "--out", "o"], "did you mean 'words'"),
+        (["prepare", "TEXT", "--document", "fle", "--tokenizer", "TOKENIZER", "--out", "o"], "did you mean 'file'"),
+        (["prepare", "TEXT", "--duplicates", "exat", "--tokenizer", "TOKENIZER", "--out", "o"], "did you mean 'exact'"),
+    ],
+)
+def test_a_typo_is_a_usage_error_that_names_the_nearest(
+    arguments: list[str], near: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*[files.get(argument, argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert near in error
+    assert "Traceback" not in error
+
+
+@pytest.fixture
+def files(tmp_path: Path, words_tokenizer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    words_tokenizer.save("tokenizer.json")
+    Path("text.txt").write_text("A silver key, wasn't it?\nAnn carried nothing.\n")
+    return {"TOKENIZER": "tokenizer.json", "TEXT": "text.txt"}
+
+
+def test_encode_and_decode_go_line_by_line(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("tokenizer", "encode", "text.txt", "--tokenizer", "tokenizer.json") == 0
+    ids = capsys.readouterr().out
+    assert len(ids.splitlines()) == 2
+    Path("ids.txt").write_text(ids)
+    assert call("tokenizer", "decode", "ids.txt", "--tokenizer", "tokenizer.json") == 0
+    assert capsys.readouterr().out == "a silver key, wasn't it?\nann carried nothing.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1 2\n3 x 4\n", "line 2: ids are whole numbers"),
+        (b"1 99999999\n", "line 1: id 99999999 at position 1"),
+        (b"1 \xff 2\n", "not UTF-8"),
+    ],
+)
+def test_ids_that_are_none_are_named_by_line(
+    content: bytes, message: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("ids.txt").write_bytes(content)
+    assert call("tokenizer", "decode", "ids.txt", "--tokenizer", "tokenizer.json") == 1
+    assert message in capsys.readouterr().err
+
+
+def test_preparing_tells_what_the_corpus_holds(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("prepare", "text.txt", "--document", "line", "--tokenizer", "tokenizer.json", "--out", "corpus")
+    assert call(*arguments, "--workers", "1") == 0
+    assert "read 2 documents; dropped: none" in capsys.readouterr().out
+    assert call(*arguments, "--json") == 0
+    assert '"format": "gpt1-corpus"' in capsys.readouterr().out
+
+
+def test_a_table_becomes_an_encoded_task(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("r.csv").write_text("review,stars\ngood one,1\nbad one,0\nfine,1\nawful,0\n")
+    arguments = ("prepare", "--task", "r.csv", "--tokenizer", "tokenizer.json", "--out", "task")
+    assert call(*arguments, "--column", "text=review", "--column", "label=stars") == 0
+    assert "r: single of review; label stars: 0, 1" in capsys.readouterr().out
+    assert call(*arguments, "--column", "text") == 2
+    assert call(*arguments, "--valid", "0.1") == 2
+    assert "--valid does not go with --task" in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_and_its_traceback_only_on_demand(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("prepare", "absent", "--tokenizer", "tokenizer.json", "--out", "o") == 1
+    assert capsys.readouterr().err == "error: absent does not exist\n"
+    assert call("--debug", "prepare", "absent", "--tokenizer", "tokenizer.json", "--out", "o") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_exits_with_130(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpt1.corpus.prepare.prepare", interrupt)
+    assert call("prepare", "text.txt", "--tokenizer", "tokenizer.json", "--out", "o") == 130
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("completion", shell) == 0
+    assert "_GPT1_COMPLETE" in capsys.readouterr().out
+
+
+def test_completion_completes_verbs() -> None:
+    words = {"COMP_WORDS": "gpt1 pre", "COMP_CWORD": "1", "_GPT1_COMPLETE": "bash_complete"}
+    code = "from gpt1.cli.app import gpt1; gpt1.main(prog_name='gpt1')"
+    done = subprocess.run([sys.executable, "-c", code], env=words, capture_output=True, text=True)
+    assert done.stdout.strip() == "plain,prepare"

@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import filecmp
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import make_text
+
+from gpt1 import load_tokenizer, prepare
+from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.corpus import batches
+from gpt1.corpus.prepare import read_corpus
+from gpt1.corpus.shards import open_shard, verify_shard
+from gpt1.text import pieces
+from gpt1.text.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def tokenizer(words_tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    words_tokenizer.save(tmp_path / "tokenizer.json")
+    return tmp_path / "tokenizer.json"
+
+
+def stream(folder: Path, split: str) -> list[int]:
+    shards = read_corpus(folder)["splits"][split]["shards"]
+    return [int(id) for shard in shards for id in open_shard(folder / shard["file"]).ids]
+
+
+def documents_of(folder: Path, split: str, newline: int) -> list[list[int]]:
+    """Cut the stream at the recorded starts; every document ends with one newline token."""
+    ids: list[int] = []
+    starts: list[int] = []
+    for shard in read_corpus(folder)["splits"][split]["shards"]:
+        opened = open_shard(folder / shard["file"])
+        starts += [len(ids) + int(start) for start in opened.starts]
+        ids += opened.ids.tolist()
+    found = [ids[begin:end] for begin, end in zip(starts, [*starts[1:], len(ids)], strict=True)]
+    assert all(document[-1] == newline for document in found)
+    return [document[:-1] for document in found]
+
+
+def write_lines(path: Path, texts: list[str]) -> None:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+
+def test_every_kept_document_comes_back_as_its_own_ids(tokenizer: Path, tmp_path: Path) -> None:
+    texts = [make_text(20, seed) for seed in range(60)]
+    write_lines(tmp_path / "texts.jsonl", texts)
+    corpus = prepare([tmp_path / "texts.jsonl"], tokenizer, tmp_path / "out", valid=0.2, workers=1, shard_tokens=1000)
+    encoder = load_tokenizer(tokenizer)
+    ids = encoder.encode_batch(texts)
+    train = documents_of(tmp_path / "out", "train", encoder.newline_id)
+    valid = documents_of(tmp_path / "out", "valid", encoder.newline_id)
+    assert sorted(train + valid) == sorted(ids)
+    assert [document for document in ids if document in train] == train  # the order is kept
+    assert 0.1 < sum(map(len, valid)) / sum(map(len, ids)) <= 0.2
+    splits = corpus["splits"]
+    assert splits["train"]["tokens"] == len(stream(tmp_path / "out", "train"))
+    assert splits["train"]["bytes"] + splits["valid"]["bytes"] == sum(len(text.encode()) for text in texts)
+    assert not (tmp_path / "out" / "work").exists()
+
+
+def test_counts_in_are_counts_out_and_counts_dropped_by_reason(tokenizer: Path, tmp_path: Path) -> None:
+    texts = [make_text(30, seed) for seed in range(10)]
+    near = texts[3].replace("Ann", "Eve", 1)
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    write_lines(folder / "a.jsonl", [*texts, texts[2], near, "", " \n ", texts[5], "Yes.", "Yes, Sir."])
+    with (folder / "a.jsonl").open("a") as file:
+        file.write('{"text": 5}\n{"other": "x"}\nnot json\n')
+    (folder / "b.txt").write_bytes(b"fine until \xff here")
+    (folder / "c.txt.gz").write_bytes(gzip.compress(make_text(50, 99).encode())[:-20])
+    corpus = prepare([folder], tokenizer, tmp_path / "out", field="text", on_error="skip", workers=1, valid=0.0)
+    documents = corpus["documents"]
+    assert documents["dropped"] == {
+        "bad-row": 1,
+        "damaged": 1,
+        "empty": 2,
+        "exact duplicate": 2,
+        "near duplicate": 1,
+        "no-field": 1,
+        "not-text": 1,
+        "undecodable": 1,
+    }
+    kept = sum(split["documents"] for split in corpus["splits"].values())
+    assert kept == 12
+    assert documents["read"] == kept + sum(documents["dropped"].values())
+    rows = [json.loads(line) for line in (tmp_path / "out" / "dropped.jsonl").read_text().splitlines()]
+    assert len(rows) == sum(documents["dropped"].values())
+    assert {"line 11", "line 12", "line 13", "line 14", "line 15"} <= {row.get("position") for row in rows}
+    (repeat,) = [row for row in rows if row["reason"] == "near duplicate"]
+    assert repeat["repeats"]["position"] == "line 4"
+
+
+def test_the_first_fault_stops_a_careful_preparation_and_skipping_goes_on_from_there(
+    tokenizer: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text(make_text(20, 1))
+    (tmp_path / "b.txt").write_bytes(b"bad \xfe byte")
+    with pytest.raises(InputError, match=r"(?s)b\.txt, byte 4.*--on-error skip"):
+        prepare([tmp_path / "a.txt", tmp_path / "b.txt"], tokenizer, tmp_path / "out", workers=1)
+    corpus = prepare([tmp_path / "a.txt", tmp_path / "b.txt"], tokenizer, tmp_path / "out", workers=1, on_error="skip")
+    assert corpus["documents"] == {"read": 2, "dropped": {"undecodable": 1}}
+
+
+def test_a_document_longer_than_a_piece_is_what_encode_says(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpt1.corpus import documents
+
+    for module in (pieces, documents):
+        monkeypatch.setattr(module, "LIMIT", 997, raising=False)
+    monkeypatch.setattr(pieces.pieces, "__defaults__", (997,))
+    monkeypatch.setattr("gpt1.text.tokenizer.LIMIT", 997)
+    monkeypatch.setattr(batches, "BATCH_CHARACTERS", 2500)
+    long = [make_text(200, seed) for seed in (1, 2)] + ["x" * 5000, "\n" * 3000 + "end" + "\n" * 3000]
+    for number, text in enumerate(long):
+        (tmp_path / f"{number}.txt").write_text(text)
+    corpus = prepare([tmp_path / "?.txt"], tokenizer, tmp_path / "out", workers=1, valid=0.0)
+    encoder = load_tokenizer(tokenizer)
+    found = documents_of(tmp_path / "out", "train", encoder.newline_id)
+    assert found == encoder.encode_batch(long)
+    assert corpus["documents"] == {"read": 4, "dropped": {}}
+
+
+def test_long_copies_are_found_across_batches(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces.pieces, "__defaults__", (997,))
+    monkeypatch.setattr(batches, "BATCH_CHARACTERS", 1500)
+    text = make_text(300, 1)
+    for name, content in [("a", text), ("b", make_text(300, 2)), ("c", text), ("d", text.replace("Ann", "Eve", 2))]:
+        (tmp_path / f"{name}.txt").write_text(content)
+    corpus = prepare([tmp_path / "[a-d].txt"], tokenizer, tmp_path / "out", workers=1)
+    assert corpus["documents"]["dropped"] == {"exact duplicate": 1, "near duplicate": 1}
+
+
+def test_what_becomes_of_duplicates_is_a_choice(tokenizer: Path, tmp_path: Path) -> None:
+    text = make_text(50, 1)
+    write_lines(tmp_path / "a.jsonl", [text, text, text.replace("Ann", "Eve", 1)])
+    for way, dropped in [
+        ("keep", {}),
+        ("exact", {"exact duplicate": 1}),
+        ("near", {"exact duplicate": 1, "near duplicate": 1}),
+    ]:
+        corpus = prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / way, duplicates=way, workers=1)
+        assert corpus["documents"]["dropped"] == dropped
+
+
+def test_a_single_document_is_never_taken_for_validation_but_the_smaller_of_two_is(
+    tokenizer: Path, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "one.jsonl", [make_text(50, 1)])
+    write_lines(tmp_path / "two.jsonl", [make_text(50, 1), make_text(20, 2)])
+    for name, valid in [("one", 0), ("two", 1)]:
+        corpus = prepare([tmp_path / f"{name}.jsonl"], tokenizer, tmp_path / name, workers=1)
+        assert corpus["splits"]["valid"]["documents"] == valid
+
+
+def test_two_workers_write_the_same_bytes_as_one(tokenizer: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(20, seed) for seed in range(200)])
+    run = [sys.executable, "-c", SCRIPT, str(tmp_path / "a.jsonl"), str(tokenizer)]
+    for workers in ("1", "2"):
+        subprocess.run([*run, str(tmp_path / workers), workers], check=True)
+    assert_same_folder(tmp_path / "1", tmp_path / "2")
+
+
+# Small batches, so that there are many moments to be killed at.
+SCRIPT = """
+import sys
+import gpt1.corpus.batches
+gpt1.corpus.batches.BATCH_CHARACTERS = 20_000
+import gpt1
+source, tokenizer, out, workers = sys.argv[1:]
+gpt1.prepare([source], tokenizer, out, workers=int(workers), shard_tokens=5_000)
+"""
+
+
+def assert_same_folder(a: Path, b: Path) -> None:
+    names = sorted(path.name for path in a.iterdir())
+    assert names == sorted(path.name for path in b.iterdir())
+    assert filecmp.cmpfiles(a, b, names, shallow=False) == (names, [], [])
+
+
+def kill_until_done(run: list[str], out: Path, draw: random.Random, seconds: float, kills: int) -> int:
+    """Start `run` again and again, killing it at random moments; return how often it was killed before it finished."""
+    killed = 0
+    while killed < kills:
+        process = subprocess.Popen(run, start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=draw.uniform(0, seconds))
+            return killed
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            killed += 1
+            assert not (out / "corpus.json").exists() or read_corpus(out)
+    return killed
+
+
+@pytest.mark.parametrize(("kills", "workers"), [(4, "1"), pytest.param(20, "2", marks=pytest.mark.slow)])
+def test_a_preparation_killed_again_and_again_ends_with_the_same_bytes(
+    tokenizer: Path, tmp_path: Path, kills: int, workers: str
+) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(30, seed) for seed in range(40 * kills)])
+    run = [sys.executable, "-c", SCRIPT, str(tmp_path / "a.jsonl"), str(tokenizer)]
+    began = time.monotonic()
+    subprocess.run([*run, str(tmp_path / "calm"), workers], check=True)
+    seconds = time.monotonic() - began
+    killed = kill_until_done(
+        [*run, str(tmp_path / "killed"), workers], tmp_path / "killed", random.Random(7), seconds, kills
+    )
+    subprocess.run([*run, str(tmp_path / "killed"), workers], check=True)
+    assert killed >= kills // 2
+    assert_same_folder(tmp_path / "calm", tmp_path / "killed")
+
+
+def test_batches_that_are_there_are_not_encoded_again(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "BATCH_CHARACTERS", 5000)
+    write_lines(tmp_path / "a.jsonl", [make_text(20, seed) for seed in range(30)])
+    encoded: list[Path] = []
+    real = batches.encode_batch
+
+    def stop_after_three(task: tuple[Path, Any]) -> int:
+        if len(encoded) == 3:
+            raise KeyboardInterrupt
+        encoded.append(task[0])
+        return real(task)
+
+    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", stop_after_three)
+    with pytest.raises(KeyboardInterrupt):
+        prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    with pytest.raises(InputError, match="unfinished preparation"):
+        read_corpus(tmp_path / "out")
+    first, encoded[:] = list(encoded), []
+    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", lambda task: (encoded.append(task[0]), real(task))[1])
+    prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    assert encoded
+    assert not {*encoded} & {*first}
+
+
+def test_other_files_settings_or_tokenizer_are_not_mixed_into_a_folder(
+    tokenizer: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(20, 1), make_text(20, 2)])
+    out = tmp_path / "out"
+    prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1)
+    before = (out / "corpus.json").read_bytes()
+    bytes_tokenizer.save(tmp_path / "other.json")
+    for other in (
+        lambda: prepare([tmp_path / "a.jsonl"], tokenizer, out, valid=0.3),
+        lambda: prepare([tmp_path / "a.jsonl"], tmp_path / "other.json", out),
+    ):
+        with pytest.raises(InputError, match=r"other files, settings or tokenizer.*--restart"):
+            other()
+    assert (out / "corpus.json").read_bytes() == before
+    assert prepare([tmp_path / "a.jsonl"], tokenizer, out) == json.loads(before)
+    os.utime(tmp_path / "a.jsonl", (1, 1))
+    with pytest.raises(InputError, match="other files"):
+        prepare([tmp_path / "a.jsonl"], tokenizer, out)
+    prepare([tmp_path / "a.jsonl"], tokenizer, out, restart=True, workers=1)
+
+
+def test_a_damaged_shard_is_found_before_a_corpus_is_used(tokenizer: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(20, 1), make_text(20, 2)])
+    prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    shard = tmp_path / "out" / "train-00000.tok"
+    verify_shard(shard)
+    shard.write_bytes(shard.read_bytes()[:-8])
+    with pytest.raises(Gpt1Error, match=r"train-00000\.tok is damaged"):
+        read_corpus(tmp_path / "out")
+
+
+def test_nonsense_is_refused_before_anything_is_written(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    for settings, message in [
+        ({"duplicates": "nera"}, "did you mean 'near'"),
+        ({"valid": 1.5}, "between 0 and 1"),
+        ({"document": "lines"}, "did you mean 'line'"),
+        ({"on_error": "ignore"}, "known: refuse, skip"),
+        ({"document": "field"}, "'file' or 'line' or 'blank'"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_nothing_in_it_is_an_error(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(" \n")
+    with pytest.raises(InputError, match="no document is left.*1 empty"):
+        prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", workers=1)
+    with pytest.raises(InputError, match="unfinished|not exist"):
+        read_corpus(tmp_path / "out")
+
+
+def test_two_commands_do_not_write_into_one_folder(tokenizer: Path, tmp_path: Path) -> None:
+    from gpt1.base.files import lock_folder
+
+    (tmp_path / "a.txt").write_text("some text")
+    with lock_folder(tmp_path / "out"), pytest.raises(InputError, match="another command is at work"):
+        prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out")
+
+
+def test_a_full_disk_leaves_a_preparation_that_goes_on(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(20, seed) for seed in range(20)])
+    prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "calm", workers=1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(np, "savez", full)
+        with pytest.raises(InputError, match=r"cannot write .*No space left on device"):
+            prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    assert_same_folder(tmp_path / "calm", tmp_path / "out")

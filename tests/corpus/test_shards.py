@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.corpus.shards import HEADER_BYTES, ShardWriter, id_dtype, open_shard, shard_files, verify_shard
+
+FINGERPRINT = "ab" * 32
+
+
+def write(
+    folder: Path, documents: list[list[int]], shard_tokens: int, largest: int = 100
+) -> list[dict[str, str | int]]:
+    with ShardWriter(folder, "train", id_dtype(largest), FINGERPRINT, shard_tokens) as writer:
+        for ids in documents:
+            writer.write(np.array(ids, np.int32), np.array([0], np.int64))
+    return writer.shards
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    documents=st.lists(st.lists(st.integers(0, 100_000), min_size=1, max_size=30), max_size=12),
+    shard_tokens=st.integers(1, 40),
+)
+def test_the_stream_and_its_document_starts_come_back_however_it_is_cut(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[list[int]], shard_tokens: int
+) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    described = write(folder, documents, shard_tokens, largest=100_000)
+    stream: list[int] = []
+    starts: list[int] = []
+    for path, facts in zip(shard_files(folder), described, strict=True):
+        verify_shard(path)
+        shard = open_shard(path)
+        assert (path.name, len(shard.ids), len(shard.starts)) == (facts["file"], facts["tokens"], facts["documents"])
+        assert (shard.fingerprint, shard.checksum) == (FINGERPRINT, facts["sha256"])
+        starts += [len(stream) + int(start) for start in shard.starts]
+        stream += shard.ids.tolist()
+    assert stream == [id for ids in documents for id in ids]
+    assert starts == np.cumsum([0, *map(len, documents)])[:-1].tolist()
+    assert all(facts["tokens"] == shard_tokens for facts in described[:-1])
+
+
+def test_ids_take_two_bytes_up_to_65535_and_four_beyond() -> None:
+    assert id_dtype(65535).itemsize == 2
+    assert id_dtype(65536).itemsize == 4
+
+
+def test_a_writer_that_fails_leaves_no_shard(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), ShardWriter(tmp_path, "train", id_dtype(9), FINGERPRINT, 10) as writer:
+        writer.write(np.arange(5, dtype=np.int32), np.array([0]))
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", [HEADER_BYTES, HEADER_BYTES + 3, -1])
+def test_a_flipped_bit_is_found_by_the_checksum(tmp_path: Path, place: int) -> None:
+    write(tmp_path, [[1, 2, 3], [4]], 100)
+    path = next(shard_files(tmp_path))
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"train-00000\.tok is damaged"):
+        verify_shard(path)
+
+
+def test_damage_is_named_when_a_shard_is_opened(tmp_path: Path) -> None:
+    write(tmp_path, [[1, 2, 3]], 100)
+    path = next(shard_files(tmp_path))
+    whole = path.read_bytes()
+    for content, message in [
+        (whole[:-1], "damaged: it has"),
+        (b"", "not a token shard"),
+        (b"x" * 500, "not a token shard"),
+        (whole[:8] + b"\x09" + whole[9:], "version 9"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=message):
+            open_shard(path)
+    with pytest.raises(InputError, match="No such file"):
+        open_shard(tmp_path / "absent.tok")

@@ -1,0 +1,78 @@
+"""Every command and snippet in README and docs runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpt1.text.tokenizer import Tokenizer
+from tests.conftest import make_text
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Commands that set up, or that run this very suite.
+NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/")
+COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python) .*)$", re.MULTILINE)
+
+
+def commands(page: Path) -> list[str]:
+    text = page.read_text()
+    blocks = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"(?:^ {4}\S.*\n)+", text, re.MULTILINE)
+    return [command for block in blocks + indented for command in COMMAND.findall(block)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
+    """A folder with what the documents speak of: books, tables, tasks, and vocabulary files of the released form."""
+    (tmp_path / "books").mkdir()
+    for seed in range(5):
+        (tmp_path / "books" / f"{seed}.txt").write_text(make_text(200, seed))
+    (tmp_path / "books" / "INDEX.tsv").write_text("slug\ttitle\n0\tA book\n")
+    rows = "".join(f"{word} one,{label}\n" for word, label in [("good", 1), ("bad", 0), ("fine", 1), ("poor", 0)])
+    for name in ("reviews.csv", "more.csv"):
+        (tmp_path / name).write_text("review,stars\n" + rows)
+    (tmp_path / "mails.csv").write_text("body,date\nHello there,1\nDear Sir,2\n")
+    (tmp_path / "tasks" / "rte").mkdir(parents=True)
+    for split in ("train", "dev"):
+        lines = [{"a": "It rains.", "b": "It is wet.", "label": label} for label in ("entailment", "not_entailment")]
+        (tmp_path / "tasks" / "rte" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    vocabulary = words_tokenizer.vocabulary
+    ids = {token: id for id, token in enumerate(vocabulary.tokens)}
+    (tmp_path / "encoder_bpe_40000.json").write_text(json.dumps(ids))
+    merges = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
+    (tmp_path / "vocab_40000.bpe").write_text("#version: 0.2\n" + merges)
+    words_tokenizer.save(tmp_path / "tokenizer.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_runs(page: Path, folder: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    found = commands(page)
+    assert found or page.name in ("architecture.md", "tokenizers.md")
+    for command in found:
+        if not command.startswith(NOT_RUN):
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_the_python_snippets_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snippets = [s for page in PAGES for s in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)]
+    assert snippets
+    for snippet in snippets:
+        subprocess.run([sys.executable, "-c", snippet], cwd=folder, check=True, capture_output=True)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

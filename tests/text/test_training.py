@@ -1,0 +1,202 @@
+"""Training a vocabulary: the same every time, the layout of the original, and the merges a literal trainer finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.reference.words import ReferenceWords
+from tests.text.tools import MIXTURES, examples, made_text, reference_of
+
+from gpt1.base.errors import InputError
+from gpt1.text.tokenizer import Tokenizer
+from gpt1.text.training import WordCounter, train_bytes, train_words
+from gpt1.text.words import layout
+
+Word = tuple[str, ...]
+
+
+def literal_merges(words: dict[Word, int], merges: int) -> tuple[list[tuple[str, str]], bool]:
+    """The merges of words given as pieces: again and again the most frequent pair; and whether ever two tied."""
+    found: list[tuple[str, str]] = []
+    tied = False
+    while len(found) < merges:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, count in words.items():
+            for pair in zip(word, word[1:], strict=False):
+                pairs[pair] += count
+        ranked = pairs.most_common(2)
+        if not ranked or ranked[0][1] < 2:
+            break
+        tied |= len(ranked) == 2 and ranked[0][1] == ranked[1][1]
+        best = ranked[0][0]
+        found.append(best)
+        merged: dict[Word, int] = Counter()
+        for word, count in words.items():
+            pieces, place = [], 0
+            while place < len(word):
+                size = 2 if word[place : place + 2] == best else 1
+                pieces.append("".join(word[place : place + size]))
+                place += size
+            merged[tuple(pieces)] += count
+        words = merged
+    return found, tied
+
+
+def spelled(counts: dict[str, int], known: set[str]) -> dict[Word, int]:
+    """Words as characters, the last with its end mark, cut in two where a character is unknown."""
+    result: dict[Word, int] = Counter()
+    for word, count in counts.items():
+        pieces: list[str] = []
+        for character, piece in zip(word, [*word[:-1], word[-1] + "</w>"], strict=True):
+            if character in known:
+                pieces.append(piece)
+            else:
+                result[tuple(pieces)] += count
+                pieces = []
+        result[tuple(pieces)] += count
+    return result
+
+
+# ------------------------------------------------------------------ counting
+
+
+@given(st.lists(MIXTURES | st.just(made_text(3)), max_size=4))
+@examples(200)
+def test_words_are_counted_as_the_reference_finds_them(judge: ReferenceWords, texts: list[str]) -> None:
+    expected = Counter(word for text in texts for word in judge.words(text) if word != "\n ")
+    assert WordCounter().count(texts) == dict(expected)
+
+
+def test_counts_are_of_the_pieces_given_and_not_of_those_before() -> None:
+    counter = WordCounter()
+    assert counter.count(["a b a"]) == {"a": 2, "b": 1}
+    assert counter.count(["b c"]) == {"b": 1, "c": 1}
+    assert counter.count([]) == {}
+
+
+# ------------------------------------------------------------------ merges
+
+
+@given(st.dictionaries(st.text("abcd", min_size=1, max_size=6), st.integers(1, 10_000), min_size=1, max_size=12))
+@examples(150)
+def test_merges_are_those_of_a_literal_trainer_where_no_two_pairs_tie(counts: dict[str, int]) -> None:
+    merges, tied = literal_merges(spelled(counts, set("abcd")), 8)
+    assume(not tied)
+    assert list(train_words(counts, merges=8).vocabulary.merges) == merges
+
+
+COUNTS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "l日w": 50, "日": 7, "lo日": 11, "日st": 29}
+
+
+def test_unknown_characters_cut_words() -> None:
+    known = set("lowernstid")
+    tokenizer = train_words(COUNTS, merges=3, characters=len(known))
+    # 日 is the most frequent character of all; without it the rarest known one is left out.
+    characters = Counter[str]()
+    for word, count in COUNTS.items():
+        characters.update({character: count * word.count(character) for character in word})
+    ranked = sorted(characters, key=lambda character: (-characters[character], character))
+    known = set(ranked[: len(known)])
+    expected, tied = literal_merges(spelled(COUNTS, known), 3)
+    assert not tied
+    assert list(tokenizer.vocabulary.merges) == expected
+    assert list(tokenizer.vocabulary.tokens) == layout(ranked[:10], expected)
+    left_out = (set("".join(COUNTS)) - known).pop()
+    assert tokenizer.encode(left_out) == [tokenizer.unknown_id]
+
+
+def test_characters_beyond_the_limit_are_unknown() -> None:
+    tokenizer = train_words({"aaab": 3, "c": 1}, merges=0, characters=2)
+    assert list(tokenizer.vocabulary.tokens) == ["<unk>", "a", "b", "a</w>", "b</w>", "\n</w>"]
+    assert tokenizer.encode("ab c") == [1, 4, 0]
+
+
+def test_private_characters_in_the_text_stand_for_themselves() -> None:
+    private = "\U000f0000\U000f0001"
+    tokenizer = train_words({private: 9, "ab": 5}, merges=2)
+    assert list(tokenizer.vocabulary.merges) == [(private[0], private[1] + "</w>"), ("a", "b</w>")]
+
+
+def test_the_layout_is_that_of_the_original(trained: Tokenizer) -> None:
+    tokens, merges = trained.vocabulary.tokens, trained.vocabulary.merges
+    counts = WordCounter().count([made_text()])
+    frequency = Counter[str]()
+    for word, count in counts.items():
+        frequency.update({character: count * word.count(character) for character in set(word)})
+    characters = sorted(frequency, key=lambda character: (-frequency[character], character))
+    assert list(tokens) == layout(characters, merges)
+    assert len(merges) == 300
+    assert len(set(tokens)) == len(tokens)
+    assert trained.newline_id == trained.vocab_size - 1
+
+
+def test_text_learned_from_has_no_unknown_and_gets_shorter(trained: Tokenizer) -> None:
+    text = made_text(20)
+    ids = trained.encode(text)
+    assert trained.unknown_id not in ids
+    assert len(ids) < len(text) / 2.5
+    assert ids == reference_of(trained).encode(text)
+
+
+def test_fewer_merges_are_found_where_there_are_no_more() -> None:
+    assert train_words({"ab": 2, "c": 1}, merges=100).vocabulary.merges == (("a", "b</w>"),)
+    assert train_words({"ab": 1}, merges=100).vocabulary.merges == ()
+    assert train_bytes(["ab ab"], merges=100).vocabulary.merges == (("a", "b"),)
+    assert train_bytes([], merges=100).vocab_size == 256
+
+
+def test_text_without_a_word_is_an_error_for_a_person() -> None:
+    with pytest.raises(InputError, match="no word to learn"):
+        train_words(WordCounter().count(["", " \n "]), merges=10)
+
+
+def test_byte_merges_are_those_of_a_literal_trainer() -> None:
+    counts = {"low": 50, "lower": 21, "newest": 63, "widest": 31}
+    text = "".join(f"{word}\n" * count for word, count in counts.items())
+    merges, tied = literal_merges({tuple(word): count for word, count in counts.items()}, 4)
+    assert not tied
+    assert list(train_bytes([text], merges=4).vocabulary.merges) == merges
+
+
+# ------------------------------------------------------------------ the same every time
+
+PROGRAM = """
+import json, sys
+from gpt1.text.training import WordCounter, train_bytes, train_words
+from tests.text.tools import made_text
+text = made_text(60)
+found = [train_words(WordCounter().count([text]), merges=400), train_bytes([text], merges=400)]
+print(json.dumps([tokenizer.fingerprint for tokenizer in found]))
+"""
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "12345"])
+def test_training_is_the_same_in_every_process(seed: str) -> None:
+    # Few lines and many merges: most of the later pairs tie, which is where chance would show.
+    text = made_text(60)
+    here = [train_words(WordCounter().count([text]), merges=400), train_bytes([text], merges=400)]
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(result.stdout) == [tokenizer.fingerprint for tokenizer in here]
+
+
+def test_the_order_of_words_and_pieces_changes_nothing() -> None:
+    text = made_text(60)
+    counts = WordCounter().count([text])
+    expected = train_words(counts, merges=200).fingerprint
+    assert train_words(dict(sorted(counts.items())), merges=200).fingerprint == expected
+    lines = text.split("\n")
+    assert train_words(WordCounter().count(lines[::-1]), merges=200).fingerprint == expected
