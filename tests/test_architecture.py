@@ -23,7 +23,7 @@ OWNERS = {
     r'"start", "delimiter", "extract"': "text/specials.py",
     r"ftfy\.": "text/cleaning.py",
     r"spacy\.blank": "text/splitting.py",
-    r"1_000_000\b(?!_)": "text/pieces.py",
+    r"LIMIT = 1_000_000": "text/pieces.py",
     r"gpt1-tokenizer": "text/tokenizer.py",
     r"gpt1tok": "corpus/shards.py",
     r"gpt1enc": "tasks/encoded.py",

@@ -344,7 +344,7 @@ READABLE = [
 ]
 
 
-TOKENS = ["the", "cat 's", "3", "they 'll", "could n't", *'!?,.;:()[]-"%$', "--", "...", "\n"]
+TOKENS = ["the", "cat 's", "3", "they 'll", "could n't", "3 %", "$ 3", *'!?,.;:()[]-"', "--", "...", "\n"]
 
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=15))

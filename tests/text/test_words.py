@@ -18,7 +18,7 @@ from typing import Any
 import ftfy
 import pytest
 import spacy
-from ftfy.badness import is_bad
+from ftfy.badness import BADNESS_RE, is_bad
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.words import ReferenceWords
@@ -29,6 +29,7 @@ from tests.text.tools import (
     ENTITIES,
     LINES,
     MIXTURES,
+    MOJIBAKE_LINES,
     RUNS,
     SIGN_CHUNKS,
     SIGNS,
@@ -107,6 +108,8 @@ LISTED = [
     "\n".join(["“tame”", "&amp; loud", "plain", "é—loud", "1 < 2", "&amp;", "‘tame’", ""]),
     "&" + "amp;" * 60 + "lt;",
     "&a" * 60 + "&#1;" + "mp;#1;" * 60 + "x",
+    "&" + "a\x01mp;" * 60 + "gt;",
+    "&eacute;" * 60 + "&amp;amp;",
     "a&#38;#38;lt;b &amp;amp;eacute;",
     "İstanbul IŞIK ΣΑΣ ΟΔΟΣ ΑΣ. ΑΣ' Ǆ ẞ",
     "你好，世界！ こんにちは 안녕하세요",
@@ -199,8 +202,8 @@ def literally_clean(text: str) -> str:
     return text
 
 
-@given(LINES | MIXTURES | ANY_TEXT)
-@examples(2000)
+@given(LINES | MIXTURES | MOJIBAKE_LINES | ANY_TEXT)
+@examples(4000)
 def test_clean_is_ftfy_and_five_replacements(text: str) -> None:
     assert clean(text).decode() == literally_clean(text)
 
@@ -216,6 +219,10 @@ def test_lines_of_tame_characters_are_never_bad_for_ftfy() -> None:
     assert not any(is_bad(a + b + c) for a, b, c in product([*TAME, *quiet], repeat=3))
     # Where a rule did, a letter of each case, a digit, a blank and a sign stand for all of their class.
     assert not any(is_bad("".join(five)) for five in product([*TAME, *"aZ0 .'"], repeat=5))
+
+
+def test_no_sign_of_mojibake_is_longer_than_the_reach() -> None:
+    assert _reach(re_parser.parse(BADNESS_RE.pattern, BADNESS_RE.flags)) <= cleaning._MOJIBAKE_REACH
 
 
 def test_ftfy_only_replaces_what_tame_says_it_does() -> None:
@@ -379,6 +386,8 @@ NESTED = {
     "numbers": "&" + "#38;" * 125_000,
     "around what is dropped": "&a" * 60_000 + "&#1;" + "mp;#1;" * 60_000,
     "after an accent": "é&" + "amp;" * 125_000,
+    "around control characters": "&" + "a\x01mp;" * 100_000,
+    "beside many that are not": "&eacute;" * 30_000 + "&" + "amp;" * 60_000,
 }
 
 
@@ -522,7 +531,7 @@ def test_a_cut_at_newlines_keeps_one_newline_token(trained: Tokenizer, between: 
 def test_a_text_over_a_million_characters_is_its_pieces_joined(trained: Tokenizer) -> None:
     reference = reference_of(trained)
     text = (made_text(200) + "\n&amp; <\n") * 70 + "x" * 1_000_100 + "\n\n &amp; end"
-    assert len(text) > 2_000_000
+    assert len(text) > 1_500_000
     assert trained.encode(text) == literal_encode(reference, trained.newline_id, text, 1_000_000)
 
 

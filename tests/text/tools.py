@@ -100,6 +100,16 @@ def special_cases(rules: list[str]) -> st.SearchStrategy[str]:
     return _joined(part, 1, 5, [" ", " ", " ", "", "\n", "\u00a0", "-", "=", "/"])
 
 
+# Characters of every class by which ftfy knows mojibake, and what its rules allow beside them.
+MOJIBAKE = [
+    *"\u00a0\u00ad\x80\x9d·´¦¨¬ƒ†\ufffdª¶§¢£€¡«¿©•®»™²±¼×µ÷òÖøŐ°ÃÂÀÑØÙĂĐŁŒœßàâêěžÞΑΩЁЯαωаџ│═█√≈‚ÄβΆĀāвЂВГРСў",
+    *("ГўВЂВ", "Ã©", "â€™", "â€œ", "Ã ", "Â ", "ï¼†", "ØÙ", "×²"),
+    *"aZ0 .,?!\t\r\n'<",
+    *TYPOGRAPHY,
+    *("word", " a ", "   ", "\u0301", "\u3000", "Ａ", "\x1b[m", "\x01", "&amp;"),
+]
+MOJIBAKE_LINES = _joined(st.sampled_from(MOJIBAKE), 0, 20, ["", "", "", " "])
+
 SIGN_CHUNKS = st.lists(st.text(SIGNS, min_size=1, max_size=5), min_size=2, max_size=6).flatmap(
     lambda chunks: st.sampled_from([" ", "\n", "  "]).map(lambda between: between.join(chunks))
 )
