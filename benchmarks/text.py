@@ -53,9 +53,8 @@ def timed(texts: list[str], work: Callable[[], object]) -> dict[str, float]:
 
 def measure_reference() -> dict[str, float]:
     sys.path.insert(0, str(ROOT))
-    from tests.reference.words import ReferenceWords
-
     from gpt1.text.pieces import pieces
+    from tests.reference.words import ReferenceWords
 
     vocabulary = json.loads((data() / OPENAI[0]).read_text())
     merges = [tuple(line.split()) for line in (data() / OPENAI[1]).read_text().split("\n")[1:-1]]
@@ -215,9 +214,8 @@ def table_prepare(rounds: int, copies: int = 5) -> None:
     print(f"\nprepare, {result['megabytes']:.0f} MB of plain text end to end")
     print(f"1 worker   {one:7.1f} s {result['megabytes'] / one:7.1f} MB/s")
     print(f"{workers} workers  {many:7.1f} s {result['megabytes'] / many:7.1f} MB/s, {one / many:.2f}x")
-    print(
-        f"the machine gives {machine:.2f}x to {workers} independent processes; prepare reaches {one / many / machine:.0%} of it"
-    )
+    share = one / many / machine
+    print(f"{workers} independent processes get {machine:.2f}x from this machine; prepare reaches {share:.0%} of that")
     print(f"largest process: {peak:.0f} MB")
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import make_text
 
 from gpt1 import load_tokenizer, prepare
 from gpt1.base.errors import Gpt1Error, InputError, SettingError
@@ -23,6 +22,7 @@ from gpt1.corpus.prepare import read_corpus
 from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
+from tests.conftest import make_text
 
 
 @pytest.fixture
@@ -297,9 +297,9 @@ def test_nonsense_is_refused_before_anything_is_written(tokenizer: Path, tmp_pat
 
 def test_a_folder_with_nothing_in_it_is_an_error(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(" \n")
-    with pytest.raises(InputError, match="no document is left.*1 empty"):
+    with pytest.raises(InputError, match=r"no document is left.*1 empty"):
         prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", workers=1)
-    with pytest.raises(InputError, match="unfinished|not exist"):
+    with pytest.raises(InputError, match=r"unfinished|not exist"):
         read_corpus(tmp_path / "out")
 
 

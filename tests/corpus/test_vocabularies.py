@@ -4,12 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.conftest import make_text
 
 from gpt1 import load_tokenizer, train_tokenizer
 from gpt1.base.errors import InputError, SettingError
 from gpt1.corpus import batches, vocabularies
 from gpt1.text.training import WordCounter, train_words
+from tests.conftest import make_text
 
 
 @pytest.fixture

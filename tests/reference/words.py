@@ -7,6 +7,7 @@ fair opponent in benchmarks. Judge of `gpt1.text.words`.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import ftfy
 import spacy
@@ -42,7 +43,7 @@ class ReferenceWords:
     def _bpe(self, word: str) -> list[str]:
         parts = [*word[:-1], word[-1] + "</w>"]
         while len(parts) > 1:
-            best = min(zip(parts, parts[1:], strict=False), key=lambda pair: self.ranks.get(pair, float("inf")))
+            best = min(pairwise(parts), key=lambda pair: self.ranks.get(pair, float("inf")))
             if best not in self.ranks:
                 break
             merged, i = [], 0

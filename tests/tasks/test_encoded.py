@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.shapes import reference_layout
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
 from gpt1.tasks.readers import Example, read_folder
 from gpt1.tasks.shapes import CHOICES
+from tests.reference.shapes import reference_layout
 
 ARRAYS = ("ids", "offsets", "labels", "groups", "cut")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.shapes import reference_layout
 
 from gpt1.base.errors import SettingError
 from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, PAIR, SHAPES, SINGLE, SMALLEST_CONTEXT, lay_out
+from tests.reference.shapes import reference_layout
 
 VOCAB = 40_478
 S, D, E = 40_478, 40_479, 40_480  # as the released vocabulary numbers them

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.reference.words import ReferenceWords
-from tests.text.tools import Words, made_text, reference_of
 
 from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_words
+from tests.reference.words import ReferenceWords
+from tests.text.tools import Words, made_text, reference_of
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.text.tools import ANY_TEXT, AWKWARD, BLANKS, LINES, MIXTURES, examples
 from tokenizers.pre_tokenizers import ByteLevel
 
 from gpt1.base.errors import FormatError, InputError
@@ -15,6 +14,7 @@ from gpt1.text import pieces
 from gpt1.text import tokenizer as tokenizer_module
 from gpt1.text.bytes import BYTES, ByteRules, layout
 from gpt1.text.tokenizer import Tokenizer
+from tests.text.tools import ANY_TEXT, AWKWARD, BLANKS, LINES, MIXTURES, examples
 
 
 @given(ANY_TEXT | MIXTURES | LINES)

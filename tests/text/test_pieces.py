@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.text.test_words import literal_pieces
-from tests.text.tools import examples
 
 from gpt1.text.pieces import LIMIT, pieces
+from tests.text.test_words import literal_pieces
+from tests.text.tools import examples
 
 TEXTS = st.text("ab \n\r\u00a0é", max_size=60)
 

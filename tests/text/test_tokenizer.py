@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.text.tools import examples, made_text
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, MissingDependency
 from gpt1.text import tokenizer as tokenizer_module
@@ -24,6 +23,7 @@ from gpt1.text.probe import probe_strings
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer
 from gpt1.text.words import WordRules, layout, tidy
+from tests.text.tools import examples, made_text
 
 
 @pytest.fixture(params=["words", "bytes"])

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.reference.words import ReferenceWords
-from tests.text.tools import MIXTURES, examples, made_text, reference_of
 
 from gpt1.base.errors import InputError
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
 from gpt1.text.words import layout
+from tests.reference.words import ReferenceWords
+from tests.text.tools import MIXTURES, examples, made_text, reference_of
 
 Word = tuple[str, ...]
 

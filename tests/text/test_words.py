@@ -21,6 +21,14 @@ import spacy
 from ftfy.badness import BADNESS_RE, is_bad
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gpt1.base.errors import InputError
+from gpt1.text import chunks, cleaning, pieces, splitting
+from gpt1.text import tokenizer as tokenizer_module
+from gpt1.text.cleaning import TAME, clean
+from gpt1.text.importing import import_tokenizer
+from gpt1.text.splitting import Splitter
+from gpt1.text.tokenizer import Tokenizer
 from tests.reference.words import ReferenceWords
 from tests.text.tools import (
     ANY_TEXT,
@@ -41,14 +49,6 @@ from tests.text.tools import (
     reference_of,
     special_cases,
 )
-
-from gpt1.base.errors import InputError
-from gpt1.text import chunks, cleaning, pieces, splitting
-from gpt1.text import tokenizer as tokenizer_module
-from gpt1.text.cleaning import TAME, clean
-from gpt1.text.importing import import_tokenizer
-from gpt1.text.splitting import Splitter
-from gpt1.text.tokenizer import Tokenizer
 
 RULES = sorted(spacy.blank("en").tokenizer.rules)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from tests.reference.words import ReferenceWords
 
 from gpt1.text.chunks import ChunkEncoder
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
+from tests.reference.words import ReferenceWords
 
 
 def examples(count: int) -> Any:
