@@ -20,9 +20,11 @@ from gpt1.text.splitting import Split, Splitter
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]  # of chunks in the list of a batch's distinct chunks
+Rows = npt.NDArray[np.int64]  # of the table
 WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
 
-BATCH_BYTES = 4_000_000
+BATCH_BYTES = 8_000_000
 # So that a process stays under a gigabyte whatever the text: the table starts afresh when it holds this much, what was
 # remembered of words goes sooner, and no more than so many chunks are learned at once.
 MOST_CHARACTERS = 16_000_000
@@ -30,8 +32,8 @@ MOST_CHUNKS = 800_000
 MOST_WORDS = 300_000
 LEARN_AT_ONCE = 100_000
 
-_NEWLINE, _BORDER = 1, 2  # rows of the table that are not words; a border parts two texts
-_BORDER_TEXT = "\0"  # no cleaned text holds a NUL
+_NEWLINE = "\n"
+_BORDER = "\0"  # parts two texts; no cleaned text holds a NUL
 _WHITE_TO_BLANK = bytes.maketrans(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 8)
 
 
@@ -58,7 +60,7 @@ class ChunkEncoder:
         self._firsts = _Growing(np.int16)
         self._lasts = _Growing(np.int16)
         self._forget_words()
-        self._add(["", "\n", _BORDER_TEXT], [((), 0, 0)] * 3, [(), self._newline_ids, ()])
+        self._add([_NEWLINE, _BORDER], [((), 0, 0)] * 2, [self._newline_ids, ()])
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all `texts` (pieces, at most a million characters each) and where each text ends."""
@@ -82,25 +84,30 @@ class ChunkEncoder:
     def _encode_batch(self, cleaned: list[bytes]) -> tuple[Ids, Offsets]:
         if len(self._texts) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
             self._reset()
-        border = f" {_BORDER_TEXT} ".encode()
+        border = f" {_BORDER} ".encode()
         joined = border.join(cleaned).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ") + border
-        rows = self._look_up(joined)
-        # Nothing is between two blanks, and in a chunk of odd white space alone.
-        rows = rows[(self._lengths.array[rows] > 0) | (rows == _BORDER)]
-        rows = self._join_risky(_collapse_newlines(rows))
-        ends = np.cumsum(self._lengths.array[rows])
-        return self._gather(rows, ends), ends[rows == _BORDER]
-
-    def _look_up(self, joined: bytes) -> npt.NDArray[np.int64]:
-        """Return the table's row for every chunk, learning those it does not have."""
         numbers, chunks = _number_chunks(joined)
+        rows = self._look_up(chunks)
+        newline, edge = chunks.index(_NEWLINE) if _NEWLINE in chunks else -1, chunks.index(_BORDER)
+        # Nothing is between two blanks, and in a chunk of odd white space alone.
+        filled = self._lengths.array[rows] > 0
+        filled[edge] = True
+        numbers = _collapse_newlines(numbers[filled[numbers]], newline, edge)
+        numbers, rows = self._join_risky(numbers, rows)
+        lengths = self._lengths.array[rows][numbers]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        shifts = self._starts.array[rows][numbers] - (ends - lengths)
+        ids: Ids = self._ids.array[np.repeat(shifts, lengths) + np.arange(ends[-1])]
+        return ids, ends[numbers == edge]
+
+    def _look_up(self, chunks: list[str]) -> Rows:
+        """Return the table's rows of distinct chunks, learning those it does not have."""
         rows = np.fromiter(map(self._rows.get, chunks, repeat(-1)), np.int64, len(chunks))
         new = np.flatnonzero(rows < 0)
-        if len(new):
-            rows[new] = len(self._texts) + np.arange(len(new))
-            for begin in range(0, len(new), LEARN_AT_ONCE):
-                self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
-        return rows[numbers]
+        rows[new] = len(self._texts) + np.arange(len(new))
+        for begin in range(0, len(new), LEARN_AT_ONCE):
+            self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
+        return rows
 
     def _learn(self, chunks: list[str]) -> None:
         if len(self._word_ids) > MOST_WORDS:
@@ -109,7 +116,11 @@ class ChunkEncoder:
         word_ids = self._word_ids
         new = list({word for words, _, _ in splits for word in words if word not in word_ids})
         word_ids.update(zip(new, self._words_to_ids(new), strict=True))
-        self._add(chunks, splits, [_flat([word_ids[word] for word in words]) for words, _, _ in splits])
+        ids = [
+            word_ids[words[0]] if len(words) == 1 else tuple([id for word in words for id in word_ids[word]])
+            for words, _, _ in splits
+        ]
+        self._add(chunks, splits, ids)
 
     def _forget_words(self) -> None:
         """Drop what speeds up learning; the table of chunks does without."""
@@ -127,30 +138,22 @@ class ChunkEncoder:
         self._texts += chunks
         self._characters += sum(map(len, chunks))
 
-    def _join_risky(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Replace neighbours that spaCy may treat as one by one row that stands for them together."""
-        lasts = self._lasts.array[rows]
-        places = np.flatnonzero(lasts[:-1])
-        places = places[self._risky[lasts[places], self._firsts.array[rows[places + 1]]]]
+    def _join_risky(self, numbers: Numbers, rows: Rows) -> tuple[Numbers, Rows]:
+        """Replace neighbours that spaCy may treat as one by a row that stands for them together, numbered anew."""
+        lasts, firsts = self._lasts.array[rows], self._firsts.array[rows]
+        places = np.flatnonzero((lasts > 0)[numbers[:-1]])
+        places = places[self._risky[lasts[numbers[places]], firsts[numbers[places + 1]]]]
         if not len(places):
-            return rows
+            return numbers, rows
         runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
-        joined = [" ".join(self._texts[row] for row in rows[run[0] : run[-1] + 2]) for run in runs]
-        new = list(dict.fromkeys(text for text in joined if text not in self._rows))
-        if new:
-            self._learn(new)
-        rows[[run[0] for run in runs]] = [self._rows[text] for text in joined]
-        return np.delete(rows, places + 1)
-
-    def _gather(self, rows: npt.NDArray[np.int64], ends: Offsets) -> Ids:
-        lengths = self._lengths.array[rows]
-        shifts = self._starts.array[rows] - (ends - lengths)
-        total = int(ends[-1])
-        result: Ids = self._ids.array[np.repeat(shifts, lengths) + np.arange(total)]
-        return result
+        joined = [" ".join([self._texts[row] for row in rows[numbers[run[0] : run[-1] + 2]]]) for run in runs]
+        distinct = {text: number for number, text in enumerate(dict.fromkeys(joined), len(rows))}
+        rows = np.concatenate([rows, self._look_up(list(distinct))])
+        numbers[[run[0] for run in runs]] = [distinct[text] for text in joined]
+        return np.delete(numbers, places + 1), rows
 
 
-def _number_chunks(joined: bytes) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _number_chunks(joined: bytes) -> tuple[Numbers, list[str]]:
     """Cut `joined` at blanks; return for every chunk its number in the list of distinct chunks."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -161,17 +164,13 @@ def _number_chunks(joined: bytes) -> tuple[npt.NDArray[np.int32], list[str]]:
     return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
-def _collapse_newlines(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Keep one newline of each run of them, and none at the borders of a text."""
-    before = np.concatenate([[_BORDER], rows[:-1]])
-    rows = rows[(rows != _NEWLINE) | ((before != _NEWLINE) & (before != _BORDER))]
-    after = np.concatenate([rows[1:], [_BORDER]])
-    kept: npt.NDArray[np.int64] = rows[(rows != _NEWLINE) | (after != _BORDER)]
+def _collapse_newlines(numbers: Numbers, newline: int, edge: int) -> Numbers:
+    """Keep one newline of each run of them, and none at the edges of a text."""
+    before = np.concatenate([[edge], numbers[:-1]])
+    numbers = numbers[(numbers != newline) | ((before != newline) & (before != edge))]
+    after = np.concatenate([numbers[1:], [edge]])
+    kept: Numbers = numbers[(numbers != newline) | (after != edge)]
     return kept
-
-
-def _flat(ids: list[tuple[int, ...]]) -> tuple[int, ...]:
-    return ids[0] if len(ids) == 1 else tuple([id for word_ids in ids for id in word_ids])
 
 
 class _Growing:

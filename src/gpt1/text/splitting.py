@@ -75,12 +75,18 @@ class Splitter:
         return splits
 
     def _join(self, parts: list[str]) -> Split:
-        splits = [self._known[part] for part in parts]
-        if any((left[2], right[1]) in self._code_pairs for left, right in pairwise(splits)):
-            tokens = self._tokens(parts)
-            return self._apply_special_cases(tokens), *self._outer_codes(tokens[0][0], tokens[-1][-1])
-        words = tuple([word for part_words, _, _ in splits for word in part_words])
-        return (words, splits[0][1], splits[-1][2]) if splits else ((), 0, 0)
+        if not parts:
+            return (), 0, 0
+        words: list[str] = []
+        last = 0
+        for part in parts:
+            part_words, first, part_last = self._known[part]
+            if last and (last, first) in self._code_pairs:
+                tokens = self._tokens(parts)
+                return self._apply_special_cases(tokens), *self._outer_codes(tokens[0][0], tokens[-1][-1])
+            words += part_words
+            last = part_last
+        return tuple(words), self._known[parts[0]][1], last
 
     def _outer_codes(self, first: str, last: str) -> tuple[int, int]:
         return self.codes.get(first, 0), self.codes.get(last, 0)
@@ -88,7 +94,7 @@ class Splitter:
     def _learn(self, parts: list[str]) -> None:
         for part, tokens in zip(parts, self._tokens(parts), strict=True):
             words = tuple([token.lower() for token in tokens])
-            if len(tokens) > 1 and any(pair in self.pairs for pair in pairwise(tokens)):
+            if len(tokens) > 1 and not self.pairs.isdisjoint(pairwise(tokens)):
                 words = self._apply_special_cases([tokens])
             self._known[part] = words, *self._outer_codes(tokens[0], tokens[-1])
 
