@@ -199,3 +199,12 @@ def test_the_order_of_words_and_pieces_changes_nothing() -> None:
     assert train_words(dict(sorted(counts.items())), merges=200).fingerprint == expected
     lines = text.split("\n")
     assert train_words(WordCounter().count(lines[::-1]), merges=200).fingerprint == expected
+
+
+def test_words_are_counted_as_they_are_encoded_also_at_line_ends() -> None:
+    counts = WordCounter().count(["the boys'\nem dash: )", "the boys' em dash:\n)"])
+    reference = ReferenceWords({}, [])
+    expected: Counter[str] = Counter()
+    for text in ("the boys'\nem dash: )", "the boys' em dash:\n)"):
+        expected.update(word for word in reference.words(text) if not word.isspace())
+    assert counts == dict(expected)

@@ -9,27 +9,32 @@ treat apart, which become one entry of the table together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import repeat
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from gpt1.text.cleaning import clean
-from gpt1.text.splitting import Split, Splitter
+from gpt1.text.splitting import Splitter
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]  # of chunks in the list of a batch's distinct chunks
 Rows = npt.NDArray[np.int64]  # of the table
 WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
+# The ids of a stretch of text, and the codes of its outermost tokens in the risky pairs (0: in none).
+# A plain tuple, because there are very many, and the garbage collector passes tuples of numbers over.
+Entry = tuple[tuple[int, ...], int, int]
 
 BATCH_BYTES = 8_000_000
 # So that a process stays under a gigabyte whatever the text: the table starts afresh when it holds this much, what was
-# remembered of words goes sooner, and no more than so many chunks are learned at once.
+# remembered of parts goes sooner, and no more than so many chunks are learned at once.
 MOST_CHARACTERS = 16_000_000
 MOST_CHUNKS = 800_000
-MOST_WORDS = 300_000
+MOST_PARTS = 300_000
 LEARN_AT_ONCE = 100_000
 
 _NEWLINE = "\n"
@@ -44,10 +49,8 @@ class ChunkEncoder:
         self._splitter = splitter
         self._words_to_ids = words_to_ids
         self._newline_ids = newline_ids
-        pairs = np.zeros((len(splitter.codes) + 1, len(splitter.codes) + 1), bool)
-        for first, second in splitter.pairs:
-            pairs[splitter.codes[first], splitter.codes[second]] = True
-        self._risky = pairs
+        self._risky = np.zeros((len(splitter.codes) + 1, len(splitter.codes) + 1), bool)
+        self._risky[tuple(zip(*splitter.code_pairs, strict=True))] = True
         self._reset()
 
     def _reset(self) -> None:
@@ -59,22 +62,26 @@ class ChunkEncoder:
         self._lengths = _Growing(np.int32)
         self._firsts = _Growing(np.int16)
         self._lasts = _Growing(np.int16)
-        self._forget_words()
-        self._add([_NEWLINE, _BORDER], [((), 0, 0)] * 2, [self._newline_ids, ()])
+        self._forget_parts()
+        self._add([_NEWLINE, _BORDER], [(self._newline_ids, 0, 0), ((), 0, 0)])
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all `texts` (pieces, at most a million characters each) and where each text ends."""
         results: list[tuple[Ids, Offsets]] = []
         batch: list[bytes] = []
         size = 0
-        for text in texts:
-            batch.append(clean(text))
-            size += len(batch[-1])
-            if size >= BATCH_BYTES:
+        try:
+            for text in texts:
+                batch.append(clean(text))
+                size += len(batch[-1])
+                if size >= BATCH_BYTES:
+                    results.append(self._encode_batch(batch))
+                    batch, size = [], 0
+            if batch:
                 results.append(self._encode_batch(batch))
-                batch, size = [], 0
-        if batch:
-            results.append(self._encode_batch(batch))
+        except BaseException:  # an interrupt may have left half a row in the table
+            self._reset()
+            raise
         ids = [ids for ids, _ in results]
         shifts = np.cumsum([0, *map(len, ids)])
         ends = [ends + shift for (_, ends), shift in zip(results, shifts, strict=False)]
@@ -85,13 +92,13 @@ class ChunkEncoder:
         if len(self._texts) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
             self._reset()
         border = f" {_BORDER} ".encode()
-        joined = border.join(cleaned).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ") + border
+        joined = border.join([*cleaned, b"\n"]).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ")
         numbers, chunks = _number_chunks(joined)
         rows = self._look_up(chunks)
-        newline, edge = chunks.index(_NEWLINE) if _NEWLINE in chunks else -1, chunks.index(_BORDER)
+        newline, edge = chunks.index(_NEWLINE), chunks.index(_BORDER)
         # Nothing is between two blanks, and in a chunk of odd white space alone.
         filled = self._lengths.array[rows] > 0
-        filled[edge] = True
+        filled[[newline, edge]] = True
         numbers = _collapse_newlines(numbers[filled[numbers]], newline, edge)
         numbers, rows = self._join_risky(numbers, rows)
         lengths = self._lengths.array[rows][numbers]
@@ -105,35 +112,61 @@ class ChunkEncoder:
         rows = np.fromiter(map(self._rows.get, chunks, repeat(-1)), np.int64, len(chunks))
         new = np.flatnonzero(rows < 0)
         rows[new] = len(self._texts) + np.arange(len(new))
-        for begin in range(0, len(new), LEARN_AT_ONCE):
-            self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
+        with _collector_paused():
+            for begin in range(0, len(new), LEARN_AT_ONCE):
+                self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
         return rows
 
     def _learn(self, chunks: list[str]) -> None:
-        if len(self._word_ids) > MOST_WORDS:
-            self._forget_words()
-        splits = self._splitter.split(chunks)
-        word_ids = self._word_ids
-        new = list({word for words, _, _ in splits for word in words if word not in word_ids})
-        word_ids.update(zip(new, self._words_to_ids(new), strict=True))
-        ids = [
-            word_ids[words[0]] if len(words) == 1 else tuple([id for word in words for id in word_ids[word]])
-            for words, _, _ in splits
-        ]
-        self._add(chunks, splits, ids)
+        if len(self._parts) > MOST_PARTS:
+            self._forget_parts()
+        cut = self._splitter.cut(chunks)
+        known = self._parts
+        self._learn_parts(list({part for parts in cut for part in parts if part not in known}))
+        self._add(chunks, [known[parts[0]] if len(parts) == 1 else self._join(parts) for parts in cut])
 
-    def _forget_words(self) -> None:
+    def _learn_parts(self, parts: list[str]) -> None:
+        splits = self._splitter.split(parts)
+        ids = self._ids_of([word for words, _, _ in splits for word in words])
+        begin = 0
+        for part, (words, first, last) in zip(parts, splits, strict=True):
+            end = begin + len(words)
+            self._parts[part] = ids[begin] if end - begin == 1 else _chained(ids[begin:end]), first, last
+            begin = end
+
+    def _ids_of(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        known = self._words
+        new = list({word for word in words if word not in known})
+        known.update(zip(new, self._words_to_ids(new), strict=True))
+        return [known[word] for word in words]
+
+    def _join(self, parts: list[str]) -> Entry:
+        """Return the entry of a chunk from those of its parts."""
+        if not parts:  # odd white space alone
+            return (), 0, 0
+        ids: list[int] = []
+        last = 0
+        for part in parts:
+            part_ids, part_first, part_last = self._parts[part]
+            if last and (last, part_first) in self._splitter.code_pairs:
+                words, first, last = self._splitter.split_together(parts)
+                return _chained(self._ids_of(words)), first, last
+            ids += part_ids
+            last = part_last
+        return tuple(ids), self._parts[parts[0]][1], last
+
+    def _forget_parts(self) -> None:
         """Drop what speeds up learning; the table of chunks does without."""
-        self._splitter.forget()
-        self._word_ids: dict[str, tuple[int, ...]] = {}
+        self._parts: dict[str, Entry] = {}
+        self._words: dict[str, tuple[int, ...]] = {}
 
-    def _add(self, chunks: list[str], splits: list[Split], ids: list[tuple[int, ...]]) -> None:
-        lengths = np.array([len(chunk_ids) for chunk_ids in ids], np.int64)
+    def _add(self, chunks: list[str], entries: list[Entry]) -> None:
+        lengths = np.array([len(ids) for ids, _, _ in entries], np.int64)
         self._starts.extend(len(self._ids.array) + np.cumsum(lengths) - lengths)
         self._lengths.extend(lengths)
-        self._ids.extend(np.array([id for chunk_ids in ids for id in chunk_ids], np.int32))
-        self._firsts.extend(np.array([first for _, first, _ in splits], np.int16))
-        self._lasts.extend(np.array([last for _, _, last in splits], np.int16))
+        self._ids.extend(np.array([id for ids, _, _ in entries for id in ids], np.int32))
+        self._firsts.extend(np.array([first for _, first, _ in entries], np.int16))
+        self._lasts.extend(np.array([last for _, _, last in entries], np.int16))
         self._rows.update(zip(chunks, range(len(self._texts), len(self._texts) + len(chunks)), strict=True))
         self._texts += chunks
         self._characters += sum(map(len, chunks))
@@ -171,6 +204,22 @@ def _collapse_newlines(numbers: Numbers, newline: int, edge: int) -> Numbers:
     after = np.concatenate([numbers[1:], [edge]])
     kept: Numbers = numbers[(numbers != newline) | (after != edge)]
     return kept
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again at very many new objects, none of them in a circle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _chained(ids: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(chain.from_iterable(ids))
 
 
 class _Growing:

@@ -26,7 +26,6 @@ _LETTERS_AND_SUFFIX = re.compile(r"([A-Za-z]+[a-z])(\.|:|'s)")
 LONG = 200
 
 # The words of a stretch of text, and the codes of its outermost tokens in the risky pairs (0: in none).
-# A plain tuple, because there are very many and the garbage collector passes plain tuples over.
 Split = tuple[tuple[str, ...], int, int]
 
 
@@ -56,47 +55,33 @@ class Splitter:
         self._pattern_lengths = sorted({len(pattern) for pattern in self._patterns} - {1})
         self.pairs = {pair for pattern in self._patterns for pair in pairwise(pattern)}
         self.codes = {token: code for code, token in enumerate(sorted({t for pair in self.pairs for t in pair}), 1)}
-        self._code_pairs = {(self.codes[left], self.codes[right]) for left, right in self.pairs}
-        self._known: dict[str, Split] = {}
+        self.code_pairs = {(self.codes[left], self.codes[right]) for left, right in self.pairs}
 
-    def forget(self) -> None:
-        """Drop what was remembered of the text split so far."""
-        self._known.clear()
-
-    def split(self, chunks: Sequence[str]) -> list[Split]:
-        """Split each of `chunks` (stretches of cleaned text without newline) into its words."""
+    def cut(self, chunks: Sequence[str]) -> list[list[str]]:
+        """Cut each of `chunks` (stretches of cleaned text without newline) where the paper's rules put blanks."""
         parts = _PARTS.findall("\n".join(chunks))
-        known = self._known
-        self._learn([part for part in {*parts} - {"\n"} if part not in known])
-        splits, start = [], 0
+        result, start = [], 0
         for end in [place for place, part in enumerate(parts) if part == "\n"] + [len(parts)]:
-            splits.append(known[parts[start]] if end - start == 1 else self._join(parts[start:end]))
+            result.append(parts[start:end])
             start = end + 1
-        return splits
+        return result
 
-    def _join(self, parts: list[str]) -> Split:
-        if not parts:
-            return (), 0, 0
-        words: list[str] = []
-        last = 0
-        for part in parts:
-            part_words, first, part_last = self._known[part]
-            if last and (last, first) in self._code_pairs:
-                tokens = self._tokens(parts)
-                return self._apply_special_cases(tokens), *self._outer_codes(tokens[0][0], tokens[-1][-1])
-            words += part_words
-            last = part_last
-        return tuple(words), self._known[parts[0]][1], last
-
-    def _outer_codes(self, first: str, last: str) -> tuple[int, int]:
-        return self.codes.get(first, 0), self.codes.get(last, 0)
-
-    def _learn(self, parts: list[str]) -> None:
-        for part, tokens in zip(parts, self._tokens(parts), strict=True):
-            words = tuple([token.lower() for token in tokens])
+    def split(self, parts: list[str]) -> list[Split]:
+        """Split each of `parts`, standing alone, into its words."""
+        splits: list[Split] = []
+        for tokens in self._tokens(parts):
             if len(tokens) > 1 and not self.pairs.isdisjoint(pairwise(tokens)):
                 words = self._apply_special_cases([tokens])
-            self._known[part] = words, *self._outer_codes(tokens[0], tokens[-1])
+            else:
+                words = tuple([token.lower() for token in tokens])
+            splits.append((words, self.codes.get(tokens[0], 0), self.codes.get(tokens[-1], 0)))
+        return splits
+
+    def split_together(self, parts: list[str]) -> Split:
+        """Split neighbouring `parts`, some of which meet in a risky pair, into their words."""
+        tokens = self._tokens(parts)
+        words = self._apply_special_cases(tokens)
+        return words, self.codes.get(tokens[0][0], 0), self.codes.get(tokens[-1][-1], 0)
 
     def _tokens(self, parts: list[str]) -> list[list[str]]:
         """Take spaCy's first step for parts that hold no white space."""
