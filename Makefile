@@ -12,15 +12,17 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[hub,dev]'
+	@echo "setting up $(VENV), about a minute"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[hub,dev]'
 	@touch $(STAMP)
 
 demo: install
 	@$(BIN)/python examples/from_text_to_tokens.py
 
-test: check
+test: install
 	$(BIN)/pytest -n auto --dist worksteal
+	@$(MAKE) --no-print-directory check
 
 test-slow: install
 	$(BIN)/pytest -m slow

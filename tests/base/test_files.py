@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import lock_folder, make_folder, read_json, whole_file, write_json
+from gpt1.base.files import lock_folder, make_folder, missing, read_json, reserve, whole_file, write_json
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
@@ -41,6 +41,23 @@ def test_a_write_that_the_system_refuses_is_told_and_leaves_the_old_file(tmp_pat
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert f"InputError: cannot write {path}: File too large" in done.stderr
     assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a", b"before")]
+
+
+def test_a_reserved_file_takes_its_place_on_the_disk_at_once(tmp_path: Path) -> None:
+    reserve(tmp_path / "a", 100_000)
+    about = (tmp_path / "a").stat()
+    assert (about.st_size, about.st_blocks * 512 >= 100_000) == (100_000, True)
+    code = "import resource, sys, pathlib\nfrom gpt1.base.files import reserve\n"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\nreserve(pathlib.Path(sys.argv[1]), 100_000)"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "b")], capture_output=True, text=True)
+    assert "InputError: cannot write" in done.stderr
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_missing_file_is_told_with_the_one_nearest_in_name(tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("")
+    assert str(missing(tmp_path / "review.csv")).endswith("review.csv does not exist; did you mean 'reviews.csv'?")
+    assert str(missing(tmp_path / "no" / "x")).endswith("x does not exist")
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

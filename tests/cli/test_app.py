@@ -89,9 +89,9 @@ def test_encode_and_decode_go_line_by_line(files: dict[str, str], capsys: pytest
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"1 2\n3 x 4\n", "line 2: ids are whole numbers"),
+        (b"1 2\n3 x 4\n", "line 2: 'x' is not an id"),
         (b"1 99999999\n", "line 1: id 99999999 at position 1"),
-        (b"1 \xff 2\n", "not UTF-8"),
+        (b"1 \xff 2\n", "ids.txt, byte 2: the byte 0xff is not utf-8"),
     ],
 )
 def test_ids_that_are_none_are_named_by_line(

@@ -67,7 +67,7 @@ def test_every_kept_document_comes_back_as_its_own_ids(tokenizer: Path, tmp_path
     splits = corpus["splits"]
     assert splits["train"]["tokens"] == len(stream(tmp_path / "out", "train"))
     assert splits["train"]["bytes"] + splits["valid"]["bytes"] == sum(len(text.encode()) for text in texts)
-    assert not (tmp_path / "out" / "work").exists()
+    assert not (tmp_path / "out" / ".gpt1-work").exists()
 
 
 def test_counts_in_are_counts_out_and_counts_dropped_by_reason(tokenizer: Path, tmp_path: Path) -> None:
@@ -257,11 +257,11 @@ def test_other_files_settings_or_tokenizer_are_not_mixed_into_a_folder(
     prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1)
     before = (out / "corpus.json").read_bytes()
     bytes_tokenizer.save(tmp_path / "other.json")
-    for other in (
-        lambda: prepare([tmp_path / "a.jsonl"], tokenizer, out, valid=0.3),
-        lambda: prepare([tmp_path / "a.jsonl"], tmp_path / "other.json", out),
-    ):
-        with pytest.raises(InputError, match=r"other files, settings or tokenizer.*--restart"):
+    for what, other in [
+        ("settings", lambda: prepare([tmp_path / "a.jsonl"], tokenizer, out, valid=0.3)),
+        ("tokenizer", lambda: prepare([tmp_path / "a.jsonl"], tmp_path / "other.json", out)),
+    ]:
+        with pytest.raises(InputError, match=rf"a corpus with other {what}\. .*--restart"):
             other()
     assert (out / "corpus.json").read_bytes() == before
     assert prepare([tmp_path / "a.jsonl"], tokenizer, out) == json.loads(before)
@@ -326,3 +326,128 @@ def test_a_full_disk_leaves_a_preparation_that_goes_on(
             prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     assert_same_folder(tmp_path / "calm", tmp_path / "out")
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("name", ["work/thesis.txt", "corpus.json", "tokenizer.json", "train-99.tok", "mine.tmp"])
+def test_nobody_elses_file_is_ever_touched(tokenizer: Path, tmp_path: Path, name: str, restart: bool) -> None:
+    out = tmp_path / "out"
+    (out / name).parent.mkdir(parents=True)
+    (out / name).write_text("{}" if name.endswith("json") else "precious")
+    (tmp_path / "a.txt").write_text("some text")
+    before = listing(out)
+    with pytest.raises(Gpt1Error):
+        prepare([tmp_path / "a.txt"], tokenizer, out, workers=1, restart=restart)
+    assert listing(out) == before
+
+
+def test_a_refused_preparation_keeps_the_tokenizer_it_was_given_from_its_own_folder(
+    words_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    words_tokenizer.save(out)
+    (tmp_path / "bad.txt").write_bytes(b"x\xff")
+    for _ in range(2):
+        with pytest.raises(InputError, match="0xff"):
+            prepare(tmp_path / "bad.txt", out, out, workers=1, restart=True)
+    assert load_tokenizer(out).fingerprint == words_tokenizer.fingerprint
+
+
+def test_batches_without_a_plan_are_not_trusted(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = tmp_path / "a.txt", tmp_path / "out"
+    source.write_text(make_text(20, 1))
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("gpt1.corpus.prepare.assemble", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(source, tokenizer, out, workers=1)
+    assert (out / ".gpt1-work" / "000000.npz").exists()
+    (out / ".gpt1-work" / "plan.json").unlink()  # as by a kill in the midst of removing
+    source.write_text(make_text(20, 2))
+    prepare(source, tokenizer, out, workers=1)
+    encoder = load_tokenizer(tokenizer)
+    assert documents_of(out, "train", encoder.newline_id) == [encoder.encode(make_text(20, 2))]
+
+
+def test_what_a_killed_writer_left_is_swept_away(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(make_text(20, 1))
+    (tmp_path / "bad.txt").write_bytes(b"x\xff")
+    paths = [tmp_path / "a.txt", tmp_path / "bad.txt"]
+    with pytest.raises(InputError):
+        prepare(paths, tokenizer, tmp_path / "out", workers=1)
+    (tmp_path / "out" / "train-00000.tok.123.tmp").write_bytes(b"half")
+    prepare(paths, tokenizer, tmp_path / "out", workers=1, on_error="skip")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "corpus.json",
+        "dropped.jsonl",
+        "tokenizer.json",
+        "train-00000.tok",
+        "valid-00000.tok",
+    ]
+
+
+def test_a_corpus_among_its_own_texts_is_not_read_as_text(tokenizer: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write_lines(folder / "a.jsonl", [make_text(20, 1), make_text(20, 1)])
+    first = prepare(folder, tokenizer, folder / "corpus", workers=1)
+    assert first["documents"]["dropped"] == {"exact duplicate": 1}
+    assert prepare(folder, tokenizer, folder / "corpus", workers=1) == first
+
+
+def test_a_file_name_that_is_not_utf8_is_read_like_any_other(tokenizer: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.jsonl")
+    write_lines(tmp_path / name, ["text one", "", "text two"])
+    prepare(tmp_path / name, tokenizer, tmp_path / "out", workers=1)
+    (row,) = [json.loads(line) for line in (tmp_path / "out" / "dropped.jsonl").read_text().splitlines()]
+    assert row["source"] == str(tmp_path / name)
+
+
+def test_a_script_without_a_guard_may_use_several_workers(tokenizer: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(20, 1), make_text(20, 2)])
+    script = tmp_path / "script.py"
+    script.write_text(f"import gpt1\nprint('once')\ngpt1.prepare('a.jsonl', {str(tokenizer)!r}, 'out', workers=2)\n")
+    for command in ([sys.executable, str(script)], [sys.executable, "-"]):
+        done = subprocess.run(
+            command, input=script.read_text(), capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True
+        )
+        assert (done.stdout, done.stderr) == ("once\n", "")
+        assert read_corpus(tmp_path / "out")["documents"]["read"] == 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_command_ends_soon_says_how_to_go_on_and_does(
+    tokenizer: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    write_lines(tmp_path / "a.jsonl", [make_text(30, seed) for seed in range(3000)])
+    arguments = ["prepare", "a.jsonl", "--tokenizer", str(tokenizer), "--out", "out", "--workers", "2"]
+    run = [sys.executable, "-m", "gpt1", *arguments]
+    process = subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "out" / ".gpt1-work" / "plan.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, how) if how == signal.SIGINT else process.send_signal(how)
+    began = time.monotonic()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 10
+    assert error.split("\n")[-4:] == ["stopped; the same command goes on where it was", "", "interrupted", ""]
+    assert "Traceback" not in error
+    assert "Warning" not in error
+    subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_a_mistyped_setting_is_answered_with_the_nearest(tokenizer: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="did you mean 'unwrap'"):
+        prepare(tmp_path, tokenizer, tmp_path / "out", unwrp=True)

@@ -15,6 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import InputError
+from gpt1.text import training
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
 from gpt1.text.words import layout
@@ -88,6 +89,15 @@ def test_counts_are_of_the_pieces_given_and_not_of_those_before() -> None:
     assert counter.count(["a b a"]) == {"a": 2, "b": 1}
     assert counter.count(["b c"]) == {"b": 1, "c": 1}
     assert counter.count([]) == {}
+
+
+def test_a_memory_that_starts_afresh_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = made_text(30).split("\n")
+    counter = WordCounter()
+    expected = [counter.count([line]) for line in lines]
+    monkeypatch.setattr(training, "MOST_NUMBERED", 3)
+    counter = WordCounter()
+    assert [counter.count([line]) for line in lines] == expected
 
 
 # ------------------------------------------------------------------ merges

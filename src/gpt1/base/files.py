@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import FormatError, InputError, did_you_mean
+from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
+_TEMPORARY_NAME = re.compile(r".+\.\d+\.tmp")
 
 
 @contextmanager
@@ -31,6 +34,21 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder of ours."""
+    for path in folder.iterdir():
+        if _TEMPORARY_NAME.fullmatch(path.name):
+            path.unlink()
+
+
+def reserve(path: Path, size: int) -> None:
+    """Make a file of `size` bytes whose place on the disk is taken now: a full disk must not strike a memory map."""
+    with whole_file(path) as file:
+        if hasattr(os, "posix_fallocate") and size:
+            os.posix_fallocate(file.fileno(), 0, size)
+        file.truncate(size)
 
 
 def sync_folder(folder: Path) -> None:
@@ -63,18 +81,35 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another command is at work in {folder}; wait for it or choose another folder") from None
         yield
-    except BlockingIOError:
-        raise InputError(f"another command is at work in {folder}; wait for it or choose another folder") from None
     finally:
         os.close(descriptor)
 
 
+def require_own_folder(folder: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Refuse a folder for results that holds anything but what `is_ours` knows: nobody's files are ever overwritten."""
+    foreign = sorted(entry.name for entry in folder.iterdir() if not is_ours(entry)) if folder.is_dir() else []
+    if foreign:
+        raise InputError(f"{folder} holds other files ({some(foreign)}); choose a new or empty folder for the result")
+
+
+def missing(path: Path, problem: str = "does not exist") -> InputError:
+    """Return the error for a file that is not there, naming the one nearest in name beside it."""
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    return InputError(f"{path} {problem}{did_you_mean(path.name, beside)}")
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically."""
+    """Write `value` as readable JSON, atomically.
+
+    Half a surrogate pair, as in a file name that is not UTF-8, becomes an escape that JSON readers give back.
+    """
     with whole_file(path) as file:
-        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
+        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -82,7 +117,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected {what} there") from None
+        raise missing(path, f"does not exist; expected {what} there") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; expected {what}") from None
     except OSError as error:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean
+from gpt1.base.files import missing
 
 FORMATS = {
     ".txt": "txt",
@@ -36,9 +37,15 @@ FORMATS = {
     ".parquet": "parquet",
 }
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
 BLOCK_BYTES = 1 << 20
+COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
+# What Python can encode text with, though no file is written so: host names, source code, and one that always fails.
+NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 LONGEST_CELL = 1 << 26  # characters; beyond it a csv quote was opened and never closed
 PARQUET_ROWS = 128  # rows decoded at a time: few, as a row may be a whole book
+# What pyarrow raises for a value that Python cannot hold: bad UTF-8, a date after the year 9999, an unknown time zone.
+UNCONVERTIBLE = (ArithmeticError, LookupError, NotImplementedError, ValueError)
 
 # A byte that cannot be decoded, as Python's "surrogateescape" carries it through a text.
 BAD_BYTE = re.compile("[\udc80-\udcff]")
@@ -52,7 +59,7 @@ class FileError(InputError):
     reason = "unreadable"
 
     def __init__(self, path: str | Path, position: str, message: str) -> None:
-        super().__init__(f"{path}, {position}: {message}")
+        super().__init__(printable(f"{path}, {position}: {message}"))
         self.position = position
 
 
@@ -67,11 +74,6 @@ class Undecodable(FileError):
 
     reason = "undecodable"
 
-    def __init__(self, path: str | Path, position: str, byte: int, encoding: str) -> None:
-        other = "latin-1" if encoding.lower() in ("cp1252", "windows-1252") else "cp1252"
-        advice = f"say which encoding the file has, for example --encoding {other}"
-        super().__init__(path, position, f"the byte 0x{byte:02x} is not {encoding} text; {advice}")
-
 
 class BadRow(FileError):
     """A row of a table that cannot be read, though others can."""
@@ -82,11 +84,27 @@ class BadRow(FileError):
 OnFault = Callable[[FileError], None]
 
 
+def printable(text: str) -> str:
+    """Return a text that UTF-8 can hold: half characters, as in names that are no text, become escapes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def undecodable(path: str | Path, position: str, text: str, encoding: str) -> Undecodable | None:
     """Return the fault of a text that carries a byte which could not be decoded, or None."""
     if text.isascii() or not (bad := BAD_BYTE.search(text)):
         return None
-    return Undecodable(path, position, ord(bad[0]) - 0xDC00, encoding)
+    return _bad_byte(path, position, ord(bad[0]) - 0xDC00, encoding)
+
+
+def _bad_byte(path: str | Path, position: str, byte: int, encoding: str) -> Undecodable:
+    other = "latin-1" if encoding.lower() in ("cp1252", "windows-1252") else "cp1252"
+    advice = f"say which encoding the file has, for example --encoding {other}"
+    return Undecodable(path, position, f"the byte 0x{byte:02x} is not {encoding} text; {advice}")
+
+
+def _byte_position(path: str | Path, at: int) -> str:
+    packed = Path(path).suffix.lower() in COMPRESSIONS
+    return f"byte {at} of the unpacked file" if packed else f"byte {at}"
 
 
 def file_format(path: str | Path) -> str:
@@ -98,7 +116,7 @@ def file_format(path: str | Path) -> str:
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in FORMATS:
         what = f"of the kind '{suffix}'{did_you_mean(suffix, FORMATS)}" if suffix else "without a suffix"
-        raise InputError(f"{path} is a file {what}; read are {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}")
+        raise InputError(f"{path} is a file {what}; read are {READ}")
     if suffix == ".json" and not _holds_json_lines(path):
         raise InputError(f"{path} is not JSON lines; write one JSON object a line and name the file .jsonl")
     return FORMATS[suffix]
@@ -110,7 +128,7 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
     try:
         file = path.open("rb")
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
+        raise missing(path) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; expected a file") from None
     except OSError as error:
@@ -121,11 +139,15 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse the name of an encoding that Python does not have."""
+    """Refuse the name of an encoding that Python does not have, or has for other things than text files."""
     try:
         "x".encode(encoding)  # not empty, for which Python does not look at the name
-    except LookupError:
-        raise SettingError(f"unknown encoding '{encoding}'; common ones are utf-8, cp1252, latin-1, utf-16") from None
+        known = codecs.lookup(encoding).name not in NO_FILE_ENCODINGS
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        near = did_you_mean(encoding, COMMON_ENCODINGS)
+        raise SettingError(f"unknown encoding '{encoding}'{near} (common ones: {', '.join(COMMON_ENCODINGS)})")
 
 
 def read_text_blocks(
@@ -138,7 +160,7 @@ def read_text_blocks(
     """
     check_encoding(encoding)
     with open_bytes(path) as file:
-        block = file.read(3)
+        block = file.read(4)
         encoding, at = _byte_order_mark(block) or (encoding, 0)
         block, final = block[at:], False
         decoder = codecs.getincrementaldecoder(encoding)(errors)
@@ -150,8 +172,12 @@ def read_text_blocks(
                 pending = len(state[0])  # bytes of a character begun in the block before
                 decoder.setstate(state)
                 yield decoder.decode(block[: max(0, error.start - pending)])
-                position = f"byte {at - pending + error.start}"
-                raise Undecodable(path, position, error.object[error.start], encoding) from None
+                position = _byte_position(path, at - pending + error.start)
+                raise _bad_byte(path, position, error.object[error.start], encoding) from None
+            except UnicodeError:  # UTF-16 or UTF-32 without the mark that tells the order of its bytes
+                name = codecs.lookup(encoding).name
+                message = f"{name} text should begin with a byte order mark; without one, say --encoding {name}-le"
+                raise Undecodable(path, _byte_position(path, 0), f"{message} or {name}-be") from None
             if text:
                 yield text
             if final:
@@ -179,18 +205,21 @@ def lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str]:
         yield "".join(held)
 
 
-def read_rows(path: str | Path, *, encoding: str = "utf-8", on_fault: OnFault | None = None) -> Iterator[Row]:
+def read_rows(
+    path: str | Path, *, encoding: str = "utf-8", on_fault: OnFault | None = None, column: str | None = None
+) -> Iterator[Row]:
     """Yield the rows of a table as (number as a person counts, values by column); one row must fit in memory.
 
     Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line. A row that cannot be
     read goes to `on_fault`, after which reading goes on; without `on_fault` it is raised, as damage always is.
+    A parquet file that has the column `column` is read for it alone; elsewhere all columns come at one price.
     """
     kind = file_format(path)
     report = _raise if on_fault is None else on_fault
     if kind == "jsonl":
         yield from _jsonl_rows(path, encoding, report)
     elif kind == "parquet":
-        yield from _parquet_rows(path, report)
+        yield from _parquet_rows(path, report, column)
     elif kind in ("csv", "tsv"):
         yield from _csv_rows(path, encoding, "\t" if kind == "tsv" else None, report)
     else:
@@ -218,7 +247,8 @@ class _Unpacked(io.RawIOBase):
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
             what = "is damaged or cut short" if self._at else f"is no {self._kind} archive, or damaged at its beginning"
             message = f"the file {what} ({error}); fetch it again, or rename it if it is not packed"
-            raise DamagedFile(self._path, f"byte {self._at}", message) from None
+            position = _byte_position(self._path, self._at) if self._at else "byte 0"
+            raise DamagedFile(self._path, position, message) from None
         self._at += len(data)
         buffer[: len(data)] = data
         return len(data)
@@ -245,6 +275,10 @@ def _unpacker(kind: str, packed: IO[bytes]) -> Any:
 def _byte_order_mark(head: bytes) -> tuple[str, int] | None:
     if head.startswith(codecs.BOM_UTF8):
         return "utf-8", 3
+    if head.startswith(codecs.BOM_UTF32_LE):  # before UTF-16, whose mark is the first half of this one
+        return "utf-32-le", 4
+    if head.startswith(codecs.BOM_UTF32_BE):
+        return "utf-32-be", 4
     if head.startswith(codecs.BOM_UTF16_LE):
         return "utf-16-le", 2
     if head.startswith(codecs.BOM_UTF16_BE):
@@ -262,8 +296,11 @@ def _whole_line_ends(blocks: Iterable[str]) -> Iterator[str]:
 
 
 def _holds_json_lines(path: Path) -> bool:
-    with open_bytes(path) as file:
-        head = file.read(1 << 16)
+    try:
+        with open_bytes(path) as file:
+            head = file.read(1 << 16)
+    except InputError:
+        return True  # damage must not pass for another format: whoever reads the file will meet it
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     line, newline, _ = text.partition(b"\n")
     return not text or (line.startswith(b"{") and (line.rstrip().endswith(b"}") or not newline))
@@ -284,7 +321,9 @@ def _jsonl_rows(path: str | Path, encoding: str, report: OnFault) -> Iterator[Ro
         try:
             value = json.loads(line)
         except json.JSONDecodeError as error:
-            report(BadRow(path, f"{position}, column {error.colno}", f"the line is not JSON ({error.msg})"))
+            what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place stands before it
+            message = f"the line is not JSON ({what}); write one whole {{...}} a line, with line ends in it as \\n"
+            report(BadRow(path, f"{position}, column {error.colno}", message))
         except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets by the thousand
             report(BadRow(path, position, f"the line cannot be read as JSON ({error})"))
         else:
@@ -346,11 +385,11 @@ def _header(path: str | Path, records: Any, encoding: str) -> list[str]:
         if fault := undecodable(path, "header", name, encoding):
             raise fault
         if name in header[: column - 1]:
-            raise BadRow(path, "header", f"two columns are named '{name}'; rename one")
+            raise BadRow(path, "header", f"two columns are named '{name}'; rename one, or is there no header?")
     return header
 
 
-def _parquet_rows(path: str | Path, report: OnFault) -> Iterator[Row]:
+def _parquet_rows(path: str | Path, report: OnFault, column: str | None) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
@@ -363,7 +402,8 @@ def _parquet_rows(path: str | Path, report: OnFault) -> Iterator[Row]:
         try:
             # Without pre-buffering a column comes page by page, not a whole row group at once.
             table = stack.enter_context(parquet.ParquetFile(file, pre_buffer=False, buffer_size=BLOCK_BYTES))
-            for batch in table.iter_batches(batch_size=PARQUET_ROWS):
+            columns = [column] if column in table.schema_arrow.names else None
+            for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=columns):
                 yield from _batch_rows(path, batch, number, report)
                 number += batch.num_rows
         except (pyarrow.ArrowException, OSError) as error:
@@ -373,10 +413,24 @@ def _parquet_rows(path: str | Path, report: OnFault) -> Iterator[Row]:
 
 def _batch_rows(path: str | Path, batch: Any, before: int, report: OnFault) -> Iterator[Row]:
     try:
-        yield from enumerate(batch.to_pylist(), before + 1)
-    except UnicodeDecodeError as error:
-        if batch.num_rows == 1:
-            report(Undecodable(path, f"row {before + 1}", error.object[error.start], "utf-8"))
-            return
-        for index in range(batch.num_rows):  # all or nothing above: no row has been yielded yet
-            yield from _batch_rows(path, batch.slice(index, 1), before + index, report)
+        rows = batch.to_pylist()
+    except UNCONVERTIBLE:
+        yield from _sound_rows(path, batch, before, report)
+    else:
+        yield from enumerate(rows, before + 1)
+
+
+def _sound_rows(path: str | Path, batch: Any, before: int, report: OnFault) -> Iterator[Row]:
+    """Yield the rows of a batch that can be converted, and report those that cannot."""
+    for index in range(batch.num_rows):
+        row = {}
+        try:
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                row[name] = column[index].as_py()
+        except UnicodeDecodeError as error:
+            report(_bad_byte(path, f"row {before + index + 1}", error.object[error.start], "utf-8"))
+        except UNCONVERTIBLE as error:
+            message = f"the value in column '{name}' cannot be read ({error}); mend it or leave the column out"
+            report(BadRow(path, f"row {before + index + 1}", message))
+        else:
+            yield before + index + 1, row

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -24,7 +26,10 @@ EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 class Verbs(click.Group):
-    """A group that suggests the nearest verb for a mistyped one."""
+    """A group that lists its verbs as they were written and suggests the nearest for a mistyped one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -55,14 +60,18 @@ class LazyVerbs(Verbs):
 
 @click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="gpt1")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def gpt1(debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error; goes anywhere.")
+def gpt1() -> None:
     """GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 well, 1 error, 2 wrong usage, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _stop)  # a scheduler's way of saying Ctrl-C
     try:
         result: Any = gpt1.main(arguments, prog_name="gpt1", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
@@ -70,19 +79,25 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        print("\ninterrupted", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_ERROR)
-    except (Gpt1Error, OSError) as error:
-        if "--debug" in arguments:
+    except Exception as error:
+        if debug:
             traceback.print_exc()
-        print(f"error: {_in_words(error)}", file=sys.stderr)
+        print(f"error: {_in_words(error)}".encode("utf-8", "replace").decode(), file=sys.stderr)
         sys.exit(EXIT_USAGE if isinstance(error, SettingError) else EXIT_ERROR)
 
 
-def _in_words(error: Gpt1Error | OSError) -> str:
+def _stop(signal_number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, Gpt1Error):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    return f"this is a fault of gpt1 itself ({type(error).__name__}: {error}); --debug shows where"

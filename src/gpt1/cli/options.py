@@ -11,8 +11,8 @@ workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="P
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 document = click.option(
     "--document",
-    metavar="KIND",
-    help="What a document is: file, line, blank (between blank lines), field (a column).  [file for txt and md, field "
+    metavar="file|line|blank|field",
+    help="What a document is; blank: what stands between blank lines; field: a column.  [file for txt and md, field "
     "for tables]",
 )
 field = click.option("--field", metavar="COLUMN", help="The column of a table that holds the text.")

@@ -24,10 +24,10 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "context")
 @options.encoding
 @options.unwrap
 @click.option(
-    "--duplicates", metavar="WAY", help="Repeated documents: keep all, drop exact ones, drop near ones too.  [near]"
+    "--duplicates", metavar="keep|exact|near", help="Keep all, drop exact repeats, or drop near ones too.  [near]"
 )
 @click.option("--valid", type=float, metavar="SHARE", help="Share of the tokens kept for validation.  [0.01]")
-@click.option("--on-error", metavar="WAY", help="Damaged input: refuse to go on, or skip it.  [refuse]")
+@click.option("--on-error", metavar="refuse|skip", help="What to do with damaged input.  [refuse]")
 @click.option("--shard-tokens", type=click.IntRange(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
 @options.workers

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import sys
 from collections.abc import Iterable, Iterator
-from typing import IO
 
 import click
 
@@ -13,7 +14,8 @@ from gpt1.cli import options
 from gpt1.cli.app import Verbs
 
 LINES_AT_ONCE = 10_000
-_input_file = click.argument("file", type=click.File("r", encoding="utf-8", errors="strict"), default="-")
+STANDARD_INPUT = "-"
+_input_file = click.argument("file", default=STANDARD_INPUT)
 
 
 @click.group(cls=Verbs)
@@ -21,7 +23,7 @@ def command() -> None:
     """Train or import a vocabulary; encode and decode text."""
 
 
-@command.command("import")
+@command.command("import", short_help="Import the released GPT-1 vocabulary.")
 @click.argument("vocabulary")
 @click.argument("merges")
 @click.option("--out", required=True, metavar="FILE", help="Where the tokenizer goes.")
@@ -37,9 +39,9 @@ def import_(vocabulary: str, merges: str, out: str) -> None:
     click.echo(f"{out}: words, {tokenizer.vocab_size:,} tokens, fingerprint {tokenizer.fingerprint[:12]}")
 
 
-@command.command()
+@command.command(short_help="Learn a vocabulary from text.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--kind", metavar="KIND", help="words (the paper's) or bytes.  [words]")
+@click.option("--kind", metavar="words|bytes", help="The paper's kind, or today's.  [words]")
 @click.option("--merges", type=click.IntRange(1), metavar="N", help="Merges to learn.  [40000, as the paper]")
 @click.option("--characters", type=click.IntRange(1), metavar="N", help="words: characters kept.  [1000]")
 @click.option("--out", required=True, metavar="FILE", help="Where the tokenizer goes.")
@@ -62,26 +64,29 @@ def train(paths: tuple[str, ...], out: str, **settings: object) -> None:
     click.echo(f"{out}: {tokenizer.kind}, {size:,} tokens, {merges:,} merges, fingerprint {tokenizer.fingerprint[:12]}")
 
 
-@command.command()
+@command.command(short_help="Print the ids of each line of text.")
 @_input_file
 @options.tokenizer
-def encode(file: IO[str], tokenizer: str) -> None:
+@options.encoding
+def encode(file: str, tokenizer: str, encoding: str | None) -> None:
     """Print the ids of each line of FILE (or standard input), separated by blanks.
+
+    FILE may be compressed; a text itself is piped in.
 
     Example: echo "Hello, world" | gpt1 tokenizer encode --tokenizer tokenizer.json
     """
     from gpt1.text.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
-    for lines in _by_many(_checked_lines(file)):
+    for lines in _by_many(_lines(file, encoding or "utf-8")):
         for ids in loaded.encode_batch(lines):
             click.echo(" ".join(map(str, ids)))
 
 
-@command.command()
+@command.command(short_help="Print the text of each line of ids.")
 @_input_file
 @options.tokenizer
-def decode(file: IO[str], tokenizer: str) -> None:
+def decode(file: str, tokenizer: str) -> None:
     """Print the text of each line of ids in FILE (or standard input).
 
     Example: echo "3570 240 1276" | gpt1 tokenizer decode --tokenizer tokenizer.json
@@ -89,21 +94,29 @@ def decode(file: IO[str], tokenizer: str) -> None:
     from gpt1.text.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
-    for number, line in enumerate(_checked_lines(file), 1):
+    for number, line in enumerate(_lines(file, "utf-8"), 1):
+        words = line.split()
+        if wrong := [word for word in words if not word.isdecimal()]:
+            raise InputError(f"line {number}: '{wrong[0]}' is not an id; ids are whole numbers with blanks between")
         try:
-            click.echo(loaded.decode([int(id) for id in line.split()]))
-        except ValueError as error:
-            raise InputError(f"line {number}: ids are whole numbers separated by blanks ({error})") from None
+            click.echo(loaded.decode([int(word) for word in words]))
         except InputError as error:
             raise InputError(f"line {number}: {error}") from None
 
 
-def _checked_lines(file: IO[str]) -> Iterator[str]:
-    try:
-        for line in file:
-            yield line.rstrip("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file.name} is not UTF-8 text ({error.reason} near byte {error.start} of a block)") from None
+def _lines(file: str, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file, which may be compressed, or of standard input."""
+    from gpt1.base.tables import lines, read_text_blocks
+
+    if file == STANDARD_INPUT:
+        try:
+            for line in io.TextIOWrapper(sys.stdin.buffer, encoding):
+                yield line.rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is not {encoding} text ({error.reason})") from None
+    else:
+        for line in lines(read_text_blocks(file, encoding)):
+            yield line.rstrip("\r\n")
 
 
 def _by_many(lines: Iterable[str]) -> Iterator[list[str]]:

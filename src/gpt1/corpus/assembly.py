@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +120,7 @@ def assemble(
     fate, original = _decide(documents, batches, batch_begins, duplicates)
     _split(documents, fate, valid)
     shards = _write_shards(parts, documents, fate, batches, batch_begins, tokenizer, out, shard_tokens, progress)
-    place_of = _Places(parts, documents, batches, batch_begins, sources)
-    _write_dropped(out / DROPPED_FILE, fate, original, place_of, faults, sources)
+    _write_dropped(out / DROPPED_FILE, parts, documents, fate, original, batches, batch_begins, faults, sources)
     return _describe(documents, fate, faults, shards, tokenizer)
 
 
@@ -212,26 +210,18 @@ def lay_out(
     return result, begins
 
 
-class _Places:
-    """Where documents stand in the files the user gave."""
-
-    def __init__(
-        self,
-        parts: Parts,
-        documents: Documents,
-        batches: Sequence[Path],
-        batch_begins: Ints,
-        sources: Sequence[Source],
-    ) -> None:
-        self._parts, self._documents, self._sources = parts, documents, sources
-        self._batch_begins = batch_begins
-        self._positions = lru_cache(maxsize=16)(lambda number: read_positions(batches[number]))
-
-    def __call__(self, document: int) -> dict[str, str]:
-        part = int(self._documents.begins[document])
-        batch = int(np.searchsorted(self._batch_begins, part, side="right")) - 1
-        position = self._positions(batch)[part - self._batch_begins[batch]]
-        return _place(self._sources[self._parts.source[part]].name, position)
+def _read_places(
+    wanted: Ints, parts: Parts, documents: Documents, batches: Sequence[Path], batch_begins: Ints, names: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """Return where documents stand in the files the user gave, reading each batch once."""
+    first_parts = documents.begins[wanted]
+    batch_of = np.searchsorted(batch_begins, first_parts, side="right") - 1
+    places = {}
+    for batch in np.unique(batch_of):
+        positions = read_positions(batches[batch])
+        for document, part in zip(wanted[batch_of == batch], first_parts[batch_of == batch], strict=True):
+            places[int(document)] = _place(names[parts.source[part]], positions[part - batch_begins[batch]])
+    return places
 
 
 def _place(source: str, position: str) -> dict[str, str]:
@@ -239,18 +229,32 @@ def _place(source: str, position: str) -> dict[str, str]:
 
 
 def _write_dropped(
-    path: Path, fate: Ints, original: Ints, place_of: _Places, faults: Sequence[Fault], sources: Sequence[Source]
+    path: Path,
+    parts: Parts,
+    documents: Documents,
+    fate: Ints,
+    original: Ints,
+    batches: Sequence[Path],
+    batch_begins: Ints,
+    faults: Sequence[Fault],
+    sources: Sequence[Source],
 ) -> None:
     """Write a line for every document that was dropped: where it stood, why, and what it repeats."""
+    names = [source.name for source in sources]
+    dropped = np.flatnonzero(np.isin(fate, list(REASONS)))
+    wanted = np.unique(np.concatenate([dropped, original[original >= 0]]))
+    places = _read_places(wanted, parts, documents, batches, batch_begins, names)
     with whole_file(path) as file:
-        for document in np.flatnonzero(np.isin(fate, list(REASONS))):
-            row: dict[str, Any] = {**place_of(int(document)), "reason": REASONS[fate[document]]}
-            if original[document] >= 0:
-                row["repeats"] = place_of(int(original[document]))
-            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+
+        def write(row: dict[str, Any]) -> None:
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+
+        for document in dropped.tolist():
+            repeats = {"repeats": places[original[document]]} if original[document] >= 0 else {}
+            write({**places[document], "reason": REASONS[fate[document]], **repeats})
         for fault in faults:
-            row = {**_place(sources[fault.source].name, fault.position), "reason": fault.reason}
-            file.write((json.dumps({**row, "message": fault.message}, ensure_ascii=False) + "\n").encode())
+            place = _place(names[fault.source], fault.position)
+            write({**place, "reason": fault.reason, "message": fault.message})
 
 
 def _describe(

@@ -45,12 +45,13 @@ def in_batches(parts: Iterable[Part | Fault], faults: list[Fault]) -> Iterator[l
 
 
 _tokenizer: Tokenizer | None = None
+_sketching = False
 
 
-def begin_worker(vocabulary: Vocabulary) -> None:
-    """Give this process the tokenizer it encodes with."""
-    global _tokenizer
-    _tokenizer = Tokenizer(vocabulary)
+def begin_worker(vocabulary: Vocabulary, sketching: bool) -> None:
+    """Give this process the tokenizer it encodes with, and say whether near duplicates will be looked for."""
+    global _tokenizer, _sketching
+    _tokenizer, _sketching = Tokenizer(vocabulary), sketching
 
 
 def encode_batch(task: tuple[Path, list[Part]]) -> int:
@@ -72,7 +73,7 @@ def encode_batch(task: tuple[Path, list[Part]]) -> int:
             unknown=_count_unknown(ids, ends, _tokenizer.unknown_id),
             source=np.array([part.source for part in parts], np.int32),
             digest=np.frombuffer(b"".join(digest(part.text) for part in parts), np.uint8).reshape(-1, DIGEST_BYTES),
-            sketch=sketch(ids, ends),
+            sketch=sketch(ids, ends) if _sketching else np.empty(0),
             positions=np.frombuffer(positions, np.uint8),
         )
     return int(raw_bytes.sum())

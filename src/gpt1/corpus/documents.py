@@ -18,15 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, MissingDependency, SettingError, did_you_mean, unknown
+from gpt1.base.files import missing
 from gpt1.base.tables import (
+    READ,
     FileError,
     check_encoding,
     file_format,
     lines,
+    printable,
     read_rows,
     read_text_blocks,
     undecodable,
 )
+from gpt1.base.wording import some
 from gpt1.corpus.unwrap import STRETCH, unwrap
 from gpt1.text.pieces import LIMIT, pieces
 
@@ -40,7 +44,11 @@ DAMAGE = "\ud800"  # where a text breaks off; no decoded text holds it
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file or hub dataset; size and time of change tell whether it is still the one that was read."""
+    """One file or hub dataset; size and time of change tell whether it is still the one that was read.
+
+    The name opens the file. A file system may hold names that are no text: before it is stored or shown, a name
+    goes through `printable`.
+    """
 
     name: str
     format: str
@@ -83,13 +91,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that could not be read; with `open_document` it also spoils the parts of the document so far."""
+    """Something that could not be read; parts that came before it without a last one belong to a broken document."""
 
     source: int
     position: str
     reason: str
     message: str
-    open_document: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +135,13 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
                 found = [_unless_table(entry) for entry in found]
             for entry in found:
                 if isinstance(entry, Skipped):
-                    skipped[entry.name] = entry
+                    skipped[entry.name] = Skipped(printable(entry.name), entry.reason)
                 else:
                     sources.setdefault(Path(entry.name).resolve(), entry)
             if all(isinstance(entry, Skipped) for entry in found):
-                raise InputError(f"{path} holds no file that can be read ({len(found)} left out)")
+                names = [f"{entry.name} ({entry.reason})" for entry in found if isinstance(entry, Skipped)]
+                left_out = f"; left out: {some(names)}" if names else ": it is empty"
+                raise InputError(f"{path} holds no file that can be read{left_out}. Read are {READ}")
     return Found(tuple(sources.values()), tuple(skipped.values()))
 
 
@@ -160,6 +169,8 @@ def _search(path: str) -> Iterator[Source | Skipped]:
             yield Skipped(name, "a link to a folder")
         elif not Path(name).exists():
             yield Skipped(name, "a broken link")
+        elif not Path(name).is_file():  # a pipe or socket: opening it could wait for ever
+            yield Skipped(name, "not a regular file")
         else:
             try:
                 yield _source(name)
@@ -185,9 +196,7 @@ def _unreadable(error: OSError) -> None:
 def _no_such(path: str) -> InputError:
     if glob.has_magic(path):
         return InputError(f"no file matches {path}")
-    parent = Path(path).parent
-    siblings = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
-    return InputError(f"{path} does not exist{did_you_mean(Path(path).name, siblings)}")
+    return missing(Path(path))
 
 
 # --- from sources to parts -------------------------------------------------------------------------------
@@ -239,11 +248,11 @@ def _read(index: int, source: Source, reading: _Reading) -> Iterator[Part | Faul
         else:
             yield from _split_documents(index, source, reading)
     except FileError as fault:
-        yield Fault(index, fault.position, fault.reason, str(fault), False)
+        yield Fault(index, fault.position, fault.reason, str(fault))
     except InputError as error:
         if source.format == "hub":  # a lost connection must not pass for the end of the data
             raise
-        yield Fault(index, "", "unreadable", str(error), False)
+        yield Fault(index, "", "unreadable", printable(str(error)))
 
 
 def _document(index: int, position: str, cuts: Iterator[tuple[str, int]]) -> Iterator[Part | Fault]:
@@ -256,7 +265,7 @@ def _document(index: int, position: str, cuts: Iterator[tuple[str, int]]) -> Ite
             first = False
             text, raw_bytes = following
     except FileError as fault:
-        yield Fault(index, fault.position, fault.reason, str(fault), open_document=not first)
+        yield Fault(index, fault.position, fault.reason, str(fault))
     else:
         yield Part(text, first, True, index, position, raw_bytes)
 
@@ -354,17 +363,25 @@ def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Pa
     if source.format == "hub":
         rows = _hub_rows(source.name)
     else:
-        rows = read_rows(source.name, encoding=reading.encoding, on_fault=faults.append)
-    word = "line" if source.format == "jsonl" else "row"
-    field = None
+        column = reading.field or "text"
+        rows = read_rows(source.name, encoding=reading.encoding, on_fault=faults.append, column=column)
+    varied = source.format == "jsonl"  # each row has its own columns; elsewhere the first row shows those of all
+    field = reading.field
     for number, row in rows:
         yield from _drained(index, faults)
-        field = field or _text_field(source, row, reading.field)
-        position = f"{word} {number}"
-        problem = _problem(row, field)
-        if problem is not None:
-            reason, message = problem
-            yield Fault(index, position, reason, f"{source.name}, {position}: {message}", False)
+        position = f"line {number}" if varied else f"row {number}"
+        if field is None:
+            field = _text_field(row)
+        if field is None or field not in row:
+            place = f"{source.name}, {position}" if varied else source.name
+            message = printable(f"{place}: {_no_field(row, field)}")
+            yield Fault(index, position if varied else "", "no-field", message)
+            if varied:
+                continue
+            return
+        if problem := _not_text(row[field]):
+            message = printable(f"{source.name}, {position}: the field '{field}' holds {problem}")
+            yield Fault(index, position, "not-text", message)
         else:
             yield from _document(index, position, _cut([row[field]], reading.unwrap))
     yield from _drained(index, faults)
@@ -372,33 +389,30 @@ def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Pa
 
 def _drained(index: int, faults: list[FileError]) -> Iterator[Fault]:
     for fault in faults:
-        yield Fault(index, fault.position, fault.reason, str(fault), False)
+        yield Fault(index, fault.position, fault.reason, str(fault))
     faults.clear()
 
 
-def _text_field(source: Source, row: Mapping[str, Any], wanted: str | None) -> str:
-    """Return the column that holds the text, as the first row shows it."""
-    columns = ", ".join(row)
-    if wanted is not None:
-        if wanted not in row:
-            near = did_you_mean(wanted, row)
-            raise SettingError(f"{source.name} has no column '{wanted}'{near} (columns: {columns})")
-        return wanted
+def _text_field(row: Mapping[str, Any]) -> str | None:
+    """Return the column that holds the text, if a row shows it."""
     texts = ["text"] if "text" in row else [name for name, value in row.items() if isinstance(value, str)]
-    if len(texts) != 1:
-        raise SettingError(f"which column of {source.name} holds the text? Say so with --field (columns: {columns})")
-    return texts[0]
+    return texts[0] if len(texts) == 1 else None
 
 
-def _problem(row: Mapping[str, Any], field: str) -> tuple[str, str] | None:
-    """Return why a row has no text in its field, as a key and in words, or None."""
-    if field not in row:
-        return "no-field", f"there is no field '{field}'{did_you_mean(field, row)} (fields: {', '.join(row)})"
-    value = row[field]
+def _no_field(row: Mapping[str, Any], field: str | None) -> str:
+    """Return in words why a row has no field to read."""
+    columns = f"(columns: {some(list(row), 20) or 'none'})"
+    if field is None:
+        return f"which column holds the text? Say so with --field {columns}"
+    return f"there is no column '{field}'{did_you_mean(field, row)} {columns}"
+
+
+def _not_text(value: Any) -> str | None:
+    """Return what a value is if it is no text, or None."""
     if not isinstance(value, str):
-        return "not-text", f"the field '{field}' holds {'nothing' if value is None else type(value).__name__}, not text"
+        return f"{'nothing' if value is None else type(value).__name__}, not text"
     if not value.isascii() and (half := SURROGATE.search(value)):
-        return "not-text", f"the field '{field}' holds half a character (\\u{ord(half[0]):04x})"
+        return f"half a character (\\u{ord(half[0]):04x})"
     return None
 
 

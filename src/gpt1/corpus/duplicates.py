@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gpt1.base.files import reserve
+
 RUN = 5
 BANDS, ROWS = 24, 5
 NUMBERS = BANDS * ROWS
 SEED = 1
+SKETCH_AT_ONCE = 10_000
 NEAR = 0.8  # share of common runs from which a document counts as a near duplicate
 DIGEST_BYTES = 16
 TOO_SHORT = np.uint32(np.iinfo(np.uint32).max)  # every number of a sketch of fewer than five tokens
@@ -43,8 +46,14 @@ def sketch(ids: npt.NDArray[np.integer], ends: npt.NDArray[np.int64]) -> Sketche
     counts = (ends - begins)[long_enough] - (RUN - 1)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     places = np.repeat(begins[long_enough] - offsets[:-1], counts) + np.arange(offsets[-1])
-    matrix = RMinHash.digest_matrix_from_flat_token_hashes(hashes[places], offsets, NUMBERS, SEED)
-    result[long_enough] = np.array(matrix.to_rows(), np.uint32)
+    for first in range(
+        0, len(long_enough), SKETCH_AT_ONCE
+    ):  # the library answers with lists of numbers, which are large
+        own = slice(first, first + SKETCH_AT_ONCE)
+        here = offsets[first : first + SKETCH_AT_ONCE + 1]
+        runs = hashes[places[here[0] : here[-1]]]
+        matrix = RMinHash.digest_matrix_from_flat_token_hashes(runs, here - here[0], NUMBERS, SEED)
+        result[long_enough[own]] = np.array(matrix.to_rows(), np.uint32)
     return result
 
 
@@ -76,37 +85,42 @@ def find_exact(digests: npt.NDArray[np.void], candidates: npt.NDArray[np.bool]) 
 
 
 class SketchIndex:
-    """Sketches of documents on disk, and the near duplicates among them."""
+    """Sketches of documents on disk, band by band, and the near duplicates among them."""
 
     def __init__(self, folder: Path, documents: int) -> None:
-        self._sketches = np.memmap(folder / "sketches", np.uint32, "w+", shape=(documents, NUMBERS))
+        shape = (BANDS, documents, ROWS)
+        path = folder / "sketches"
+        reserve(path, int(np.prod(shape)) * TOO_SHORT.itemsize)
+        self._sketches = np.memmap(path, np.uint32, "r+", shape=shape)
         self._sketches[:] = TOO_SHORT
 
     def add(self, documents: npt.NDArray[np.int64], sketches: Sketches) -> None:
         """Store the sketches of parts of `documents` (numbers that do not fall); parts of one document combine."""
         begins = np.flatnonzero(np.diff(documents, prepend=-1))
         own = slice(documents[0], documents[-1] + 1)
-        self._sketches[own] = np.minimum(self._sketches[own], np.minimum.reduceat(sketches, begins))
+        combined = np.minimum.reduceat(sketches, begins).reshape(-1, BANDS, ROWS).swapaxes(0, 1)
+        self._sketches[:, own] = np.minimum(self._sketches[:, own], combined)
 
     def find_near(self, candidates: npt.NDArray[np.bool]) -> npt.NDArray[np.int64]:
         """Return for each candidate document an earlier kept one that it nearly repeats, else -1."""
         original = np.full(len(candidates), -1, np.int64)
         places = np.flatnonzero(candidates)
-        places = places[self._sketches[places, 0] != TOO_SHORT]
+        places = places[self._sketches[0, places, 0] != TOO_SHORT]
         for earlier, later in self._neighbours(places):
             kept = earlier if original[earlier] < 0 else original[earlier]
-            if original[later] < 0 and np.mean(self._sketches[kept] == self._sketches[later]) >= NEAR:
+            if original[later] < 0 and np.mean(self._sketches[:, kept] == self._sketches[:, later]) >= NEAR:
                 original[later] = kept
         return original
 
-    def _neighbours(self, places: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    def _neighbours(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return pairs of documents next to each other among those that share a band, by the later one."""
-        found: set[tuple[int, int]] = set()
-        for band in range(BANDS):
+        found = [np.empty((0, 2), np.int64)]
+        for band in self._sketches:
+            rows = band[places]
             values = np.zeros(len(places), np.uint64)
-            for number in range(band * ROWS, (band + 1) * ROWS):
-                values = _mix(values * np.uint64(31) + self._sketches[places, number])
+            for row in rows.T:
+                values = _mix(values * np.uint64(31) + row)
             order = np.argsort(values, kind="stable")
             same = np.flatnonzero(values[order][1:] == values[order][:-1])
-            found.update(zip(places[order[same]].tolist(), places[order[same + 1]].tolist(), strict=True))
-        return sorted(found, key=lambda pair: (pair[1], pair[0]))
+            found.append(np.stack([places[order[same + 1]], places[order[same]]], axis=1))
+        return np.unique(np.concatenate(found), axis=0)[:, ::-1]

@@ -1,14 +1,25 @@
-"""How far reading is, told from the sizes of files that are perhaps compressed."""
+"""What is read, and how far reading is, told from the sizes of files that are perhaps compressed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpt1.base.progress import Bar
-from gpt1.corpus.documents import Part, Source
+from gpt1.base.progress import Bar, Progress
+from gpt1.base.wording import many
+from gpt1.corpus.documents import Found, Part, Source
 
 # How much larger text is than its compressed file, for want of a better guess while the first one is read.
 USUAL_COMPRESSION = 3.0
+
+
+def announce(found: Found, progress: Progress) -> None:
+    """Tell what will be read, and what was found but will not be."""
+    size = sum(source.bytes for source in found.sources)
+    progress.say(f"reading {many(len(found.sources), 'file')}, {size / 1e6:,.1f} MB on disk")
+    for skipped in found.skipped[:5]:
+        progress.say(f"  left out: {skipped.name} ({skipped.reason})")
+    if len(found.skipped) > 5:
+        progress.say(f"  left out: {len(found.skipped) - 5:,} more")
 
 
 class Meter:

@@ -12,24 +12,25 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import InputError, SettingError, unknown
-from gpt1.base.files import lock_folder, make_folder, read_json, write_json
+from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, unknown
+from gpt1.base.files import lock_folder, make_folder, read_json, remove_temporaries, require_own_folder, write_json
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import begin_worker, encode_batch, in_batches
-from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
-from gpt1.corpus.meter import Meter
-from gpt1.corpus.shards import open_shard
+from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
+from gpt1.corpus.meter import Meter, announce
+from gpt1.corpus.shards import open_shard, shard_files, verify_shard
+from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 
 CORPUS_FILE = "corpus.json"
 CORPUS_FORMAT = "gpt1-corpus"
-WORK = "work"
+WORK = ".gpt1-work"
 PLAN_FILE = "plan.json"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
@@ -60,7 +61,7 @@ class Preparation:
 
 
 def prepare(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     tokenizer: Tokenizer | str | Path,
     out: str | Path,
     *,
@@ -72,46 +73,67 @@ def prepare(
     """Encode text files into token shards under `out` and return the corpus's description, `corpus.json`.
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
-    `restart` throws away what `out` holds of an earlier preparation.
+    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
     """
     progress = progress or Silent()
-    preparation = Preparation(**settings)
+    preparation = _settings(settings)
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = load_tokenizer(tokenizer)
-    found = find_sources([str(path) for path in paths], field=preparation.field)
-    read_parts(found.sources, **_reading(preparation))  # refuses what does not fit before anything is written
     out = Path(out)
+    paths = [paths] if isinstance(paths, str | Path) else paths
+    found = _outside(out, find_sources([str(path) for path in paths], field=preparation.field))
+    read_parts(found.sources, **_reading(preparation))  # refuses what does not fit before anything is written
     plan = _plan(preparation, tokenizer, found)
     with lock_folder(out):
-        if restart:
-            _clear(out)
-        if (out / CORPUS_FILE).exists():
+        if (out / CORPUS_FILE).exists() and not restart:
             return _finished(out, plan, progress)
-        work = _begin(out, plan, progress)
-        _announce(found, progress)
-        faults: list[Fault] = []
-        batches = _encode(found, preparation, tokenizer, work, workers or cores(), faults, progress)
-        if faults and preparation.on_error == "refuse":
-            raise InputError(f"{faults[0].message}\nMend it, or leave such documents out with --on-error skip")
-        if not batches:
-            raise InputError(f"there is no document to read{': ' + faults[0].message if faults else ''}")
-        corpus = assemble(
-            batches,
-            faults,
-            found.sources,
-            tokenizer,
-            out,
-            duplicates=preparation.duplicates,
-            valid=preparation.valid,
-            shard_tokens=preparation.shard_tokens,
-            progress=progress,
+        work = _begin(out, plan, tokenizer, restart, progress)
+        try:
+            return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress)
+        except KeyboardInterrupt:
+            progress.say("stopped; the same command goes on where it was")
+            raise
+
+
+def _prepare(
+    found: Found,
+    preparation: Preparation,
+    plan: dict[str, Any],
+    tokenizer: Tokenizer,
+    out: Path,
+    work: Path,
+    workers: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    announce(found, progress)
+    faults: list[Fault] = []
+    batches = _encode(found, preparation, tokenizer, work, workers, faults, progress)
+    if faults and preparation.on_error == "refuse":
+        raise InputError(
+            f"{faults[0].message}\n"
+            "Mend it and run again with --restart, or leave such documents out with --on-error skip"
         )
-        if not any(split["documents"] for split in corpus["splits"].values()):
-            shutil.rmtree(work)
-            raise InputError(f"no document is left: {_dropped(corpus)}; see {out / DROPPED_FILE}")
-        tokenizer.save(out / FILE_NAME)
-        write_json(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprint(plan), **corpus})
-        shutil.rmtree(work)
+    if not batches:
+        _clear(out)
+        raise InputError(f"there is no document to read{': ' + faults[0].message if faults else ''}")
+    corpus = assemble(
+        batches,
+        faults,
+        found.sources,
+        tokenizer,
+        out,
+        duplicates=preparation.duplicates,
+        valid=preparation.valid,
+        shard_tokens=preparation.shard_tokens,
+        progress=progress,
+    )
+    if not any(split["documents"] for split in corpus["splits"].values()):
+        _clear(out)
+        raise InputError(f"no document is left: {_dropped(corpus)}")
+    if preparation.valid and not corpus["splits"]["valid"]["documents"]:
+        progress.say("validation gets nothing: there is no document small enough (cut the text finer with --document?)")
+    write_json(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprints(plan), **corpus})
+    shutil.rmtree(work)
     return read_corpus(out)
 
 
@@ -125,17 +147,35 @@ def read_corpus(folder: str | Path) -> dict[str, Any]:
     corpus = read_json(folder / CORPUS_FILE, "the description of a corpus")
     if corpus.get("format") != CORPUS_FORMAT:
         raise InputError(f"{folder / CORPUS_FILE} is not the description of a corpus of ours")
-    for split in corpus["splits"].values():
-        for shard in split["shards"]:
-            opened = open_shard(folder / shard["file"])
-            if opened.checksum != shard["sha256"]:
-                raise InputError(
-                    f"{opened.path} is not the shard that {CORPUS_FILE} names; prepare anew with --restart"
-                )
+    try:
+        for split in corpus["splits"].values():
+            for shard in split["shards"]:
+                if open_shard(folder / shard["file"]).checksum != shard["sha256"]:
+                    raise FormatError(f"{shard['file']} is not the shard that {folder / CORPUS_FILE} names")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
+    except Gpt1Error as error:
+        raise FormatError(f"{error}; prepare anew with --restart") from error
     return corpus
 
 
 # --- one preparation, or another ----------------------------------------------------------------------------
+
+
+def _settings(given: dict[str, Any]) -> Preparation:
+    known = [field.name for field in fields(Preparation)]
+    for name in given:
+        if name not in known:
+            raise unknown("setting", name, known)
+    return Preparation(**given)
+
+
+def _outside(out: Path, found: Found) -> Found:
+    """Leave out what lies in the output folder: a corpus is not read again when it stands among its texts."""
+    inside = [source for source in found.sources if out.resolve() in Path(source.name).resolve().parents]
+    skipped = tuple(Skipped(source.name, "in the output folder") for source in inside)
+    sources = tuple(source for source in found.sources if source not in inside)
+    return Found(sources, found.skipped + skipped)
 
 
 def _reading(preparation: Preparation) -> dict[str, Any]:
@@ -152,58 +192,64 @@ def _plan(preparation: Preparation, tokenizer: Tokenizer, found: Found) -> dict[
     return {
         "settings": settings,
         "tokenizer": tokenizer.fingerprint,
-        "sources": [asdict(source) for source in found.sources],
+        "files": [asdict(source) for source in found.sources],
     }
 
 
-def _fingerprint(plan: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+def _fingerprints(plan: dict[str, Any]) -> dict[str, str]:
+    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in plan.items()}
 
 
-def _clear(out: Path) -> None:
-    """Remove what an earlier preparation left, and nothing else."""
-    (out / CORPUS_FILE).unlink(missing_ok=True)  # first: without it the rest counts as unfinished
-    for path in [*out.glob("*.tok"), *out.glob("*.tmp"), out / FILE_NAME, out / DROPPED_FILE]:
-        path.unlink(missing_ok=True)
-    shutil.rmtree(out / WORK, ignore_errors=True)
+def _difference(plan: dict[str, Any], fingerprints: dict[str, str]) -> str:
+    """Name the parts of a plan that are not as they were, or nothing."""
+    return ", ".join(name for name, mark in _fingerprints(plan).items() if fingerprints.get(name) != mark)
 
 
 def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, Any]:
     corpus = read_corpus(out)
-    if corpus["plan"] != _fingerprint(plan):
-        raise InputError(
-            f"{out} holds a corpus of other files, settings or tokenizer. Choose another --out, "
-            "or replace it with --restart"
-        )
+    if other := _difference(plan, corpus["plan"]):
+        raise InputError(f"{out} holds a corpus with other {other}. Choose another --out, or replace it with --restart")
+    for split in corpus["splits"].values():
+        for shard in split["shards"]:
+            verify_shard(out / shard["file"])
     shutil.rmtree(out / WORK, ignore_errors=True)
     progress.say(f"{out} was prepared before from the same files with the same settings")
     return corpus
 
 
-def _begin(out: Path, plan: dict[str, Any], progress: Progress) -> Path:
+def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
+    """Make the folder ready for this preparation, or for going on with it; never touch what is not ours."""
     work = out / WORK
-    if (work / PLAN_FILE).exists():
-        before = read_json(work / PLAN_FILE, "the plan of a preparation")
-        if before != json.loads(json.dumps(plan)):
-            what = ", ".join(name for name in plan if before.get(name) != json.loads(json.dumps(plan[name])))
+    own = (out / CORPUS_FILE).exists() and read_json(out / CORPUS_FILE, "a corpus").get("format") == CORPUS_FORMAT
+    if not own and not work.exists():
+        require_own_folder(
+            out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint
+        )
+    if (work / PLAN_FILE).exists() and not restart:
+        if other := _difference(plan, read_json(work / PLAN_FILE, "the plan of a preparation")):
             raise InputError(
-                f"{out} holds an unfinished preparation that differs in: {what}. Finish that one, choose another "
-                "--out, or begin anew with --restart"
+                f"{out} holds an unfinished preparation with other {other}. Choose another --out, or begin anew "
+                "with --restart"
             )
         progress.say(f"going on with the preparation in {out}")
     else:
+        make_folder(work)  # first, so that a folder half cleared is known as ours
+        _clear(out)
         make_folder(work)
-        write_json(work / PLAN_FILE, plan)
+        tokenizer.save(out / FILE_NAME)
+        write_json(work / PLAN_FILE, _fingerprints(plan))
+    for folder in (out, work):
+        remove_temporaries(folder)
     return work
 
 
-def _announce(found: Found, progress: Progress) -> None:
-    size = sum(source.bytes for source in found.sources)
-    progress.say(f"reading {len(found.sources):,} files, {size / 1e6:,.1f} MB on disk")
-    for skipped in found.skipped[:5]:
-        progress.say(f"  left out: {skipped.name} ({skipped.reason})")
-    if len(found.skipped) > 5:
-        progress.say(f"  left out: {len(found.skipped) - 5:,} more")
+def _clear(out: Path) -> None:
+    """Remove what an earlier preparation left, `work` last of all, by which the folder is known as ours."""
+    for path in [out / CORPUS_FILE, *shard_files(out), out / DROPPED_FILE]:  # the tokenizer may be the only copy
+        path.unlink(missing_ok=True)
+    remove_temporaries(out)
+    (out / WORK / PLAN_FILE).unlink(missing_ok=True)  # batches without a plan are not trusted
+    shutil.rmtree(out / WORK)
 
 
 # --- encoding -----------------------------------------------------------------------------------------------
@@ -228,13 +274,19 @@ def _encode(
             for batch in in_batches(parts, faults):
                 if preparation.on_error == "refuse" and faults:
                     return
+                if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
+                    progress.say("the text looks hard-wrapped; --unwrap would join its lines")
                 files.append(work / f"{len(files):06}.npz")
                 meter.read(batch)
                 if not files[-1].exists():
                     yield files[-1], batch
 
         for text_bytes in ordered_map(
-            encode_batch, missing(), workers=workers, initializer=begin_worker, initargs=(tokenizer.vocabulary,)
+            encode_batch,
+            missing(),
+            workers=workers,
+            initializer=begin_worker,
+            initargs=(tokenizer.vocabulary, preparation.duplicates == "near"),
         ):
             meter.done(text_bytes)
     return files

@@ -11,8 +11,8 @@ from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import in_batches
 from gpt1.corpus.documents import Fault, Part, find_sources, read_parts
-from gpt1.corpus.meter import Meter
-from gpt1.text.tokenizer import KINDS, Tokenizer
+from gpt1.corpus.meter import Meter, announce
+from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
 
 MERGES = 40_000  # the paper's
@@ -20,7 +20,7 @@ MOST_WORDS = 5_000_000  # beyond these, words seen once are forgotten
 
 
 def train_tokenizer(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     kind: str = "words",
     merges: int = MERGES,
     out: str | Path | None = None,
@@ -40,8 +40,12 @@ def train_tokenizer(
     progress = progress or Silent()
     if kind not in KINDS:
         raise unknown("kind of tokenizer", kind, KINDS)
-    sources = find_sources([str(path) for path in paths], field=field).sources
+    target = None if out is None else tokenizer_target(out)  # refused now rather than after the work
+    paths = [paths] if isinstance(paths, str | Path) else paths
+    found = find_sources([str(path) for path in paths], field=field)
+    sources = found.sources
     parts = read_parts(sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    announce(found, progress)
     with stage(progress, "reading") as bar:
         meter = Meter(sources, bar)
         if kind == "bytes":
@@ -54,8 +58,8 @@ def train_tokenizer(
     learned = len(tokenizer.vocabulary.merges)
     if learned < merges:
         progress.say(f"the text has pairs for {learned:,} merges only, not {merges:,}")
-    if out is not None:
-        tokenizer.save(out)
+    if target is not None:
+        tokenizer.save(target)
     return tokenizer
 
 

@@ -21,13 +21,14 @@ import numpy as np
 from gpt1.base.errors import InputError
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.wording import many
 from gpt1.corpus.batches import in_batches
 from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
 from gpt1.corpus.meter import Meter
 from gpt1.inspection.census import Census, Places, describe_lengths, find_duplicates
 from gpt1.inspection.leakage import QUOTE, RUN, Leaks, TaskTexts, read_task_texts
 from gpt1.inspection.survey import Mended, Sighting, begin_worker, survey_batch
-from gpt1.inspection.verdict import find_findings, many
+from gpt1.inspection.verdict import find_findings
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
 PAPER_BATCH_TOKENS = 64 * 512  # sequences by positions (section 4.1 of the paper)

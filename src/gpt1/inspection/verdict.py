@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpt1.base.wording import many
+
 PAPER_WORDS = 1_000_000_000  # the paper's BooksCorpus, about
 LITTLE = 0.01  # of the paper's words
 SHORT_WORDS = 64  # a median document under this teaches little beyond single sentences
@@ -41,11 +43,6 @@ def percent(share: float) -> str:
     if 0 < share < 1e-4:
         return "under 0.01 %"
     return f"{100 * share:.{2 if 0 < share < 0.01 else 1 if 0 < share < 0.1 else 0}f} %"
-
-
-def many(count: int, noun: str) -> str:
-    """Return `1 line`, `2,000 lines`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _unreadable(report: Report) -> Iterator[Finding]:

@@ -8,12 +8,14 @@ the bit, and reading them takes numpy alone. On disk a task is a folder:
     SPLIT.encoded    eight bytes that name the format, then the arrays one after another, little-endian
 
 `task.json` is removed first and written last: a folder without it holds a preparation that did not end.
+A folder that holds anything else is never written to.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.base.files import make_folder, read_json, whole_file, write_json
+from gpt1.base.errors import FormatError, Gpt1Error, InputError, unknown
+from gpt1.base.files import make_folder, read_json, require_own_folder, whole_file, write_json
 from gpt1.tasks.catalog import Task, task_as_json, task_from_json
 from gpt1.tasks.shapes import CONTEXT, lay_out
 from gpt1.text.specials import SPECIALS
@@ -39,6 +41,7 @@ VERSION = 1
 MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
 
 _ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
+_OUR_FILES = re.compile(r"(task\.json|.+\.encoded)(\.\d+\.tmp)?")  # a kill may leave a temporary file
 _BATCH = 4096  # texts handed to the tokenizer at once
 
 
@@ -161,12 +164,15 @@ def _fixed(values: Any, dtype: str) -> NDArray[Any]:
 
 
 def save(encoded: EncodedTask, folder: Path) -> None:
-    """Write an encoded task to a folder; the same task always gives the same bytes."""
+    """Write an encoded task to a folder, in place of one it may hold; the same task always gives the same bytes."""
     make_folder(folder)
+    require_own_folder(folder, _is_ours)
     try:
         (folder / MANIFEST).unlink(missing_ok=True)
+        for old in folder.iterdir():  # splits that the new task may not have
+            old.unlink()
     except OSError as error:
-        raise InputError(f"cannot replace {folder / MANIFEST}: {error.strerror}") from error
+        raise InputError(f"cannot replace the task in {folder}: {error.strerror}") from error
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -177,6 +183,15 @@ def save(encoded: EncodedTask, folder: Path) -> None:
         "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
     }
     write_json(folder / MANIFEST, manifest | {"checksum": _checksum(manifest)})
+
+
+def _is_ours(path: Path) -> bool:
+    if path.name != MANIFEST:
+        return path.is_file() and _OUR_FILES.fullmatch(path.name) is not None
+    try:
+        return read_json(path, "the manifest of an encoded task").get("format") == FORMAT
+    except Gpt1Error:
+        return False
 
 
 def _save_split(split: EncodedSplit, path: Path) -> dict[str, Any]:

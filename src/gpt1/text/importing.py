@@ -20,6 +20,8 @@ def import_tokenizer(vocabulary_file: str | Path, merges_file: str | Path) -> To
 
 
 def _read_vocabulary(path: Path) -> list[str]:
+    if path.is_file() and path.read_bytes().startswith(b"#version"):
+        raise FormatError(f"{path} is a merges file; name the vocabulary first, then the merges")
     ids = read_json(path, "a vocabulary file (a JSON object of token to id)")
     tokens = {id: token for token, id in ids.items() if isinstance(id, int)}
     if tokens.keys() != set(range(len(ids))):

@@ -73,6 +73,9 @@ class Tokenizer:
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[Vocabulary]]:
         return Tokenizer, (self.vocabulary,)
 
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.kind}, {self.vocab_size:,} tokens, {self.fingerprint[:12]}>"
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`; a special token is never among them."""
         ids: list[int] = self.encode_flat([text])[0].tolist()
@@ -86,6 +89,9 @@ class Tokenizer:
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
         self._check_libraries()
+        for place, given in enumerate(texts):
+            if not isinstance(given, str):
+                raise InputError(f"text {place} is {type(given).__name__}, not a string")
         cut = [_cut(text) for text in texts]
         ids, ends = self._encode_pieces([piece for text in cut for piece in text])
         if len(ends) == len(cut):
@@ -97,9 +103,9 @@ class Tokenizer:
             own = slice(end - len(text), end)
             before[own] = joints_before(lengths[own].tolist(), [self.joint(piece) is not None for piece in text])
         joint = np.array([self.newline_id], np.int32)
-        between = np.split(ids, (ends - lengths)[before])  # few, and faster than `np.insert`
-        ids = np.concatenate([part for ids in between for part in (joint, ids)][1:])
-        return ids, (ends + np.cumsum(before))[last]
+        stretches = np.split(ids, (ends - lengths)[before])  # few, and faster than `np.insert`
+        with_joints = [part for stretch in stretches for part in (joint, stretch)][1:]
+        return np.concatenate(with_joints), (ends + np.cumsum(before))[last]
 
     def _encode_pieces(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         with self._lock:  # the tables of remembered chunks are not made for two threads
@@ -129,10 +135,9 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer file, atomically; a folder gets a `tokenizer.json`."""
-        path = Path(path)
         vocabulary = self.vocabulary
         write_json(
-            path / FILE_NAME if path.is_dir() else path,
+            tokenizer_target(path),
             {
                 "format": FORMAT,
                 "kind": vocabulary.kind,
@@ -185,6 +190,18 @@ def joints_before(lengths: Sequence[int], joints: Sequence[bool]) -> list[bool]:
     return result
 
 
+def tokenizer_target(path: str | Path) -> Path:
+    """Return the file a tokenizer saved to `path` goes to; refuse one that holds something else."""
+    path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} to save a tokenizer in")
+    if path.exists():
+        with path.open("rb") as file:
+            if FORMAT.encode() not in file.read(100):
+                raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
+    return path
+
+
 def new_tokenizer(kind: str, tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> Tokenizer:
     """Return a tokenizer with a fresh vocabulary, its probe taken with the libraries installed here."""
     module = KINDS[kind]
@@ -201,7 +218,11 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         path = path / FILE_NAME
     data = read_json(path, "a gpt1 tokenizer")
     if data.get("format") != FORMAT:
-        theirs = "a Hugging Face tokenizer file" if "model" in data else "something else"
+        theirs = "something else"
+        if isinstance(data.get("model"), dict):
+            theirs = "a Hugging Face tokenizer file"
+        elif all(isinstance(value, int) for value in data.values()):
+            theirs = "a plain vocabulary"
         raise FormatError(
             f"{path} is {theirs}, not a gpt1 tokenizer. Make one with 'gpt1 tokenizer train', or from the released "
             "vocabulary and merges files with 'gpt1 tokenizer import'"
