@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import csv
+import encodings.aliases
 import gzip
 import io
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -114,7 +115,7 @@ def test_an_archive_of_several_members_is_read_to_its_end(tmp_path: Path, suffix
 def test_an_archive_cut_short_anywhere_names_file_and_byte(tmp_path: Path, suffix: str, share: float) -> None:
     packed = PACK[suffix](noise(50_000) + TEXT.encode())
     path = write(tmp_path, f"cut.txt{suffix}", packed[: int(share * len(packed))])
-    with open_bytes(path) as file, pytest.raises(DamagedFile, match=r"cut\.txt\.\w+, byte \d+: "):
+    with open_bytes(path) as file, pytest.raises(DamagedFile, match=r"cut\.txt\.\w+, byte \d+( of .*)?: "):
         file.read()
 
 
@@ -141,7 +142,7 @@ def test_all_text_before_the_damage_is_delivered(tmp_path: Path, suffix: str) ->
     path = write(tmp_path, f"a.txt{suffix}", packed[: len(packed) // 2])
     seen, fault = read_until_fault(path)
     assert isinstance(fault, DamagedFile)
-    assert fault.position == f"byte {len(seen)}"
+    assert fault.position == f"byte {len(seen)} of the unpacked file"
     assert len(seen) > 0.2 * len(text)
     assert text.startswith(seen)
 
@@ -182,6 +183,14 @@ def test_a_json_file_is_read_only_when_it_holds_json_lines(tmp_path: Path) -> No
             file_format(write(tmp_path, "b.json", content))
 
 
+def test_a_damaged_json_file_keeps_its_format_and_the_damage_is_met_in_reading(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json.gz", gzip.compress(as_jsonl(ROWS))[:-6])
+    assert file_format(path) == "jsonl"
+    with pytest.raises(DamagedFile, match=r"a\.json\.gz, byte \d+ of the unpacked file"):
+        list(read_rows(path))
+    assert file_format(tmp_path / "missing.json") == "jsonl"
+
+
 # --- text ---
 
 
@@ -193,7 +202,13 @@ def test_text_keeps_its_line_ends_however_it_is_packed(tmp_path: Path, suffix: s
 
 @pytest.mark.parametrize(
     ("mark", "encoding"),
-    [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
+    [
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+    ],
 )
 @pytest.mark.parametrize("asked", ["utf-8", "cp1252"])
 def test_a_byte_order_mark_is_removed_and_outranks_the_encoding_asked(
@@ -207,10 +222,45 @@ def test_a_byte_order_mark_is_removed_and_outranks_the_encoding_asked(
 def test_other_encodings_are_read_when_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "“Café” – 5 €\r\n".encode("cp1252"))
     assert "".join(read_text_blocks(path, "cp1252")) == "“Café” – 5 €\r\n"
-    with pytest.raises(SettingError, match="unknown encoding 'cp125'"):
-        next(read_text_blocks(path, "cp125"))
-    with pytest.raises(SettingError, match="unknown encoding 'hex'"):
-        next(read_text_blocks(path, "hex"))
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("cp125", "; did you mean 'cp1252'?"),
+        ("utf-9", "; did you mean 'utf-8'?"),
+        *[
+            (name, "")
+            for name in ("hex", "rot13", "undefined", "punycode", "idna", "unicode_escape", "", "a\0", "\udcff")
+        ],
+    ],
+)
+def test_what_is_no_encoding_of_text_files_is_refused(tmp_path: Path, name: str, near: str) -> None:
+    with pytest.raises(SettingError) as error:
+        next(read_text_blocks(write(tmp_path, "a.txt", "x"), name))
+    assert str(error.value) == f"unknown encoding '{name}'{near} (common ones: utf-8, cp1252, latin-1, utf-16)"
+
+
+@pytest.mark.parametrize("encoding", sorted(set(encodings.aliases.aliases.values())))
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_every_encoding_of_python_is_refused_or_gives_text_or_a_fault(
+    tmp_path: Path, encoding: str, errors: str
+) -> None:
+    path = write(tmp_path, "a.txt", b"plain text\n \xe9\xff\x81 and what follows")
+    try:
+        seen, fault = read_until_fault(path, encoding=encoding, errors=errors)
+    except SettingError:
+        return
+    assert isinstance(fault, Undecodable) if fault else len(seen) > 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "UTF32"])
+def test_wide_text_without_its_mark_is_told_how_to_be_read(tmp_path: Path, encoding: str) -> None:
+    name = codecs.lookup(encoding).name
+    path = write(tmp_path, "a.txt", "some text".encode(f"{name}-be"))
+    with pytest.raises(Undecodable, match=rf"a\.txt, byte 0: {name} text .*--encoding {name}-le or {name}-be"):
+        list(read_text_blocks(path, encoding))
+    assert "".join(read_text_blocks(path, f"{name}-be")) == "some text"
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
@@ -234,11 +284,15 @@ def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp
     path = write(tmp_path, "b.txt", codecs.BOM_UTF16_LE + "ab".encode("utf-16-le") + b"\x00")
     with pytest.raises(Undecodable, match="byte 6: the byte 0x00 is not utf-16-le"):
         list(read_text_blocks(path))
+    path = write(tmp_path, "c.txt.xz", lzma.compress(b"abc\xff"))
+    with pytest.raises(Undecodable, match="byte 3 of the unpacked file: the byte 0xff"):
+        list(read_text_blocks(path))
 
 
 @given(text=st.text(), encoding=st.sampled_from(["utf-8", "utf-16"]), block_bytes=st.integers(1, 9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_the_block_size_does_not_change_the_text(tmp_path: Path, text: str, encoding: str, block_bytes: int) -> None:
+    assume(not text.startswith("\0"))  # after the mark of UTF-16 it makes the mark of UTF-32
     path = write(tmp_path, "a.txt", text.encode(encoding))
     expected = text if encoding == "utf-16" else text.removeprefix("\ufeff")  # Python's UTF-16 writes a mark itself
     assert "".join(read_text_blocks(path, encoding, block_bytes)) == expected
@@ -385,9 +439,55 @@ def test_bad_lines_of_jsonl_are_faults_naming_line_and_column(tmp_path: Path) ->
     assert rows == [(1, {"a": 1}), (9, {"a": 1})]
     places = [fault.position for fault in faults]
     assert places == ["line 4, column 7", "line 5", "line 6", "line 7", "line 8"]
-    assert "t.jsonl, line 4, column 7: the line is not JSON (Expecting value)" in str(faults[0])
+    assert "t.jsonl, line 4, column 7: the line is not JSON (Expecting value); write one whole {...} a line" in str(
+        faults[0]
+    )
     assert "no JSON object" in str(faults[1])
     assert {fault.reason for fault in faults} == {"bad-row"}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [('{"a": "x\ty"}', "Invalid control character"), ('{"a": "x', "Unterminated string")],
+)
+def test_a_fault_of_json_names_its_place_once(tmp_path: Path, line: str, what: str) -> None:
+    _, (fault,) = rows_of(write(tmp_path, "t.jsonl", line))
+    assert f"the line is not JSON ({what});" in str(fault)
+
+
+def test_a_message_about_a_name_that_is_no_text_can_be_written_as_utf8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    try:
+        path = write(tmp_path, name, b"\xff")
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    with pytest.raises(Undecodable, match=r"caf\\udce9\.txt, byte 0") as error:
+        list(read_text_blocks(path))
+    assert str(error.value).encode()
+
+
+@pytest.fixture
+def far_dates(tmp_path: Path) -> Path:
+    days = pa.array([0, 10_000_000, 1], pa.int32()).cast(pa.date32())  # the second is after the year 9999
+    parquet.write_table(pa.table({"day": days, "text": ["one", "two", "three"]}), tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+def test_a_value_of_parquet_that_python_cannot_hold_costs_its_row_and_names_its_column(far_dates: Path) -> None:
+    rows, (fault,) = rows_of(far_dates)
+    assert [(number, row["text"]) for number, row in rows] == [(1, "one"), (3, "three")]
+    assert isinstance(fault, BadRow)
+    assert "t.parquet, row 2: the value in column 'day' cannot be read (" in str(fault)
+
+
+def test_of_a_parquet_file_one_column_may_be_read_alone(far_dates: Path) -> None:
+    assert [row for _, row in read_rows(far_dates, column="text")] == [
+        {"text": "one"},
+        {"text": "two"},
+        {"text": "three"},
+    ]
+    rows, _ = rows_of(far_dates, column="txt")
+    assert list(rows[0][1]) == ["day", "text"]
 
 
 def test_bad_text_in_parquet_costs_only_its_row(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import os
 import re
 import textwrap
 import tracemalloc
@@ -180,32 +179,29 @@ def test_memory_does_not_grow_with_the_text(unit: str) -> None:
     assert peak < 5_000_000
 
 
-def books() -> list[Path]:
-    folder = Path(os.environ.get("GPT1_DATA", "")) / "books"
-    return sorted(folder.glob("*.txt.xz")) if "GPT1_DATA" in os.environ else []
+@pytest.fixture(scope="module")
+def books(data: Path) -> list[Path]:
+    found = sorted((data / "books").glob("*.txt.xz"))
+    assert found
+    return found
 
 
 def read(path: Path) -> str:
     return lzma.decompress(path.read_bytes()).decode()
 
 
-needs_books = pytest.mark.skipif(not books(), reason="needs real books: set GPT1_DATA to a folder with books/")
-
-
-@needs_books
-def test_every_book_is_told_right_from_its_middle() -> None:
+def test_every_book_is_told_right_from_its_middle(books: list[Path]) -> None:
     unseen = []
-    for path in books():
+    for path in books:
         text = read(path)
         if not looks_wrapped(text[len(text) // 2 :][:20_000]):
             unseen.append(path.name)
     assert unseen == ["w-w-jacobs-at-sunwich-port.txt.xz"]  # the one with a paragraph a line
 
 
-@needs_books
-def test_hardly_a_wrapped_line_of_a_book_is_left_and_no_word_is_lost() -> None:
+def test_hardly_a_wrapped_line_of_a_book_is_left_and_no_word_is_lost(books: list[Path]) -> None:
     breaks = left = 0
-    for path in books()[::8]:
+    for path in books[::8]:
         text = read(path)
         out = unwrapped(text)
         assert re.sub(r"\s", "", out) == re.sub(r"\s", "", text)
@@ -216,8 +212,7 @@ def test_hardly_a_wrapped_line_of_a_book_is_left_and_no_word_is_lost() -> None:
     assert left < 0.001 * breaks
 
 
-@needs_books
-def test_the_verse_in_alice_stays_verse() -> None:
-    (path,) = (path for path in books() if "alices-adventures" in path.name)
+def test_the_verse_in_alice_stays_verse(books: list[Path]) -> None:
+    (path,) = (path for path in books if "alices-adventures" in path.name)
     out = unwrapped(read(path))
     assert "    'And your hair has become very white;\n   And yet you incessantly stand on your head--\n" in out

@@ -69,7 +69,11 @@ def test_a_task_of_another_version_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "RTE 2"}, "names must be of"),
+        ({"name": "rte 2"}, "names must be of"),
+        ({"name": "RTE"}, "names must be of small letters"),
+        ({"name": "_rte"}, "names must be of"),
+        ({"labels": ("a", "\ud83d")}, "holds half a character"),
+        ({"fields": ("a", "\ud83d")}, "holds half a character"),
         ({"title": " "}, "title is empty"),
         ({"shape": "pairs"}, "unknown shape 'pairs'; did you mean 'pair'"),
         ({"labels": ["a", "b"]}, "labels is .* expected a tuple of strings"),

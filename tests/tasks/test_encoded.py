@@ -242,10 +242,30 @@ def test_a_preparation_that_did_not_end_is_not_loaded(saved, monkeypatch):
         load(saved)
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "task.json").mkdir()
-    with pytest.raises(InputError, match=r"cannot replace .*task\.json"):
-        save(pairs(Example(("w1", "w2"), 0, 1)), tmp_path)
+def test_a_new_task_leaves_nothing_of_the_one_before(saved):
+    (saved / "dev.encoded.123.tmp").touch()  # a kill leaves such a file
+    save(pairs(Example(("w1", "w2"), 0, 1)), saved)
+    assert sorted(path.name for path in saved.iterdir()) == ["task.json", "train.encoded"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", "mine"),
+        ("draft.tmp", "mine"),
+        ("task.json", '{"format": "another"}'),
+        ("task.json", "not JSON"),
+        ("dev.encoded", None),
+    ],
+)
+def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(saved, name, content):
+    (saved / name).unlink(missing_ok=True)
+    (saved / name).mkdir() if content is None else (saved / name).write_text(content)
+    before = sorted(saved.iterdir())
+    with pytest.raises(InputError, match=rf"holds other files \({name}\); choose a new or empty folder"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved)
+    assert sorted(saved.iterdir()) == before
+    assert content is None or (saved / name).read_text() == content
 
 
 @pytest.mark.parametrize("position", [0, 3, 8, 20, -1])

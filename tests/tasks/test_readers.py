@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
+import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables
 from gpt1.tasks.shapes import CHOICES, PAIR, SINGLE
-
-DATA = Path(os.environ.get("GPT1_DATA", "absent"))
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -93,6 +91,7 @@ def test_only_test_rows_may_lack_a_label(tmp_path):
         ("sst2", {"text": None, "label": "1"}, "'text' is empty"),
         ("sst2", {"text": 7, "label": "1"}, "'text' holds 7, expected text"),
         ("sst2", {"text": "half \ud83d", "label": "1"}, "'text': character 5 is a lone surrogate"),
+        ("sst2", {"text": "fine", "label": "half \ud83d"}, "'label': character 5 is a lone surrogate"),
         ("sst2", {"text": "fine", "label": None}, "the label in 'label' is empty"),
         ("sst2", {"text": "fine", "label": ""}, "the label in 'label' is empty"),
         ("sst2", {"text": "fine", "label": "2"}, "label '2' is none of 0, 1"),
@@ -152,6 +151,15 @@ def test_a_folder_gives_every_split_it_has(tmp_path):
         "test": [None],
     }
     assert found.notices == ()
+
+
+def test_a_folder_is_read_in_the_encoding_asked_for(tmp_path):
+    rows = '{"text": "café", "label": "1"}\n{"text": "bad", "label": "0"}\n'
+    (tmp_path / "train.jsonl").write_bytes(rows.encode("cp1252"))
+    train = read_folder(CATALOGUE["sst2"], tmp_path, encoding="cp1252").splits["train"]
+    assert train[0].texts == ("café",)
+    with pytest.raises(InputError, match="0xe9 is not utf-8"):
+        read_folder(CATALOGUE["sst2"], tmp_path)
 
 
 def test_the_folder_of_all_tasks_leads_to_the_folder_of_the_task(tmp_path):
@@ -231,16 +239,31 @@ def test_a_table_says_the_same_in_every_format(tmp_path):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("review,comment,label", "which column is the text, review or comment.*text=COLUMN"),
-        ("text,stars,rating", "which column is the label, stars or rating.*label=COLUMN"),
-        ("foo,bar", r"which column is the text\?.*columns: foo, bar"),
-        ("text,foo,bar", r"which column is the label\?"),
+        ("review,comment,label", r"which column is the text, review or comment\?.*--column text=COLUMN$"),
+        ("text,stars,rating", r"which column is the label, stars or rating\?.*--column label=COLUMN$"),
+        ("foo,bar", r"which column is the text\?.*--column text=COLUMN \(columns: foo, bar\)$"),
+        ("text,foo,bar", r"which column is the label\?.*--column label=COLUMN \(columns: text, foo, bar\)$"),
     ],
 )
 def test_columns_that_could_be_either_are_asked_for(tmp_path, header, message):
     path = write_csv(tmp_path / "table.csv", header, ["x"] * (header.count(",") + 1))
     with pytest.raises(InputError, match=message):
         read_tables({"train": path})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(("good", "pos"), ("dull", "pos")), (("a film that goes on for longer than any name would", "pos"), ("x", "neg"))],
+)
+def test_a_table_without_a_header_is_told_that_it_may_lack_one(tmp_path, first, second):
+    path = write_csv(tmp_path / "table.csv", ",".join(first), second)
+    with pytest.raises(InputError, match=r"which column is the text\?.*is the header missing\? Write one"):
+        read_tables({"train": path})
+
+
+def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):
+    with pytest.raises(InputError, match=r"which column is the text\?.*\(columns: one, two\)$"):
+        read_tables({"train": write_jsonl(tmp_path / "rows.jsonl", [{"one": "one", "two": "two"}])})
 
 
 def test_the_caller_may_name_the_columns(tmp_path):
@@ -294,6 +317,27 @@ def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
     assert len(found.splits["train"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("labels", "notice"),
+    [
+        (["Pos", "pos", "neg"], "though they look the same: 'Pos' and 'pos'"),
+        (["1", "1.0", "2"], "though they look the same: '1' and '1.0'"),
+        (range(21), "the labels are 21 different numbers; if they are scores, add --regression"),
+    ],
+)
+def test_labels_that_may_be_meant_otherwise_are_told_and_not_refused(tmp_path, labels, notice):
+    path = write_csv(tmp_path / "train.csv", "text,label", *(["x", label] for label in [*labels, *labels]))
+    found = read_tables({"train": path})
+    assert [notice in said for said in found.notices] == [True]
+    assert len(found.task.labels) == len(labels)
+
+
+@pytest.mark.parametrize("labels", [["pos", "neg"], ["1", "2", "3"], range(20), [f"class {n}" for n in range(30)]])
+def test_labels_without_a_doubt_are_passed_in_silence(tmp_path, labels):
+    path = write_csv(tmp_path / "train.csv", "text,label", *(["x", label] for label in [*labels, *labels]))
+    assert read_tables({"train": path}).notices == ()
+
+
 def test_a_test_table_needs_no_label_column(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     test = write_csv(tmp_path / "test.csv", "text", ["z"])
@@ -339,9 +383,20 @@ def test_a_table_whose_choices_are_no_list_is_refused(tmp_path):
         read_tables({"train": path})
 
 
-@pytest.mark.parametrize(("file", "name"), [("My Reviews (2).csv", "my-reviews-2"), ("отзывы.csv", "table")])
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("My Reviews (2).csv", "my-reviews-2"),
+        ("отзывы.csv", "отзывы"),
+        ("Käufe_1.csv.gz", "käufe-1"),
+        (unicodedata.normalize("NFD", "Käufe 1.csv"), "käufe-1"),
+        ("(!).csv", "table"),
+    ],
+)
 def test_the_task_of_a_table_is_named_after_its_file(tmp_path, file, name):
     path = write_csv(tmp_path / file, "text,label", ["x", "no"], ["y", "yes"])
+    if file.endswith(".gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
     assert read_tables({"train": path}).task.name == name
 
 
@@ -359,13 +414,12 @@ def test_a_table_for_an_unknown_split_is_refused(tmp_path):
 # Real rows
 
 
-@pytest.mark.skipif(not (DATA / "tasks").is_dir(), reason="GPT1_DATA names no folder with real tasks")
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_real_rows_are_as_many_and_labelled_as_counted(name):
+def test_real_rows_are_as_many_and_labelled_as_counted(name, data):
     task = CATALOGUE[name]
-    with (DATA / "tasks" / "COUNTS.tsv").open(newline="") as file:
+    with (data / "tasks" / "COUNTS.tsv").open(newline="") as file:
         counted = {r["split"]: r for r in csv.DictReader(file, delimiter="\t") if r["task"] == name}
-    splits = read_folder(task, DATA / "tasks").splits
+    splits = read_folder(task, data / "tasks").splits
     assert {split: len(examples) for split, examples in splits.items()} == {
         split: int(row["rows"]) for split, row in counted.items()
     }

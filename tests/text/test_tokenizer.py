@@ -61,9 +61,20 @@ def test_the_file_is_readable_json_that_says_what_it_is(words_tokenizer: Tokeniz
     assert data["vocabulary"][0] == "<unk>"
 
 
-def test_saving_where_one_cannot_write_is_an_error_for_a_person(words_tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot write"):
+def test_saving_where_there_is_no_folder_is_an_error_for_a_person(words_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no folder .*such"):
         words_tokenizer.save(tmp_path / "no" / "such" / "t.json")
+
+
+def test_saving_replaces_a_tokenizer_but_nothing_else(either: Tokenizer, trained: Tokenizer, tmp_path: Path) -> None:
+    trained.save(tmp_path)
+    either.save(tmp_path)
+    assert load_tokenizer(tmp_path).fingerprint == either.fingerprint
+    for content in "", "precious notes", '{"model": {}}':
+        (tmp_path / "other.json").write_text(content)
+        with pytest.raises(InputError, match=r"other\.json exists and is no tokenizer of ours"):
+            either.save(tmp_path / "other.json")
+        assert (tmp_path / "other.json").read_text() == content
 
 
 def test_the_fingerprint_covers_what_shapes_ids_and_not_versions(either: Tokenizer) -> None:

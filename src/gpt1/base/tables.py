@@ -161,7 +161,12 @@ def read_text_blocks(
     check_encoding(encoding)
     with open_bytes(path) as file:
         block = file.read(4)
-        encoding, at = _byte_order_mark(block) or (encoding, 0)
+        mark = _byte_order_mark(block)
+        name = codecs.lookup(encoding).name
+        if block and mark is None and name in ("utf-16", "utf-32"):
+            message = f"{name} text begins with a byte order mark; without one, say --encoding {name}-le or {name}-be"
+            raise Undecodable(path, "byte 0", message)
+        encoding, at = mark or (encoding, 0)
         block, final = block[at:], False
         decoder = codecs.getincrementaldecoder(encoding)(errors)
         while True:
@@ -174,10 +179,6 @@ def read_text_blocks(
                 yield decoder.decode(block[: max(0, error.start - pending)])
                 position = _byte_position(path, at - pending + error.start)
                 raise _bad_byte(path, position, error.object[error.start], encoding) from None
-            except UnicodeError:  # UTF-16 or UTF-32 without the mark that tells the order of its bytes
-                name = codecs.lookup(encoding).name
-                message = f"{name} text should begin with a byte order mark; without one, say --encoding {name}-le"
-                raise Undecodable(path, _byte_position(path, 0), f"{message} or {name}-be") from None
             if text:
                 yield text
             if final:

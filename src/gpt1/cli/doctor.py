@@ -34,9 +34,10 @@ def command(paths: tuple[str, ...], as_json: bool, **settings: object) -> None:
     Example: gpt1 doctor books/ --tokenizer tokenizer.json --against tasks/rte
     """
     from gpt1.base.progress import Terminal
+    from gpt1.base.tables import printable
     from gpt1.inspection.doctor import examine
     from gpt1.inspection.page import draw_page
 
     given = {name: value for name, value in settings.items() if value is not None}
     report = examine(paths, progress=Terminal(), **given)  # type: ignore[arg-type]
-    click.echo(json.dumps(report, ensure_ascii=False, indent=1) if as_json else draw_page(report))
+    click.echo(printable(json.dumps(report, ensure_ascii=False, indent=1) if as_json else draw_page(report)))

@@ -20,6 +20,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, u
 from gpt1.base.files import lock_folder, make_folder, read_json, remove_temporaries, require_own_folder, write_json
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.tables import printable
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import begin_worker, encode_batch, in_batches
 from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
@@ -173,7 +174,7 @@ def _settings(given: dict[str, Any]) -> Preparation:
 def _outside(out: Path, found: Found) -> Found:
     """Leave out what lies in the output folder: a corpus is not read again when it stands among its texts."""
     inside = [source for source in found.sources if out.resolve() in Path(source.name).resolve().parents]
-    skipped = tuple(Skipped(source.name, "in the output folder") for source in inside)
+    skipped = tuple(Skipped(printable(source.name), "in the output folder") for source in inside)
     sources = tuple(source for source in found.sources if source not in inside)
     return Found(sources, found.skipped + skipped)
 

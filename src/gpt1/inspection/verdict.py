@@ -76,8 +76,13 @@ def _leaked(report: Report) -> Iterator[Finding]:
         sum(file[key] for file in leakage["files"]) for key in ("examples_sharing_quote", "examples_contained")
     )
     if quoted or contained:
-        finding = f"{quoted:,} task examples share {leakage['quote_words']} words in a row or more with this text, and "
-        finding += f"{contained:,} stand in it wholly"
+        words = leakage["quote_words"]
+        if not quoted:  # those that stand in the text wholly have no stretch so long
+            finding = f"{many(contained, 'short task example')} (under {words} words) found word for word in this text"
+        else:
+            finding = f"{many(quoted, 'task example')} found in this text with {words} words in a row or more"
+            if contained:
+                finding += f"; {contained:,} of these or of shorter ones stand in it wholly, word for word"
         advice = "leave those documents out, or say so beside the task's scores; fewer words are often turns of phrase"
         yield "leaked", finding, advice
 

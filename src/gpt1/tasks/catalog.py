@@ -25,7 +25,7 @@ CLASS_METRICS = ("accuracy", "f1", "matthews")
 SCORE_METRICS = ("pearson", "spearman")
 
 _FIELD_COUNTS = {SINGLE: (1,), PAIR: (2,), BOTH: (2,), CHOICES: (2, 3)}
-_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")  # names of tasks and splits become names of files
+_FILE_NAME = re.compile(r"[^\W_][\w.-]*")  # names of tasks and splits become names of files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +103,16 @@ def _contradictions(task: Task) -> list[str]:
     metrics = SCORE_METRICS if task.score_range else CLASS_METRICS
     low, high = task.score_range or (0.0, 1.0)
     faults = [
-        (not all(map(_FILE_NAME.fullmatch, names)), f"names must be of a-z 0-9 _ . -, found {', '.join(names)}"),
+        (
+            not all(_FILE_NAME.fullmatch(name) and name == name.lower() for name in names),
+            f"names must be of small letters, digits and _ . -, found {', '.join(names)}",
+        ),
         (len(set(task.splits)) < len(task.splits), f"two splits share a name: {', '.join(task.splits)}"),
         (not task.title.strip(), "title is empty"),
+        (
+            re.search("[\ud800-\udfff]", "".join((task.title, *columns, *task.labels, *task.groups))) is not None,
+            "a title, column, label or group holds half a character, which cannot be stored",
+        ),
         (
             bool(task.labels) + (task.score_range is not None) + (task.choices != 0) != 1,
             "give exactly one of labels, score_range and choices",

@@ -166,7 +166,7 @@ def _fixed(values: Any, dtype: str) -> NDArray[Any]:
 def save(encoded: EncodedTask, folder: Path) -> None:
     """Write an encoded task to a folder, in place of one it may hold; the same task always gives the same bytes."""
     make_folder(folder)
-    require_own_folder(folder, _is_ours)
+    check_folder(folder)
     try:
         (folder / MANIFEST).unlink(missing_ok=True)
         for old in folder.iterdir():  # splits that the new task may not have
@@ -183,6 +183,11 @@ def save(encoded: EncodedTask, folder: Path) -> None:
         "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
     }
     write_json(folder / MANIFEST, manifest | {"checksum": _checksum(manifest)})
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything but an encoded task."""
+    require_own_folder(folder, _is_ours)
 
 
 def _is_ours(path: Path) -> bool:

@@ -10,7 +10,7 @@ from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import find_task
-from gpt1.tasks.encoded import EncodedTask, Tokenizer, encode_task, save
+from gpt1.tasks.encoded import EncodedTask, Tokenizer, check_folder, encode_task, save
 from gpt1.tasks.readers import Labelled, read_folder, read_tables
 from gpt1.tasks.shapes import CONTEXT
 
@@ -34,6 +34,7 @@ def prepare_task(
 
     `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too).
     """
+    check_folder(Path(out))  # before minutes of work
     labelled = _read(task, data, dev, test, columns, regression, encoding)
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean, unknown
-from gpt1.base.tables import read_rows
+from gpt1.base.tables import file_format, printable, read_rows
+from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import CHOICES, PAIR, SINGLE
 from gpt1.text.cleaning import to_utf8
@@ -42,6 +44,10 @@ _SHAPE_OF = {
     ("context", "choices"): CHOICES,
 }
 
+_MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
+_LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
+_SHOWN = 10  # names in a message
+
 _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
 
 
@@ -55,20 +61,30 @@ class Row:
 
     def error(self, message: str) -> InputError:
         """Return an error about this row."""
-        return InputError(f"{self.place}, row {self.number}: {message}")
+        return InputError(printable(f"{self.place}, row {self.number}: {message}"))
 
     def cell(self, column: str) -> Any:
         """Return what stands in a column, or say which columns there are."""
         if column not in self.cells:
             columns = list(self.cells)
-            raise self.error(f"no column '{column}'{did_you_mean(column, columns)} (columns: {_some(columns)})")
+            near = did_you_mean(column, columns)
+            raise self.error(f"no column '{column}'{near} (columns: {some(columns, _SHOWN)})")
         return self.cells[column]
+
+    def check_text(self, text: str, column: str) -> None:
+        """Refuse half a character, which neither a tokenizer nor a file can hold."""
+        try:
+            to_utf8(text)
+        except InputError as error:
+            raise self.error(f"'{column}': {error}") from None
 
     def label(self, column: str) -> Any:
         """Return the label in a column, None if there is none."""
         value = self.cells.get(column)
         if isinstance(value, list | dict):
             raise self.error(f"'{column}' holds {value!r}; several labels a row are not supported, write one")
+        if isinstance(value, str):
+            self.check_text(value, column)
         return None if _is_empty(value) or str(value).strip() in _NO_LABEL else value
 
 
@@ -95,11 +111,11 @@ class Labelled:
     notices: tuple[str, ...] = ()
 
 
-def read_folder(task: Task, folder: Path) -> Labelled:
+def read_folder(task: Task, folder: Path, *, encoding: str = "utf-8") -> Labelled:
     """Read every split of a task that lies in `folder`, or in the folder of the task's name there."""
     folder = folder / task.name if (folder / task.name).is_dir() else folder
     files = find_splits(task, folder)
-    splits = {split: read_split(task, path, split) for split, path in files.items()}
+    splits = {split: read_split(task, path, split, encoding=encoding) for split, path in files.items()}
     if "train" not in splits:
         return Labelled(task, splits, (f"{folder} has no train.jsonl: there is nothing to train on, only to evaluate",))
     return Labelled(task, splits, _look_at_labels(task, splits["train"], files["train"]))
@@ -116,9 +132,10 @@ def find_splits(task: Task, folder: Path) -> dict[str, Path]:
             files[split] = found[0]
     if not files:
         there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        expected = ", ".join(f"{split}.jsonl" for split in task.splits)
         raise InputError(
-            f"{folder} has no rows of task '{task.name}': expected {_some([f'{split}.jsonl' for split in task.splits])}"
-            f" (also compressed), found {_some(there)}"
+            f"{folder} has no rows of task '{task.name}': expected {expected} (also compressed), "
+            f"found {some(there, _SHOWN) or 'nothing'}"
         )
     return files
 
@@ -150,7 +167,8 @@ def read_tables(
         if split not in task.splits:
             raise unknown("split", split, task.splits)
     splits = {split: [make_example(task, row, split) for row in found] for split, found in rows.items()}
-    return Labelled(task, splits, _look_at_labels(task, splits["train"], paths["train"]))
+    notices = _look_at_labels(task, splits["train"], paths["train"])
+    return Labelled(task, splits, (*notices, *_doubtful_names(task.labels, paths["train"])))
 
 
 def make_example(task: Task, row: Row, split: str) -> Example:
@@ -188,10 +206,7 @@ def _text(row: Row, value: Any, field: str) -> str:
         raise row.error(f"'{field}' is empty; fill it or take the row out")
     if not isinstance(value, str):
         raise row.error(f"'{field}' holds {value!r}, expected text")
-    try:
-        to_utf8(value)  # the tokenizer would refuse it too, but could not name the row
-    except InputError as error:
-        raise row.error(f"'{field}': {error}") from None
+    row.check_text(value, field)
     return value
 
 
@@ -213,7 +228,7 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
     if task.score_range is None:
         name = label_name(value)
         if name not in task.labels:
-            raise row.error(f"label '{name}' is none of {_some(task.labels)}{did_you_mean(name, task.labels)}")
+            raise row.error(f"label '{name}' is none of {some(task.labels, _SHOWN)}{did_you_mean(name, task.labels)}")
         return task.labels.index(name)
     score, (low, high) = _score(row, value), task.score_range
     if not low <= score <= high:
@@ -236,7 +251,7 @@ def _group(task: Task, row: Row) -> int | None:
     if name is None:
         return None
     if name not in task.groups:
-        raise row.error(f"'{task.group_field}' is {name!r}, expected one of {_some(task.groups)}")
+        raise row.error(f"'{task.group_field}' is {name!r}, expected one of {some(task.groups, _SHOWN)}")
     return task.groups.index(name)
 
 
@@ -248,29 +263,29 @@ def label_name(value: Any) -> str:
 
 def sort_labels(names: set[str]) -> tuple[str, ...]:
     """Sort label names: by value if all are numbers, else by letters."""
-    try:
-        values = {name: float(name) for name in names}
-    except ValueError:
-        return tuple(sorted(names))
-    if not all(map(math.isfinite, values.values())):  # a class may be called "inf"
+    values = {name: _number(name) for name in names}
+    if None in values.values():
         return tuple(sorted(names))
     return tuple(sorted(names, key=lambda name: (values[name], name)))
 
 
-def _some(names: Sequence[str], most: int = 10) -> str:
-    """Return the first names for a sentence, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) or "nothing") + more
+def _number(name: str) -> float | None:
+    try:
+        value = float(name)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None  # a class may be called "inf"
 
 
-def _infer_columns(header: Sequence[str], chosen: Mapping[str, str], place: str) -> tuple[str, tuple[str, ...], str]:
+def _infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -> tuple[str, tuple[str, ...], str]:
     """Return shape, text columns and label column of a table, from the caller's choice and the columns' names."""
+    header = list(train[0].cells)
     for role, column in chosen.items():
         if role not in (*_TEXT_ROLES, "label"):
             raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))
         if column not in header:
             raise InputError(
-                f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {_some(header)})"
+                f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {some(header, _SHOWN)})"
             )
     label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label", place)
     shape, texts = _chosen_texts(chosen) or _known_texts([name for name in header if name != label], place)
@@ -282,9 +297,20 @@ def _infer_columns(header: Sequence[str], chosen: Mapping[str, str], place: str)
     if not texts or not label:
         missing = "text" if not texts else "label"
         raise InputError(
-            f"{place}: which column is the {missing}? Name it: {missing}=COLUMN (columns: {_some(header)})"
+            f"{place}: which column is the {missing}? Name it with --column {missing}=COLUMN "
+            f"(columns: {some(header, _SHOWN)}){'' if texts or label else _hint_at_header(train, place)}"
         )
     return shape, texts, label
+
+
+def _hint_at_header(train: Sequence[Row], place: str) -> str:
+    """Return the hint that a table has no header if its first line looks like one of its rows."""
+    if file_format(place) not in ("csv", "tsv"):
+        return ""
+    for name in train[0].cells:
+        if len(name) > _LONG_NAME or any(row.cells[name] == name for row in train):
+            return "; the first line looks like a row: is the header missing? Write one, such as text,label"
+    return ""
 
 
 def _chosen_texts(chosen: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
@@ -314,18 +340,20 @@ def _known_column(header: Sequence[str], known: Sequence[str], role: str, place:
     names = {name.strip().lower(): name for name in header}
     found = [names[name] for name in known if name in names]
     if len(found) > 1 and known[0] not in names:
-        raise InputError(f"{place}: which column is the {role}, {' or '.join(found)}? Name it: {role}=COLUMN")
+        raise InputError(
+            f"{place}: which column is the {role}, {' or '.join(found)}? Name it with --column {role}=COLUMN"
+        )
     return found[0] if found else ""
 
 
 def _infer_task(rows: Mapping[str, list[Row]], path: Path, chosen: Mapping[str, str], regression: bool) -> Task:
     """Return the task that the columns and the labels of a table describe."""
     train = rows["train"]
-    shape, fields, label = _infer_columns(list(train[0].cells), chosen, str(path))
+    shape, fields, label = _infer_columns(train, chosen, str(path))
     task = partial(
         Task,
-        name=re.sub(r"[^a-z0-9]+", "-", path.name.split(".")[0].lower()).strip("-") or "table",
-        title=f"rows of {path.name}",
+        name=_task_name(path),
+        title=printable(f"rows of {path.name}"),
         shape=shape,
         fields=fields,
         label_field=label,
@@ -346,6 +374,13 @@ def _infer_task(rows: Mapping[str, list[Row]], path: Path, chosen: Mapping[str, 
     return task(labels=sort_labels(names), metrics=("accuracy",))
 
 
+def _task_name(path: Path) -> str:
+    """Return the name of a file without its suffixes, such as a task may have."""
+    # Some systems part letters from their accents, which are not letters by themselves.
+    stem = unicodedata.normalize("NFC", path.name.split(".")[0].lower())
+    return re.sub(r"[\W_]+", "-", stem).strip("-") or "table"
+
+
 def _refuse_one_label(labels: Iterable[Any], path: Path) -> None:
     """Stop where training could learn nothing but one answer."""
     if len(found := set(labels)) < 2:
@@ -364,4 +399,19 @@ def _look_at_labels(task: Task, train: Sequence[Example], path: Path) -> tuple[s
     counts = Counter(name for name, _ in named)
     _refuse_one_label(counts, path)
     once = [f"'{name}' (row {row})" for name, row in named if counts[name] == 1]
-    return (f"{path}: labels seen once, too rare to learn: {_some(once)}",) if once else ()
+    return (f"{path}: labels seen once, too rare to learn: {some(once, _SHOWN)}",) if once else ()
+
+
+def _doubtful_names(labels: Sequence[str], path: Path) -> tuple[str, ...]:
+    """Tell of labels that may be scores, or one label written in two ways."""
+    notices = []
+    if len(labels) > _MANY_LABELS and all(_number(name) is not None for name in labels):
+        notices.append(f"{path}: the labels are {len(labels)} different numbers; if they are scores, add --regression")
+    alike: dict[str | float, list[str]] = {}
+    for name in labels:
+        number = _number(name)
+        alike.setdefault(name.casefold() if number is None else number, []).append(name)
+    pairs = [" and ".join(f"'{name}'" for name in names) for names in alike.values() if len(names) > 1]
+    if pairs:
+        notices.append(f"{path}: labels taken for different ones though they look the same: {some(pairs, _SHOWN)}")
+    return tuple(notices)
