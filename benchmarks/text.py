@@ -107,6 +107,8 @@ def _encode(texts: list[str]) -> int:
 
 
 def measure_ours_all_cores() -> dict[str, float]:
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.text import _begin, _encode  # workers import what they run; they do not run this script
     from gpt1.base.parallel import cores, ordered_map
 
     texts = books()
@@ -190,7 +192,7 @@ def table_train(rounds: int) -> None:
     print(f"\n40,000 merges from {results[0]['megabytes']:.0f} MB: {seconds:.1f} s; identical every time: {same}")
 
 
-def table_prepare(rounds: int, copies: int = 5) -> None:
+def table_prepare(rounds: int, copies: int = 12) -> None:
     from gpt1.base.parallel import cores
 
     workers = cores()

@@ -14,9 +14,9 @@ FINGERPRINT = "ab" * 32
 
 
 def write(
-    folder: Path, documents: list[list[int]], shard_tokens: int, largest: int = 100
+    folder: Path, documents: list[list[int]], shard_tokens: int, vocab_size: int = 101
 ) -> list[dict[str, str | int]]:
-    with ShardWriter(folder, "train", id_dtype(largest), FINGERPRINT, shard_tokens) as writer:
+    with ShardWriter(folder, "train", id_dtype(vocab_size), FINGERPRINT, shard_tokens) as writer:
         for ids in documents:
             writer.write(np.array(ids, np.int32), np.array([0], np.int64))
     return writer.shards
@@ -31,7 +31,7 @@ def test_the_stream_and_its_document_starts_come_back_however_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, documents: list[list[int]], shard_tokens: int
 ) -> None:
     folder = tmp_path_factory.mktemp("shards")
-    described = write(folder, documents, shard_tokens, largest=100_000)
+    described = write(folder, documents, shard_tokens, vocab_size=100_001)
     stream: list[int] = []
     starts: list[int] = []
     for path, facts in zip(shard_files(folder), described, strict=True):
@@ -46,9 +46,9 @@ def test_the_stream_and_its_document_starts_come_back_however_it_is_cut(
     assert all(facts["tokens"] == shard_tokens for facts in described[:-1])
 
 
-def test_ids_take_two_bytes_up_to_65535_and_four_beyond() -> None:
-    assert id_dtype(65535).itemsize == 2
-    assert id_dtype(65536).itemsize == 4
+def test_ids_take_two_bytes_up_to_65536_tokens_and_four_beyond() -> None:
+    assert id_dtype(65536).itemsize == 2
+    assert id_dtype(65537).itemsize == 4
 
 
 def test_a_writer_that_fails_leaves_no_shard(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def _write_shards(
     shard_tokens: int,
     progress: Progress,
 ) -> dict[str, list[dict[str, Any]]]:
-    dtype = id_dtype(tokenizer.vocab_size - 1)
+    dtype = id_dtype(tokenizer.vocab_size)
     shards = {}
     for code, split in enumerate(SPLITS):
         with (
@@ -197,16 +197,18 @@ def _write_shards(
 
 
 def lay_out(
-    ids: npt.NDArray[np.int32], tokens: Ints, before: Bools, after: Bools, chosen: Bools, newline: int
-) -> tuple[npt.NDArray[np.int32], Ints]:
+    ids: npt.NDArray[Any], tokens: Ints, before: Bools, after: Bools, chosen: Bools, newline: int
+) -> tuple[npt.NDArray[Any], Ints]:
     """Return the ids of the chosen parts with newlines before and after them as marked, and where each part begins."""
-    ids = ids[np.repeat(chosen, tokens)]
-    tokens, before, after = tokens[chosen], before[chosen], after[chosen]
+    if not chosen.all():
+        ids = ids[np.repeat(chosen, tokens)]
+        tokens, before, after = tokens[chosen], before[chosen], after[chosen]
     ends = np.cumsum(before + tokens + after)
     begins = ends - (before + tokens + after)
-    result = np.full(int(ends[-1]), newline, np.int32)
-    shift = begins + before - (np.cumsum(tokens) - tokens)
-    result[np.repeat(shift, tokens) + np.arange(len(ids))] = ids
+    is_id = np.ones(int(ends[-1]), bool)
+    is_id[begins[before]] = is_id[ends[after] - 1] = False
+    result = np.full(len(is_id), newline, ids.dtype)
+    result[is_id] = ids
     return result, begins
 
 

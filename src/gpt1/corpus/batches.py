@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gpt1.base.files import whole_file
 from gpt1.corpus.documents import Fault, Part
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
+from gpt1.corpus.shards import id_dtype
 from gpt1.text.chunks import Ids, Offsets
 from gpt1.text.tokenizer import Tokenizer, Vocabulary
 
@@ -64,7 +65,7 @@ def encode_batch(task: tuple[Path, list[Part]]) -> int:
     with whole_file(path) as file:
         np.savez(
             file,
-            ids=ids,
+            ids=ids.astype(id_dtype(_tokenizer.vocab_size)),
             first=np.array([part.first for part in parts]),
             last=np.array([part.last for part in parts]),
             tokens=np.diff(ends, prepend=0),

@@ -32,9 +32,9 @@ SUFFIX = ".tok"
 Tokens = npt.NDArray[np.unsignedinteger]
 
 
-def id_dtype(largest_id: int) -> np.dtype[np.unsignedinteger]:
-    """Return the smaller of the two types of ids that holds `largest_id`."""
-    return np.dtype("<u2") if largest_id < 1 << 16 else np.dtype("<u4")
+def id_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
+    """Return the smaller of the two types of ids that holds every id of a vocabulary."""
+    return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class ShardWriter:
             taken = min(len(ids) - done, self._shard_tokens - self._tokens)
             here = starts[(starts >= done) & (starts < done + taken)]
             self._starts.append((here - done + self._tokens).astype("<u8"))
-            self._put(ids[done : done + taken].astype(self._dtype).tobytes())
+            self._put(np.ascontiguousarray(ids[done : done + taken], self._dtype).data)
             self._tokens += taken
             done += taken
             if self._tokens == self._shard_tokens:
@@ -137,7 +137,7 @@ class ShardWriter:
             self._tokens = 0
             self._starts: list[npt.NDArray[np.uint64]] = []
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes | memoryview) -> None:
         assert self._file is not None
         self._hash.update(data)
         self._file.write(data)

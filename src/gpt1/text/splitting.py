@@ -19,8 +19,7 @@ from typing import Any
 # quoting makes that a second plus sign.
 _APART = r"""-~!";?+,)(/*[]}{|_"""
 _PARTS = re.compile("|".join([rf"[^\s{re.escape(_APART)}]+", r"\n", *(re.escape(sign) + "+" for sign in _APART)]))
-# What is easily seen to have no affix, or just one suffix, once special cases are out of the way.
-_LETTERS = re.compile(r"[A-Za-z]+")
+# What is easily seen to have just one suffix, once special cases are out of the way; letters alone have none.
 _LETTERS_AND_SUFFIX = re.compile(r"([A-Za-z]+[a-z])(\.|:|'s)")
 # spaCy's time on a chunk can grow with the square of its length; longer ones are split by `_split_long`.
 LONG = 200
@@ -90,7 +89,7 @@ class Splitter:
         for place, part in enumerate(parts):
             if part in self._rules:
                 result[place] = self._rules[part]
-            elif _LETTERS.fullmatch(part):
+            elif part.isalpha() and part.isascii():
                 result[place] = [part]
             elif match := _LETTERS_AND_SUFFIX.fullmatch(part):
                 letters, suffix = match.groups()
