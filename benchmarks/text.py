@@ -1,6 +1,6 @@
 """How fast is the way from text to tokens? One table, every contender on the same real text in the same run.
 
-    python benchmarks/text.py [--rounds 3] [--only encode|train|prepare]
+    python benchmarks/text.py [--rounds 3] [--only encode|train|prepare] [--copies 12]
 
 Real text is found through GPT1_DATA (books/*.txt.xz, openai/). Each measurement is a fresh process, so caches are cold
 unless the row says warm; contenders take turns, forwards and backwards, and medians are shown. The slow contenders read
@@ -192,7 +192,7 @@ def table_train(rounds: int) -> None:
     print(f"\n40,000 merges from {results[0]['megabytes']:.0f} MB: {seconds:.1f} s; identical every time: {same}")
 
 
-def table_prepare(rounds: int, copies: int = 12) -> None:
+def table_prepare(rounds: int, copies: int) -> None:
     from gpt1.base.parallel import cores
 
     workers = cores()
@@ -225,6 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["encode", "train", "prepare"])
+    parser.add_argument("--copies", type=int, default=12, help="prepare: how often the books are read (default 12)")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -232,8 +233,12 @@ def main() -> None:
         print(json.dumps(globals()[f"measure_{name}"](*rest)))
         return
     data()
-    for name in [arguments.only] if arguments.only else ["encode", "train", "prepare"]:
-        globals()[f"table_{name}"](arguments.rounds)
+    if arguments.only in (None, "encode"):
+        table_encode(arguments.rounds)
+    if arguments.only in (None, "train"):
+        table_train(arguments.rounds)
+    if arguments.only in (None, "prepare"):
+        table_prepare(arguments.rounds, arguments.copies)
 
 
 if __name__ == "__main__":
