@@ -13,7 +13,7 @@ from gpt1.base.parallel import WorkerDied, cores, ordered_map
 
 # The functions that workers run must be importable there, so they live in a module of their own.
 MODULE = """
-import os, signal, time
+import multiprocessing, os, signal, time
 
 def begin(value):
     global started
@@ -24,7 +24,17 @@ def work(item):
     return started, item * item
 
 def die(item):
-    os.kill(os.getpid(), signal.SIGKILL)
+    if multiprocessing.parent_process():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def who(item):
+    time.sleep(0.02)
+    return os.getpid(), len(item), item[-1]
+
+def refuse(item):
+    if item >= 5:
+        raise ValueError(item)
+    return item
 
 def linger(item):
     open(f"pid-{os.getpid()}", "w").close()
@@ -53,8 +63,22 @@ def test_items_are_drawn_only_as_they_are_needed(module) -> None:  # type: ignor
     items = (drawn.append(item) or item for item in range(1000))  # type: ignore[func-returns-value]
     results = ordered_map(module.work, items, workers=2, initializer=module.begin, initargs=("",))
     next(results)
-    assert len(drawn) <= 6
+    assert len(drawn) <= 18
     results.close()  # type: ignore[attr-defined]
+
+
+def test_this_process_works_too_and_large_items_arrive_whole_in_the_others(module) -> None:  # type: ignore[no-untyped-def]
+    items = [f"{number:02}" * 500_000 + "é\U0001f600" * number for number in range(200)]
+    results = list(ordered_map(module.who, items, workers=3, initializer=module.begin, initargs=("",)))
+    assert [result[1:] for result in results] == [(len(item), item[-1]) for item in items]
+    assert {pid for pid, _, _ in results} > {os.getpid()}
+
+
+def test_an_error_comes_in_the_place_of_its_item(module) -> None:  # type: ignore[no-untyped-def]
+    results = ordered_map(module.refuse, range(20), workers=2, initializer=module.begin, initargs=("",))
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="5"):
+        next(results)
 
 
 def test_a_killed_worker_is_told_and_not_waited_for(module) -> None:  # type: ignore[no-untyped-def]

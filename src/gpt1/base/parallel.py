@@ -1,7 +1,8 @@
 """The same function on many items, on all cores, the results in order.
 
-Worker processes are fresh ones (spawned), so nothing of this process leaks into them, and they end with it, however
-it ends. Only a few items are under way at a time, so memory stays bounded whatever the number of items.
+This process is one of the workers: it hands out items, and works on one itself whenever the others have enough. The
+others, its helpers, are fresh processes (spawned), so nothing of this one leaks into them, and they end with it,
+however it ends. Only a few items are under way at a time, so memory stays bounded whatever the number of items.
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
-from gpt1.base.errors import Gpt1Error
+from gpt1.base.errors import Gpt1Error, InputError
+
+# Results that wait for an earlier one; while a helper starts, this process may finish many items.
+_MOST_WAITING = 8
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,17 +49,17 @@ def ordered_map(
     initializer: Callable[..., None],
     initargs: tuple[Any, ...],
 ) -> Iterator[Result]:
-    """Yield `function(item)` for every item in order, from `workers` processes (one: from this process)."""
+    """Yield `function(item)` for every item in order, from `workers` processes, of which this is one."""
+    initializer(*initargs)
     if workers <= 1:
-        initializer(*initargs)
         yield from map(function, items)
         return
-    pool = ProcessPoolExecutor(workers, _Context(), _begin_worker, (initializer, initargs))
+    helpers = _Helpers(workers - 1, function, initializer, initargs)
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * workers:
+            waiting.append(helpers.hand_over(item) or _done_here(function, item))
+            while waiting and (waiting[0].done() or len(waiting) > _MOST_WAITING * workers):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -62,11 +69,88 @@ def ordered_map(
             "command again to go on, with fewer workers if memory is short"
         ) from None
     except BaseException:
-        for process in list((pool._processes or {}).values()):  # they may be in the midst of seconds of work
-            process.terminate()
+        helpers.terminate()
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        helpers.close()
+
+
+def _done_here(function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # its turn comes after those of the items before it
+        future.set_exception(error)
+    return future
+
+
+class _Helpers:
+    """Worker processes beside this one, each with an item at hand and one in stock.
+
+    Items go through a file without a name, a slot for each, since a pipe costs several times the copying. It is no
+    shared memory, because a file meets a full disk with an error, not a bus error, and leaves nothing after a kill.
+    """
+
+    def __init__(
+        self, number: int, function: Callable[[Any], Any], initializer: Callable[..., None], initargs: tuple[Any, ...]
+    ) -> None:
+        self._function = function
+        self._items = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._slots: list[Future[Any] | None] = [None] * (2 * number)
+        arguments = (_Inherited(self._items), initializer, initargs)
+        self._pool = ProcessPoolExecutor(number, _Context(), _begin_worker, arguments)
+
+    def hand_over(self, item: Any) -> Future[Any] | None:
+        """Give an item to the helpers, or do nothing if they all have enough."""
+        for slot, future in enumerate(self._slots):
+            if future is None or future.done():
+                self._slots[slot] = self._submit(item, slot)
+                return self._slots[slot]
+        return None
+
+    def _submit(self, item: Any, slot: int) -> Future[Any]:
+        if os.name == "nt":  # no open files are inherited there
+            return self._pool.submit(self._function, item)
+        try:
+            self._items.seek(slot * _SLOT_BYTES)
+            pickle.dump(item, self._items, pickle.HIGHEST_PROTOCOL)
+            self._items.flush()
+        except OSError as error:
+            raise InputError(f"cannot write a temporary file in {tempfile.gettempdir()}: {error.strerror}") from error
+        size = self._items.tell() - slot * _SLOT_BYTES
+        return self._pool.submit(_work, self._function, slot, size)
+
+    def terminate(self) -> None:
+        """End the helpers though they may be in the midst of seconds of work."""
+        for process in list((self._pool._processes or {}).values()):
+            process.terminate()
+
+    def close(self) -> None:
+        """Let the helpers finish what they have at hand, and wait for their end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        with suppress(OSError):  # a disk that is full was told of before
+            self._items.close()
+
+
+_SLOT_BYTES = 1 << 34  # more than any item; what is not written takes no place on the disk
+
+
+class _Inherited:
+    """An open file that arrives in a spawned process as a file descriptor."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if os.name == "nt":  # where items go through the pipe
+            return int, ()
+        from multiprocessing.reduction import DupFd
+
+        return _detach, (DupFd(self._file.fileno()),)
+
+
+def _detach(descriptor: Any) -> int:
+    return int(descriptor.detach())
 
 
 class _Process(SpawnProcess):
@@ -89,11 +173,23 @@ class _Context(SpawnContext):
     Process = _Process
 
 
-def _begin_worker(initializer: Callable[..., None], initargs: tuple[Any, ...]) -> None:
+_items: int | None = None
+
+
+def _begin_worker(items: Any, initializer: Callable[..., None], initargs: tuple[Any, ...]) -> None:
+    global _items
+    _items = items
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends the others
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one process a core is parallel enough
+    # spaCy would import torch where there is one, for more than a second; helpers work on text and have no use for it.
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
     threading.Thread(target=_end_with_parent, daemon=True).start()
     initializer(*initargs)
+
+
+def _work(function: Callable[[Any], Any], slot: int, size: int) -> Any:
+    assert _items is not None
+    return function(pickle.loads(os.pread(_items, size, slot * _SLOT_BYTES)))
 
 
 def _end_with_parent() -> None:
