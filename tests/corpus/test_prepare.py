@@ -178,6 +178,8 @@ SCRIPT = """
 import sys
 import gpt1.corpus.batches
 gpt1.corpus.batches.BATCH_CHARACTERS = 20_000
+import gpt1.text.chunks
+gpt1.text.chunks.WORTH_TELLING = 1
 import gpt1
 source, tokenizer, out, workers = sys.argv[1:]
 gpt1.prepare([source], tokenizer, out, workers=int(workers), shard_tokens=5_000)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.corpus.shards import HEADER_BYTES, ShardWriter, id_dtype, open_shard, shard_files, verify_shard
+from gpt1.corpus.shards import HEADER_BYTES, Stream, id_dtype, open_shard, shard_files, verify_shard, write_shards
 
 FINGERPRINT = "ab" * 32
 
@@ -16,10 +16,13 @@ FINGERPRINT = "ab" * 32
 def write(
     folder: Path, documents: list[list[int]], shard_tokens: int, vocab_size: int = 101
 ) -> list[dict[str, str | int]]:
-    with ShardWriter(folder, "train", id_dtype(vocab_size), FINGERPRINT, shard_tokens) as writer:
-        for ids in documents:
-            writer.write(np.array(ids, np.int32), np.array([0], np.int64))
-    return writer.shards
+    stream = Stream(
+        np.array([len(ids) for ids in documents], np.int64),
+        lambda number: (np.array(documents[number], np.int32), np.array([0])),
+    )
+    written = list(write_shards(folder, "train", stream, id_dtype(vocab_size), FINGERPRINT, shard_tokens, threads=2))
+    assert written[-1][1] == 1
+    return [shard for shard, _ in written]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -52,9 +55,9 @@ def test_ids_take_two_bytes_up_to_65536_tokens_and_four_beyond() -> None:
 
 
 def test_a_writer_that_fails_leaves_no_shard(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), ShardWriter(tmp_path, "train", id_dtype(9), FINGERPRINT, 10) as writer:
-        writer.write(np.arange(5, dtype=np.int32), np.array([0]))
-        raise ZeroDivisionError
+    stream = Stream(np.array([5, 5]), lambda number: (np.arange(5 // (1 - number)), np.array([0])))
+    with pytest.raises(ZeroDivisionError):
+        list(write_shards(tmp_path, "train", stream, id_dtype(9), FINGERPRINT, 10))
     assert list(tmp_path.iterdir()) == []
 
 

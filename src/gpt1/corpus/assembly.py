@@ -18,7 +18,7 @@ from gpt1.base.progress import Progress, stage
 from gpt1.corpus.batches import read_batch, read_positions
 from gpt1.corpus.documents import Fault, Source
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
-from gpt1.corpus.shards import ShardWriter, id_dtype
+from gpt1.corpus.shards import Stream, id_dtype, write_shards
 from gpt1.text.tokenizer import Tokenizer, joints_before
 
 DROPPED_FILE = "dropped.jsonl"
@@ -112,6 +112,7 @@ def assemble(
     duplicates: str,
     valid: float,
     shard_tokens: int,
+    threads: int,
     progress: Progress,
 ) -> dict[str, Any]:
     """Write the shards and the list of dropped documents; return the description of the corpus."""
@@ -119,7 +120,14 @@ def assemble(
     documents = Documents.of(parts)
     fate, original = _decide(documents, batches, batch_begins, duplicates)
     _split(documents, fate, valid)
-    shards = _write_shards(parts, documents, fate, batches, batch_begins, tokenizer, out, shard_tokens, progress)
+    dtype = id_dtype(tokenizer.vocab_size)
+    shards: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    for code, split in enumerate(SPLITS):
+        stream = _stream(code, parts, documents, fate, batches, batch_begins, tokenizer.newline_id)
+        with stage(progress, f"writing {split}") as bar:
+            for shard, share in write_shards(out, split, stream, dtype, tokenizer.fingerprint, shard_tokens, threads):
+                shards[split].append(shard)
+                bar.update(share, 0)
     _write_dropped(out / DROPPED_FILE, parts, documents, fate, original, batches, batch_begins, faults, sources)
     return _describe(documents, fate, faults, shards, tokenizer)
 
@@ -162,38 +170,27 @@ def _split(documents: Documents, fate: Ints, valid: float) -> None:
     fate[taken] = VALID
 
 
-def _write_shards(
+def _stream(
+    code: int,
     parts: Parts,
     documents: Documents,
     fate: Ints,
     batches: Sequence[Path],
     batch_begins: Ints,
-    tokenizer: Tokenizer,
-    out: Path,
-    shard_tokens: int,
-    progress: Progress,
-) -> dict[str, list[dict[str, Any]]]:
-    dtype = id_dtype(tokenizer.vocab_size)
-    shards = {}
-    for code, split in enumerate(SPLITS):
-        with (
-            stage(progress, f"writing {split}") as bar,
-            ShardWriter(out, split, dtype, tokenizer.fingerprint, shard_tokens) as writer,
-        ):
-            for number, batch in enumerate(batches):
-                own = slice(batch_begins[number], batch_begins[number + 1])
-                document = documents.of_part[own]
-                chosen = fate[document] == code
-                if chosen.any():
-                    (ids,) = read_batch(batch, "ids")
-                    after = parts.last[own] & (documents.tokens[document] > 0)
-                    ids, begins = lay_out(
-                        ids, parts.tokens[own], documents.joint_before[own], after, chosen, tokenizer.newline_id
-                    )
-                    writer.write(ids, begins[documents.opens[own][chosen]])
-                bar.update((number + 1) / len(batches), 0)
-        shards[split] = writer.shards
-    return shards
+    newline: int,
+) -> Stream:
+    """Return the tokens of a split, batch by batch: its documents, a newline after each."""
+    chosen = fate[documents.of_part] == code
+    after = parts.last & (documents.tokens[documents.of_part] > 0)
+    tokens = np.where(chosen, documents.joint_before + parts.tokens + after, 0)
+
+    def stretch(number: int) -> tuple[npt.NDArray[Any], Ints]:
+        own = slice(batch_begins[number], batch_begins[number + 1])
+        (ids,) = read_batch(batches[number], "ids")
+        ids, begins = lay_out(ids, parts.tokens[own], documents.joint_before[own], after[own], chosen[own], newline)
+        return ids, begins[documents.opens[own][chosen[own]]]
+
+    return Stream(np.add.reduceat(tokens, batch_begins[:-1]), stretch)
 
 
 def lay_out(

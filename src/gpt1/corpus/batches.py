@@ -49,10 +49,14 @@ _tokenizer: Tokenizer | None = None
 _sketching = False
 
 
-def begin_worker(vocabulary: Vocabulary, sketching: bool) -> None:
+def begin_worker(vocabulary: Vocabulary, sketching: bool, lessons: Path | None) -> None:
     """Give this process the tokenizer it encodes with, and say whether near duplicates will be looked for."""
     global _tokenizer, _sketching
-    _tokenizer, _sketching = Tokenizer(vocabulary), sketching
+    _tokenizer, _sketching = Tokenizer(vocabulary, lessons), sketching
+    # A batch takes and frees many arrays of megabytes. glibc hands such memory back and fetches it anew, page by page,
+    # until it has seen one block as large as this one freed: from then on it keeps what is smaller for the next batch.
+    large = np.empty(30 << 20, np.uint8)
+    del large
 
 
 def encode_batch(task: tuple[Path, list[Part]]) -> int:

@@ -33,6 +33,7 @@ CORPUS_FILE = "corpus.json"
 CORPUS_FORMAT = "gpt1-corpus"
 WORK = ".gpt1-work"
 PLAN_FILE = "plan.json"
+LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
 
@@ -126,6 +127,7 @@ def _prepare(
         duplicates=preparation.duplicates,
         valid=preparation.valid,
         shard_tokens=preparation.shard_tokens,
+        threads=workers,
         progress=progress,
     )
     if not any(split["documents"] for split in corpus["splits"].values()):
@@ -267,6 +269,10 @@ def _encode(
 ) -> list[Path]:
     """Encode every batch that is not there yet; return the files of all of them, in order."""
     files: list[Path] = []
+    lessons = work / LESSONS if workers > 1 else None
+    if lessons:
+        make_folder(lessons)
+        remove_temporaries(lessons)
     with stage(progress, "encoding") as bar:
         meter = Meter(found.sources, bar)
 
@@ -287,7 +293,7 @@ def _encode(
             missing(),
             workers=workers,
             initializer=begin_worker,
-            initargs=(tokenizer.vocabulary, preparation.duplicates == "near"),
+            initargs=(tokenizer.vocabulary, preparation.duplicates == "near", lessons),
         ):
             meter.done(text_bytes)
     return files

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -87,78 +86,86 @@ def verify_shard(path: Path) -> None:
         raise FormatError(f"{path} is damaged: its content does not match its checksum; prepare it anew")
 
 
-class ShardWriter:
-    """Writes one split as shards of `shard_tokens` tokens, each appearing only when it is whole."""
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of a split in stretches that are made when they are needed, perhaps more than once.
 
-    def __init__(
-        self, folder: Path, split: str, dtype: np.dtype[np.unsignedinteger], fingerprint: str, shard_tokens: int
-    ) -> None:
-        self._folder = folder
-        self._split = split
-        self._dtype = dtype
-        self._fingerprint = bytes.fromhex(fingerprint)
-        self._shard_tokens = shard_tokens
-        self._stack = ExitStack()
-        self._file: IO[bytes] | None = None
-        self.shards: list[dict[str, str | int]] = []
+    `sizes` are their numbers of tokens; `stretch(number)` returns the ids of one, and where documents begin in it.
+    """
 
-    def __enter__(self) -> ShardWriter:
-        return self
+    sizes: npt.NDArray[np.int64]
+    stretch: Callable[[int], tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None and (self._file is not None or not self.shards):
-            self._begin_shard_if_none()
-            self._end_shard()
-        else:
-            self._stack.__exit__(kind, error, trace)
 
-    def write(self, ids: npt.NDArray[np.integer], starts: npt.NDArray[np.int64]) -> None:
-        """Append ids to the stream; documents begin at `starts` among them."""
-        done = 0
-        while done < len(ids):
-            self._begin_shard_if_none()
-            taken = min(len(ids) - done, self._shard_tokens - self._tokens)
-            here = starts[(starts >= done) & (starts < done + taken)]
-            self._starts.append((here - done + self._tokens).astype("<u8"))
-            self._put(np.ascontiguousarray(ids[done : done + taken], self._dtype).data)
-            self._tokens += taken
-            done += taken
-            if self._tokens == self._shard_tokens:
-                self._end_shard()
+def write_shards(
+    folder: Path,
+    split: str,
+    stream: Stream,
+    dtype: np.dtype[np.unsignedinteger],
+    fingerprint: str,
+    shard_tokens: int,
+    threads: int = 1,
+) -> Iterator[tuple[dict[str, str | int], float]]:
+    """Write a split as shards of `shard_tokens` tokens, each appearing only when it is whole.
 
-    def _begin_shard_if_none(self) -> None:
-        if self._file is None:
-            self._name = f"{self._split}-{len(self.shards):05}{SUFFIX}"
-            self._file = self._stack.enter_context(whole_file(self._folder / self._name))
-            self._file.write(bytes(HEADER_BYTES))
-            self._hash = hashlib.sha256()
-            self._tokens = 0
-            self._starts: list[npt.NDArray[np.uint64]] = []
+    Yield for each, in order, what the corpus says of it, and the share of the shards that is written.
+    """
+    total = int(stream.sizes.sum())
+    count = max(1, -(-total // shard_tokens))
+    stretch = lru_cache(threads + 1)(stream.stretch)  # where shards are smaller than stretches
+    cached = Stream(stream.sizes, stretch)
 
-    def _put(self, data: bytes | memoryview) -> None:
-        assert self._file is not None
-        self._hash.update(data)
-        self._file.write(data)
+    def write(number: int) -> dict[str, str | int]:
+        low, high = number * shard_tokens, min(total, (number + 1) * shard_tokens)
+        return _write_shard(folder / f"{split}-{number:05}{SUFFIX}", _between(cached, low, high), dtype, fingerprint)
 
-    def _end_shard(self) -> None:
-        assert self._file is not None
-        documents = sum(map(len, self._starts))
-        starts_at, _ = _layout(self._tokens, self._dtype.itemsize, documents)
-        self._put(bytes(starts_at - HEADER_BYTES - self._tokens * self._dtype.itemsize))
-        for starts in self._starts:
-            self._put(starts.tobytes())
-        header = HEADER.pack(
-            MAGIC, VERSION, self._dtype.itemsize, self._tokens, documents, self._fingerprint, self._hash.digest()
-        )
-        self._file.seek(0)
-        self._file.write(header)
-        self._file = None
-        self._stack.close()
-        self.shards.append(
-            {"file": self._name, "tokens": self._tokens, "documents": documents, "sha256": self._hash.hexdigest()}
-        )
+    pool = ThreadPoolExecutor(threads)  # threads, because hashing, copying and syncing do without Python's lock
+    try:
+        for number, shard in enumerate(pool.map(write, range(count)), 1):
+            yield shard, number / count
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _between(stream: Stream, low: int, high: int) -> Iterator[tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]]:
+    """Yield the tokens from `low` to `high`, stretch by stretch, and where documents begin, counted from `low`."""
+    ends = np.cumsum(stream.sizes)
+    begins = ends - stream.sizes
+    for number in np.flatnonzero(np.maximum(begins, low) < np.minimum(ends, high)).tolist():
+        ids, starts = stream.stretch(number)
+        shift = int(begins[number]) - low
+        starts = starts + shift
+        yield ids[max(0, -shift) : high - low - shift], starts[(starts >= 0) & (starts < high - low)]
+
+
+def _write_shard(
+    path: Path,
+    stretches: Iterable[tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]],
+    dtype: np.dtype[np.unsignedinteger],
+    fingerprint: str,
+) -> dict[str, str | int]:
+    tokens = 0
+    starts = [np.empty(0, "<u8")]
+    checksum = hashlib.sha256()
+    with whole_file(path) as file:
+
+        def put(data: bytes | memoryview) -> None:
+            checksum.update(data)
+            file.write(data)
+
+        file.write(bytes(HEADER_BYTES))
+        for ids, begins in stretches:
+            put(np.ascontiguousarray(ids, dtype).data)
+            tokens += len(ids)
+            starts.append(begins.astype("<u8"))
+        documents = sum(map(len, starts))
+        starts_at, _ = _layout(tokens, dtype.itemsize, documents)
+        put(bytes(starts_at - HEADER_BYTES - tokens * dtype.itemsize))
+        put(np.concatenate(starts).tobytes())
+        file.seek(0)
+        digest = checksum.digest()
+        file.write(HEADER.pack(MAGIC, VERSION, dtype.itemsize, tokens, documents, bytes.fromhex(fingerprint), digest))
+    return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}
 
 
 def shard_files(folder: Path) -> Iterator[Path]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.text.cleaning import clean
+from gpt1.text.lessons import Lesson, Lessons
 from gpt1.text.splitting import Splitter
 
 Ids = npt.NDArray[np.int32]
@@ -36,6 +37,9 @@ MOST_CHARACTERS = 16_000_000
 MOST_CHUNKS = 800_000
 MOST_PARTS = 300_000
 LEARN_AT_ONCE = 100_000
+# Processes tell each other what they learn while their tables are small. Later, what is new is mostly seen only once.
+MOST_SHARED = 500_000
+WORTH_TELLING = 1000
 
 _NEWLINE = "\n"
 _BORDER = "\0"  # parts two texts; no cleaned text holds a NUL
@@ -43,12 +47,22 @@ _WHITE_TO_BLANK = bytes.maketrans(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 8)
 
 
 class ChunkEncoder:
-    """Encodes texts as the ids that `words_to_ids` gives for their words, remembering every chunk."""
+    """Encodes texts as the ids that `words_to_ids` gives for their words, remembering every chunk.
 
-    def __init__(self, splitter: Splitter, words_to_ids: WordsToIds, newline_ids: tuple[int, ...]) -> None:
+    What it learns it shares with other processes, if there are any: then it is given their `lessons`.
+    """
+
+    def __init__(
+        self,
+        splitter: Splitter,
+        words_to_ids: WordsToIds,
+        newline_ids: tuple[int, ...],
+        lessons: Lessons | None = None,
+    ) -> None:
         self._splitter = splitter
         self._words_to_ids = words_to_ids
         self._newline_ids = newline_ids
+        self._lessons = lessons
         self._risky = np.zeros((len(splitter.codes) + 1, len(splitter.codes) + 1), bool)
         self._risky[tuple(zip(*splitter.code_pairs, strict=True))] = True
         self._reset()
@@ -63,7 +77,7 @@ class ChunkEncoder:
         self._firsts = _Growing(np.int16)
         self._lasts = _Growing(np.int16)
         self._forget_parts()
-        self._add([_NEWLINE, _BORDER], [(self._newline_ids, 0, 0), ((), 0, 0)])
+        self._add(_lesson([_NEWLINE, _BORDER], [(self._newline_ids, 0, 0), ((), 0, 0)]))
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all `texts` (pieces, at most a million characters each) and where each text ends."""
@@ -91,6 +105,7 @@ class ChunkEncoder:
     def _encode_batch(self, cleaned: list[bytes]) -> tuple[Ids, Offsets]:
         if len(self._texts) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
             self._reset()
+        self._hear_lessons()
         border = f" {_BORDER} ".encode()
         joined = border.join([*cleaned, b"\n"]).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ")
         numbers, chunks = _number_chunks(joined)
@@ -114,16 +129,29 @@ class ChunkEncoder:
         rows[new] = len(self._texts) + np.arange(len(new))
         with _collector_paused():
             for begin in range(0, len(new), LEARN_AT_ONCE):
-                self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
+                lesson = self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
+                self._add(lesson)
+                if self._lessons and len(lesson.chunks) >= WORTH_TELLING:
+                    self._lessons.tell(lesson)
         return rows
 
-    def _learn(self, chunks: list[str]) -> None:
+    def _hear_lessons(self) -> None:
+        if self._lessons:
+            with _collector_paused():
+                for lesson in self._lessons.hear():
+                    self._add(lesson.without(self._rows))
+                    if len(self._texts) > MOST_SHARED:
+                        break
+            if len(self._texts) > MOST_SHARED:
+                self._lessons = None
+
+    def _learn(self, chunks: list[str]) -> Lesson:
         if len(self._parts) > MOST_PARTS:
             self._forget_parts()
         cut = self._splitter.cut(chunks)
         known = self._parts
         self._learn_parts(list({part for parts in cut for part in parts if part not in known}))
-        self._add(chunks, [known[parts[0]] if len(parts) == 1 else self._join(parts) for parts in cut])
+        return _lesson(chunks, [known[parts[0]] if len(parts) == 1 else self._join(parts) for parts in cut])
 
     def _learn_parts(self, parts: list[str]) -> None:
         splits = self._splitter.split(parts)
@@ -160,13 +188,13 @@ class ChunkEncoder:
         self._parts: dict[str, Entry] = {}
         self._words: dict[str, tuple[int, ...]] = {}
 
-    def _add(self, chunks: list[str], entries: list[Entry]) -> None:
-        lengths = np.array([len(ids) for ids, _, _ in entries], np.int64)
-        self._starts.extend(len(self._ids.array) + np.cumsum(lengths) - lengths)
-        self._lengths.extend(lengths)
-        self._ids.extend(np.array([id for ids, _, _ in entries for id in ids], np.int32))
-        self._firsts.extend(np.array([first for _, first, _ in entries], np.int16))
-        self._lasts.extend(np.array([last for _, _, last in entries], np.int16))
+    def _add(self, lesson: Lesson) -> None:
+        chunks = lesson.chunks
+        self._starts.extend(len(self._ids.array) + np.cumsum(lesson.lengths, dtype=np.int64) - lesson.lengths)
+        self._lengths.extend(lesson.lengths)
+        self._ids.extend(lesson.ids)
+        self._firsts.extend(lesson.firsts)
+        self._lasts.extend(lesson.lasts)
         self._rows.update(zip(chunks, range(len(self._texts), len(self._texts) + len(chunks)), strict=True))
         self._texts += chunks
         self._characters += sum(map(len, chunks))
@@ -184,6 +212,16 @@ class ChunkEncoder:
         rows = np.concatenate([rows, self._look_up(list(distinct))])
         numbers[[run[0] for run in runs]] = [distinct[text] for text in joined]
         return np.delete(numbers, places + 1), rows
+
+
+def _lesson(chunks: list[str], entries: list[Entry]) -> Lesson:
+    return Lesson(
+        chunks,
+        lengths=np.array([len(ids) for ids, _, _ in entries], np.int32),
+        ids=np.array([id for ids, _, _ in entries for id in ids], np.int32),
+        firsts=np.array([first for _, first, _ in entries], np.int16),
+        lasts=np.array([last for _, _, last in entries], np.int16),
+    )
 
 
 def _number_chunks(joined: bytes) -> tuple[Numbers, list[str]]:

@@ -55,16 +55,22 @@ class Vocabulary:
 
 
 class Tokenizer:
-    """Text to ids and back. Made by `load_tokenizer`, `new_tokenizer`, or by training."""
+    """Text to ids and back. Made by `load_tokenizer`, `new_tokenizer`, or by training.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    Processes that encode with the same vocabulary may be given a folder for `lessons`, to learn from each other.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, lessons: Path | None = None) -> None:
         self.vocabulary = vocabulary
         self.kind = vocabulary.kind
         self.vocab_size = len(vocabulary.tokens)
         self.fingerprint = vocabulary.fingerprint
         self.specials = special_ids(self.vocab_size)
-        make = word_kind.WordRules if self.kind == "words" else byte_kind.ByteRules
-        self._rules = make(vocabulary.tokens, vocabulary.merges)
+        self._rules = (
+            word_kind.WordRules(vocabulary.tokens, vocabulary.merges, lessons)
+            if self.kind == "words"
+            else byte_kind.ByteRules(vocabulary.tokens, vocabulary.merges)
+        )
         self.newline_id = self._rules.newline_id
         self.unknown_id = self._rules.unknown_id
         self._libraries_agree = False

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 
 from gpt1.base.errors import FormatError
 from gpt1.text.chunks import ChunkEncoder, Ids, Offsets
+from gpt1.text.lessons import Lessons
 
 RULES_VERSION = 1
 LIBRARIES = ("ftfy", "spacy")  # whose versions may change the ids
@@ -35,8 +37,9 @@ class WordRules:
 
     unknown_id = 0
 
-    def __init__(self, tokens: Sequence[str], merges: Merges) -> None:
+    def __init__(self, tokens: Sequence[str], merges: Merges, lessons: Path | None = None) -> None:
         self._tokens = tokens
+        self._lessons = Lessons(lessons) if lessons else None
         self._merges = merges
         self._ids = {token: id for id, token in enumerate(tokens)}
         self._check()
@@ -76,7 +79,7 @@ class WordRules:
         def words_to_ids(words: list[str]) -> list[tuple[int, ...]]:
             return [tuple([piece.id for piece in model.tokenize(word)]) for word in words]
 
-        return ChunkEncoder(Splitter(), words_to_ids, (self.newline_id,))
+        return ChunkEncoder(Splitter(), words_to_ids, (self.newline_id,), self._lessons)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return readable text: lower case, tidy blanks, one newline where there were several."""
