@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and toys gain nothing from more threads
+
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
 

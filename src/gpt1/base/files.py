@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,11 +38,50 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to fill that appears under `path` only when the block ends well; one that was there gives way."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.iterdir():
+            with file.open("rb+") as written:
+                os.fsync(written.fileno())
+        sync_folder(temporary)
+        if path.exists():
+            remove_folder(path)
+        temporary.replace(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder of ours so that a kill on the way never leaves half of it under its name."""
+    leaving = path.with_name(f"{path.name}.leaving.{os.getpid()}{TEMPORARY_SUFFIX}")
+    path.replace(leaving)
+    shutil.rmtree(leaving)
+
+
 def remove_temporaries(folder: Path) -> None:
     """Remove what writers that were killed left in a folder of ours."""
     for path in folder.iterdir():
         if _TEMPORARY_NAME.fullmatch(path.name):
-            path.unlink()
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def file_hash(path: Path) -> str:
+    """Return the sha256 of a file, read once through."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def reserve(path: Path, size: int) -> None:

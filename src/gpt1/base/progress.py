@@ -19,6 +19,9 @@ class Bar(Protocol):
     def update(self, share: float, bytes_done: int) -> None:
         """Say that `share` (0 to 1) of the work is done, `bytes_done` bytes of text in all."""
 
+    def show(self, share: float, line: str) -> None:
+        """Say that `share` of the work is done, in words of one's own."""
+
 
 class Progress(Protocol):
     """Somebody to report to."""
@@ -45,6 +48,9 @@ class Silent:
 
     def update(self, share: float, bytes_done: int) -> None:
         """Note nothing."""
+
+    def show(self, share: float, line: str) -> None:
+        """Show nothing."""
 
     def done(self) -> None:
         """End nothing."""
@@ -80,9 +86,12 @@ class Terminal:
         return self
 
     def update(self, share: float, bytes_done: int) -> None:
+        """Show how far the stage is and how fast text goes through."""
+        self.show(share, speed_line(share, bytes_done, time.monotonic() - self._began))
+
+    def show(self, share: float, line: str) -> None:
         """Show how far the stage is, not more often than is good to read."""
         now = time.monotonic()
-        line = speed_line(share, bytes_done, now - self._began)
         if self._live is not None:
             self._live.update(0, completed=share, line=line)
         elif now - self._told >= PLAIN_SECONDS:
@@ -102,10 +111,15 @@ def speed_line(share: float, bytes_done: int, seconds: float) -> str:
     if bytes_done:
         parts += [f"{bytes_done / 1e6:,.1f} MB", f"{bytes_done / 1e6 / max(seconds, 1e-9):.1f} MB/s"]
     if 0 < share < 1 and seconds > 1:
-        minutes, left = divmod(round(seconds * (1 - share) / share), 60)
-        hours, minutes = divmod(minutes, 60)
-        parts.append(f"{hours}:{minutes:02}:{left:02} left" if hours else f"{minutes}:{left:02} left")
+        parts.append(f"{clock(seconds * (1 - share) / share)} left")
     return "  ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Return a length of time such as `1:20` or `2:03:20`."""
+    minutes, seconds_left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
 
 
 @contextmanager

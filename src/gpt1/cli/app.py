@@ -20,6 +20,10 @@ VERBS = {
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
+    "recipes": ("gpt1.cli.recipes", "Show the recipes, one recipe, or how two differ."),
+    "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
+    "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),
+    "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -78,8 +82,9 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
+    except (click.Abort, KeyboardInterrupt) as interruption:
+        # click turns an interruption into an Abort; what interrupted may have said more
+        print(str(interruption.__cause__ or interruption) or "interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

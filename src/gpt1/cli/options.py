@@ -18,3 +18,11 @@ document = click.option(
 field = click.option("--field", metavar="COLUMN", help="The column of a table that holds the text.")
 encoding = click.option("--encoding", metavar="NAME", help="Encoding of text files.  [utf-8]")
 unwrap = click.option("--unwrap", is_flag=True, default=None, help="Join the lines of hard-wrapped paragraphs.")
+recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes lists them), or module:NAME.")
+changes = click.option(
+    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."
+)
+steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updates to make.  [as the recipe says]")
+minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
+seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
+device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")

@@ -7,18 +7,13 @@ named as `module:NAME`.
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from gpt1.base.errors import FormatError, InputError, SettingError, did_you_mean, unknown
+from gpt1.base.errors import FormatError, SettingError, did_you_mean, unknown
+from gpt1.base.modules import load_value
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
 
 CLASS_METRICS = ("accuracy", "f1", "matthews")
@@ -266,52 +261,10 @@ CATALOGUE: dict[str, Task] = {
 def find_task(name: str) -> Task:
     """Return the task of the catalogue with this name, or the one that `module:NAME` names."""
     if ":" in name:
-        return _load_task(name)
+        return load_value(name, Task)
     if name not in CATALOGUE:
         raise unknown("task", name, CATALOGUE)
     return CATALOGUE[name]
-
-
-def _load_task(place: str) -> Task:
-    module_name, _, name = place.partition(":")
-    module = _import_module(module_name, place)
-    found = getattr(module, name, None)
-    if isinstance(found, Task):
-        return found
-    tasks = [known for known, value in vars(module).items() if isinstance(value, Task)]
-    known = f"its tasks: {', '.join(tasks)}" if tasks else "it defines no Task"
-    if hasattr(module, name):
-        raise SettingError(
-            f"'{name}' of module '{module_name}' is not a Task but of type {type(found).__name__}; {known}"
-        )
-    raise SettingError(f"module '{module_name}' has no '{name}'{did_you_mean(name, tasks)}; {known}")
-
-
-def _import_module(name: str, place: str) -> ModuleType:
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise SettingError(f"'{place}' is not module:NAME; a task in my_tasks.py here is written my_tasks:NAME")
-    try:
-        with _current_folder_first():
-            return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise InputError(f"module '{name}' needs a module that is not installed: '{error.name}'") from error
-        hint = f"; without '.py': {place.replace('.py:', ':')}" if name.endswith(".py") else ""
-        raise SettingError(f"no module '{name}' in {Path.cwd()} or among the installed ones{hint}") from None
-    except Exception as error:  # the user's own code may raise anything
-        raise InputError(f"module '{name}' cannot be imported: {type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def _current_folder_first() -> Iterator[None]:
-    """Let imports find modules of the current folder, which an installed command does not look into."""
-    here = str(Path.cwd())
-    importlib.invalidate_caches()
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
 
 
 def task_as_json(task: Task) -> dict[str, Any]:

@@ -1,0 +1,244 @@
+"""Pre-training speed against peers, all in one run: tokens a second and peak memory, whole steps with dropout.
+
+    python benchmarks/pretraining.py                         # the paper's shape on a GPU, `tiny`'s on a CPU
+    python benchmarks/pretraining.py --rounds 3 --only ours plain
+
+Contenders: ours (the real trainer, loading, clipping, guard and optimiser included); `plain`, a small GPT as today's
+short teaching codes write it (pre-norm, fused attention, full logits, torch's fused AdamW, compiled on a GPU); and
+transformers' OpenAIGPT, eager and compiled. Rounds alternate; medians are printed. Random tokens: speed does not
+depend on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gpt1.base.devices import device_name, find_device, usable_precision
+from gpt1.inference.run import DTYPES
+from gpt1.model import build_model
+from gpt1.model.costs import flops_per_token
+from gpt1.pretraining.objective import LanguageModelling
+from gpt1.recipes.catalog import find_recipe
+from gpt1.recipes.values import Recipe
+from gpt1.training.batches import Batch
+from gpt1.training.distributed import World
+from gpt1.training.events import Event, Stepped
+from gpt1.training.trainer import Trainer
+
+
+class RandomTokens:
+    """Batches of random ids."""
+
+    def __init__(self, sequences: int, context: int, vocab_size: int) -> None:
+        self.size, self.vocab_size = (sequences, context + 1), vocab_size
+
+    def batch(self, k: int) -> Batch:
+        """Return batch k."""
+        ids = np.random.default_rng(k % 8).integers(0, self.vocab_size, self.size, dtype=np.int32)
+        return Batch({"ids": ids[:, :-1], "targets": ids[:, 1:]}, {"lm": float(ids[:, 1:].size)})
+
+
+def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm: int) -> float:
+    """Return the seconds of a step of the real trainer."""
+    times: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Stepped):
+            synchronize(device)
+            times.append(time.perf_counter())
+
+    shape, training = recipe.shape, recipe.training
+    model = build_model(shape, vocab_size, compute=DTYPES[training.precision]).to(device)
+    if training.compile and device.type == "cuda":
+        model.compile()
+    with tempfile.TemporaryDirectory() as folder:
+        Trainer(
+            LanguageModelling(model),
+            RandomTokens(training.batch, shape.context, vocab_size),
+            warm + steps,
+            replace(
+                recipe,
+                watching=replace(
+                    recipe.watching, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
+                ),
+            ),
+            Path(folder),
+            device=device,
+            world=World(),
+            listeners=[listen],
+            tokens_per_step=training.batch * shape.context,
+            flops_per_token=flops_per_token(shape, vocab_size),
+            peak_flops=None,
+        ).train()
+    return (times[-1] - times[1]) / steps  # from the end of the warm-up to the last step
+
+
+class PlainBlock(nn.Module):
+    """A pre-norm block as short teaching codes write it."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.rate = heads, dropout
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's output."""
+        n, t, width = x.shape
+        q, k, v = (
+            part.view(n, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.norm_1(x)).split(width, -1)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.rate if self.training else 0.0, is_causal=True)
+        x = x + self.drop(self.out(y.transpose(1, 2).reshape(n, t, width)))
+        return x + self.drop(self.down(F.gelu(self.up(self.norm_2(x)))))
+
+
+class PlainGPT(nn.Module):
+    """A small GPT as short teaching codes write it, its table filled up to a multiple of 64 rows."""
+
+    def __init__(self, recipe: Recipe, vocab_size: int) -> None:
+        super().__init__()
+        shape = recipe.shape
+        self.tokens = nn.Embedding(-(-vocab_size // 64) * 64, shape.width)
+        self.positions = nn.Embedding(shape.context, shape.width)
+        self.drop = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(PlainBlock(shape.width, shape.heads, shape.dropout) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss."""
+        x = self.drop(self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device)))
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class Wrapped(nn.Module):
+    """transformers' OpenAIGPT with the loss computed as ours is: on the next token given beside."""
+
+    def __init__(self, recipe: Recipe, vocab_size: int) -> None:
+        super().__init__()
+        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
+
+        shape = recipe.shape
+        self.inner = OpenAIGPTLMHeadModel(
+            OpenAIGPTConfig(
+                vocab_size=vocab_size,
+                n_positions=shape.context,
+                n_embd=shape.width,
+                n_layer=shape.layers,
+                n_head=shape.heads,
+            )
+        )
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss."""
+        return F.cross_entropy(self.inner(ids).logits.flatten(0, 1), targets.flatten())
+
+
+def peer(make: Callable[[Recipe, int], nn.Module], compiled: bool) -> Callable[..., float]:
+    """Return a contender that trains a network in the usual way: autocast, clipping, fused AdamW."""
+
+    def run(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm: int) -> float:
+        model = make(recipe, vocab_size).to(device).train()
+        matrices = [p for p in model.parameters() if p.ndim > 1]
+        vectors = [p for p in model.parameters() if p.ndim < 2]
+        groups = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
+        optimizer = torch.optim.AdamW(groups, lr=2.5e-4, fused=True)
+        called = torch.compile(model) if compiled else model
+        source = RandomTokens(recipe.training.batch, recipe.shape.context, vocab_size)
+        dtype = DTYPES[recipe.training.precision]
+        for k in range(warm + steps):
+            if k == warm:
+                synchronize(device)
+                began = time.perf_counter()
+            arrays = source.batch(k).arrays
+            ids, targets = (torch.from_numpy(arrays[name]).to(device).long() for name in ("ids", "targets"))
+            with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+                loss = called(ids, targets)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        synchronize(device)
+        return (time.perf_counter() - began) / steps
+
+    return run
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def main() -> None:
+    """Run the contenders in turn and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--recipe", default=None, help="ours; peers take its shape")
+    parser.add_argument("--precision", default=None)
+    parser.add_argument("--vocab", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warm", type=int, default=8)
+    parser.add_argument("--only", nargs="*", default=None)
+    given = parser.parse_args()
+    device = find_device(given.device)
+    on_gpu = device.type == "cuda"
+    recipe = find_recipe(given.recipe or ("paper" if on_gpu else "tiny"))
+    recipe = replace(recipe, shape=replace(recipe.shape, dropout=0.1))
+    precision, _ = usable_precision(device, given.precision or recipe.training.precision)
+    recipe = replace(recipe, training=replace(recipe.training, precision=precision))
+    vocab_size = given.vocab or (40478 if on_gpu else 8192)
+    contenders: dict[str, Callable[..., float]] = {
+        "ours": ours,
+        "plain": peer(PlainGPT, compiled=on_gpu),
+        "transformers": peer(Wrapped, compiled=False),
+        "transformers compiled": peer(Wrapped, compiled=True),
+    }
+    chosen = given.only or [name for name in contenders if on_gpu or "compiled" not in name]
+    tokens = recipe.training.batch * recipe.shape.context
+    print(f"{device_name(device)}, recipe {recipe.name}, {precision}, {tokens:,} tokens a step, {vocab_size:,} kinds")
+    seconds: dict[str, list[float]] = {name: [] for name in chosen}
+    memory: dict[str, float] = {}
+    for round_ in range(given.rounds):
+        for name in chosen if round_ % 2 == 0 else reversed(chosen):
+            if on_gpu:
+                torch.cuda.reset_peak_memory_stats()
+            seconds[name].append(contenders[name](recipe, vocab_size, device, given.steps, given.warm))
+            memory[name] = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else float("nan")
+            gc.collect()
+            torch._dynamo.reset()
+            if on_gpu:
+                torch.cuda.empty_cache()
+    for name in chosen:
+        median = statistics.median(seconds[name])
+        row = {
+            "name": name,
+            "ms": round(1e3 * median, 2),
+            "tokens_per_second": round(tokens / median),
+            "peak_gib": round(memory[name], 2),
+            "ours_is_faster": round(median / statistics.median(seconds.get("ours", [median])), 2),
+        }
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

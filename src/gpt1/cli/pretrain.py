@@ -1,0 +1,82 @@
+"""`gpt1 pretrain`: a corpus and a recipe in, a run out."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from gpt1.cli import options
+
+
+@click.command()
+@options.recipe
+@click.option("--corpus", required=True, metavar="DIR", help="A corpus that `gpt1 prepare` made.")
+@click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
+@click.option("--init", metavar="RUN", help="Begin with the weights of this run.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
+@options.steps
+@options.minutes
+@options.seed
+@options.device
+@options.changes
+@click.option("--tensorboard", is_flag=True, help="Write curves for TensorBoard into the run.")
+@options.as_json
+def command(
+    recipe: str | None,
+    corpus: str,
+    out: str,
+    init: str | None,
+    resume: bool,
+    steps: int | None,
+    minutes: float | None,
+    seed: int | None,
+    device: str | None,
+    changes: tuple[str, ...],
+    tensorboard: bool,
+    as_json: bool,
+) -> None:
+    """Pre-train a model on a prepared corpus.
+
+    Ctrl-C, SIGTERM or the end of --minutes stop it with its state saved; the same command with --resume goes on, bit
+    for bit. With torchrun it uses several devices.
+
+    \b
+    Examples:
+      gpt1 pretrain --recipe tiny --corpus corpus --out runs/tiny
+      gpt1 pretrain --init runs/books --corpus mails --out runs/mails --steps 2000
+      torchrun --nproc-per-node 8 -m gpt1 pretrain --recipe paper --corpus corpus --out runs/paper
+    """
+    from gpt1.base.progress import Terminal
+    from gpt1.cli.training import TrainingLines, score_line
+    from gpt1.pretraining.pretrain import pretrain
+    from gpt1.training.runs import last_scores
+
+    told = [
+        *(f"training.{name}={value}" for name, value in (("steps", steps), ("seed", seed)) if value is not None),
+        *changes,
+    ]
+    terminal = Terminal()
+    try:
+        run = pretrain(
+            recipe,
+            corpus,
+            out,
+            init=init,
+            resume=resume,
+            changes=told,
+            device=device,
+            minutes=minutes,
+            curves=tensorboard,
+            listeners=[TrainingLines(terminal)],
+        )
+    finally:
+        terminal.done()
+    if os.environ.get("RANK", "0") != "0":
+        return
+    step, scores = last_scores(run.path)
+    if as_json:
+        click.echo(json.dumps({"run": str(run.path), "step": step, **scores}, indent=1))
+    else:
+        click.echo(f"{run.path}: " + (f"step {step}, {score_line(scores)}" if scores else "not evaluated"))

@@ -1,0 +1,58 @@
+"""What a person sees of a training: a live line, and a line for each thing that happens."""
+
+from __future__ import annotations
+
+from gpt1.base.progress import Bar, Progress, clock
+from gpt1.training.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.training.runs import in_words
+
+
+class TrainingLines:
+    """Listens to a training and tells a person."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._bar: Bar | None = None  # begun with the first step: of several processes only one speaks
+
+    def __call__(self, event: Event) -> None:
+        """Tell of an event."""
+        match event:
+            case Stepped():
+                self._bar = self._bar or self._progress.bar("training")
+                self._bar.show(event.step / event.steps, step_line(event))
+            case Evaluated():
+                self._progress.say(f"step {event.step}: {score_line(event.scores)}")
+            case Sampled():
+                for sample in event.samples:
+                    self._progress.say(
+                        f"step {event.step}: “{_one_line(sample['prompt'])}” … {_one_line(sample['text'])}"
+                    )
+            case RolledBack() | Noticed():
+                self._progress.say(in_words(event))
+            case Saved():
+                pass  # often, and as it should be: the log file has it
+
+
+def step_line(event: Stepped) -> str:
+    """Return a line such as `step 120  loss 4.3121  lr 2.4e-04  31.2k tokens/s  MFU 41 %  12.3 GiB  1:20 left`."""
+    parts = [
+        f"step {event.step}/{event.steps}",
+        f"loss {event.loss:.4f}",
+        f"lr {event.learning_rate:.1e}",
+        f"{event.tokens_per_second / 1e3:.1f}k tokens/s",
+    ]
+    if event.utilisation is not None:
+        parts.append(f"MFU {100 * event.utilisation:.0f} %")
+    return "  ".join([*parts, f"{event.memory_bytes / 2**30:.1f} GiB", f"{clock(event.seconds_left)} left"])
+
+
+def score_line(scores: dict[str, float]) -> str:
+    """Return validation scores in words."""
+    return (
+        f"validation loss {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
+        f"{scores['bits_per_byte']:.3f} bits per byte"
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

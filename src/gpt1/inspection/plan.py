@@ -1,0 +1,371 @@
+"""What a run will take, before it is begun: size, updates, FLOPs, memory, time, and whether it suits its text.
+
+`plan` returns values, `describe` says them on a page. FLOPs are those of PAPER.md, section 9. Time is FLOPs over the
+speed of matrix products, by a GPU's data sheet or measured here in a moment, times the share of it that training
+reaches; it is meant to tell minutes from days.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.devices import (
+    GIB,
+    Abilities,
+    Gpu,
+    choose_precision,
+    device_name,
+    find_device,
+    find_gpu,
+    known_gpu,
+    measured_flops,
+    memory_total,
+    usable_precision,
+)
+from gpt1.base.errors import InputError, SettingError
+from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
+from gpt1.inspection.sizes import Place, count_memory, count_parameters, fitting, largest_micro_batch
+from gpt1.model.costs import flops_per_token
+from gpt1.recipes.changes import change
+from gpt1.recipes.values import Recipe
+
+Plan = dict[str, Any]
+
+USABLE_MEMORY = 0.92  # the rest is the driver's, the libraries' and lost between tensors
+WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """The share of the speed of products that a whole update reaches, and how that is known."""
+
+    share: float
+    source: str
+
+
+# The paper's model, compiled, in bf16, with dropout: 547,000 tokens/s, that is 396 TFLOP/s of the data sheet's 989.
+ON_H200 = Utilisation(0.40, "measured with the paper's model")
+ON_OTHER_GPUS = Utilisation(0.35, "assumed, a little under an H200's")
+IN_FULL_PRECISION = Utilisation(0.6, "assumed: slow products leave the rest less to hide")
+# Forward and backward on one core of an AMD EPYC: 0.49 to 0.63 of the products' speed in bf16, 0.77 to 0.83 in fp32;
+# the optimiser takes a little more.
+OVER_MEASURED = {
+    "bf16": Utilisation(0.5, "measured on a CPU"),
+    "fp16": Utilisation(0.5, "as in bf16 on a CPU"),
+    "fp32": Utilisation(0.7, "measured on a CPU"),
+    "fp64": Utilisation(0.7, "as in fp32 on a CPU"),
+}
+# Small networks keep a GPU waiting for its next task: 22 ms for 12 layers forward, backward and update, however little
+# there is to compute (compiled, measured on an H200).
+GPU_SECONDS_A_LAYER = 0.022 / 12
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text to learn from, as far as a plan depends on it."""
+
+    tokens: int
+    bytes: int
+    vocab_size: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What computes, as far as a plan depends on it."""
+
+    name: str
+    gpu: bool
+    memory_bytes: int
+    precision: str
+    product_flops: float | None  # FLOP/s; None: not known
+    product_flops_source: str
+    utilisation: Utilisation
+    notice: str | None  # where the precision is not the one that was asked for
+
+
+def plan(
+    recipe: Recipe,
+    corpus: str | Path | None = None,
+    *,
+    tokens: int | None = None,
+    vocab_size: int | None = None,
+    gpu: str | None = None,
+    device: str | None = None,
+) -> Plan:
+    """Return what training by `recipe` takes, on a prepared corpus or on so many tokens, here or on a GPU by name."""
+    text = _find_text(corpus, tokens, vocab_size)
+    machine = _find_machine(recipe, gpu, device)
+    figures = _figures(recipe, text, machine)
+    settings = suggest(recipe, text.tokens, text.vocab_size)
+    suggested = change(recipe, settings)
+    settings += _fitting(suggested, text, machine)
+    then = _figures(change(recipe, settings), text, machine)
+    findings = judge(
+        recipe,
+        tokens=text.tokens,
+        text_bytes=text.bytes,
+        vocab_size=text.vocab_size,
+        epochs=figures["updates"]["epochs"],
+        updates=figures["updates"]["total"],
+    )
+    return {
+        "recipe": recipe.name,
+        "text": asdict(text),
+        "machine": asdict(machine),
+        **figures,
+        "advice": {
+            "findings": [finding._asdict() for finding in findings],
+            "suitable_parameters": round(suitable_parameters(text.tokens)),
+            "suitable_merges": suitable_merges(text.bytes),
+            "set": settings,
+            "parameters": then["parameters"]["total"],
+            "updates": then["updates"]["total"],
+            "seconds": then["time"]["seconds"],
+        },
+    }
+
+
+# --- what is given ------------------------------------------------------------------------------------------
+
+
+def _find_text(corpus: str | Path | None, tokens: int | None, vocab_size: int | None) -> Text:
+    if (corpus is None) == (tokens is None):
+        raise SettingError("give either a prepared corpus or a number of tokens to plan for")
+    if corpus is None:
+        if vocab_size is None:
+            raise SettingError("give the size of the vocabulary with the tokens; the paper's is 40478")
+        if tokens is None or tokens < 2 or vocab_size < 1:
+            raise SettingError(f"a text has at least 2 tokens of 1 kind, not {tokens} of {vocab_size}")
+        return Text(tokens, tokens * BYTES_A_TOKEN, vocab_size, "given")
+    if vocab_size is not None:
+        raise SettingError("a corpus has its vocabulary already; leave its size out")
+    from gpt1.corpus.prepare import read_corpus
+
+    found = read_corpus(corpus)
+    train = found["splits"]["train"]
+    if train["tokens"] < 2:
+        raise InputError(f"{corpus} has nothing to train on")
+    return Text(train["tokens"], train["bytes"], found["tokenizer"]["vocab_size"], str(corpus))
+
+
+def _find_machine(recipe: Recipe, gpu: str | None, device: str | None) -> Machine:
+    if gpu is not None and device is not None:
+        raise SettingError("give either the name of a GPU to plan for or a device of this machine")
+    wanted = recipe.training.precision
+    if gpu is not None:
+        named = find_gpu(gpu)
+        precision, notice = choose_precision(Abilities("cuda", named.name, named.bf16 is not None), wanted)
+        return _gpu_machine(named, named.name, named.memory_gib * GIB, precision, notice)
+    found = find_device(device)
+    name, memory = device_name(found), memory_total(found)
+    precision, notice = usable_precision(found, wanted)
+    if found.type == "cuda" and (named_here := known_gpu(name)) and named_here.peak(precision):
+        return _gpu_machine(named_here, name, memory, precision, notice)
+    flops = measured_flops(found, precision, recipe.shape.width)
+    return Machine(name, found.type == "cuda", memory, precision, flops, "measured", OVER_MEASURED[precision], notice)
+
+
+def _gpu_machine(gpu: Gpu, name: str, memory: int, precision: str, notice: str | None) -> Machine:
+    utilisation = ON_H200 if gpu.name == "H200" else ON_OTHER_GPUS
+    if precision not in ("bf16", "fp16"):
+        utilisation = IN_FULL_PRECISION
+    return Machine(name, True, memory, precision, gpu.peak(precision), "data sheet", utilisation, notice)
+
+
+# --- figures ------------------------------------------------------------------------------------------------
+
+
+def _figures(recipe: Recipe, text: Text, machine: Machine) -> Plan:
+    parameters = count_parameters(recipe.shape, text.vocab_size)
+    updates = _updates(recipe, text.tokens)
+    flops = flops_per_token(recipe.shape, text.vocab_size)
+    return {
+        "parameters": {**asdict(parameters), "total": parameters.total},
+        "updates": updates,
+        "flops": {
+            "a_token": flops,
+            "an_update": flops * updates["tokens_an_update"],
+            "total": flops * updates["tokens"],
+        },
+        "time": _time(recipe, flops, updates, machine),
+        "memory": _memory(recipe, text, machine),
+    }
+
+
+def _updates(recipe: Recipe, tokens: int) -> Plan:
+    training, context = recipe.training, recipe.shape.context
+    targets = tokens - 1
+    # An epoch begins at a random offset, on average in the middle of a window.
+    windows = math.ceil((targets + context / 2) / context)
+    in_epoch = math.ceil(windows / training.batch)
+    total = training.steps or math.ceil(in_epoch * training.epochs)
+    epochs = total / in_epoch
+    return {
+        "tokens_an_update": training.batch * context,
+        "an_epoch": in_epoch,
+        "epochs": epochs,
+        "total": total,
+        "tokens": round(targets * epochs),
+        "warmup": round(recipe.schedule.warmup(total) * total),
+        "warmup_of_recipe": recipe.schedule.warmup_steps,
+    }
+
+
+def _time(recipe: Recipe, flops: float, updates: Plan, machine: Machine) -> Plan:
+    if machine.product_flops is None:
+        return {"seconds_an_update": None, "tokens_a_second": None, "seconds": None}
+    training = recipe.training
+    seconds = flops * updates["tokens"] / updates["total"] / (machine.product_flops * machine.utilisation.share)
+    if machine.gpu:
+        micro_batches = math.ceil(training.batch / (training.micro_batch or training.batch))
+        seconds = max(seconds, GPU_SECONDS_A_LAYER * recipe.shape.layers * micro_batches)
+    return {
+        "seconds_an_update": seconds,
+        "tokens_a_second": updates["tokens"] / updates["total"] / seconds,
+        "seconds": seconds * updates["total"],
+    }
+
+
+def _place(recipe: Recipe, machine: Machine) -> Place:
+    return Place(machine.gpu, machine.gpu and recipe.training.compile, machine.precision)
+
+
+def _memory(recipe: Recipe, text: Text, machine: Machine) -> Plan:
+    training, place = recipe.training, _place(recipe, machine)
+    micro_batch = min(training.micro_batch or training.batch, training.batch)
+    memory = count_memory(recipe, text.vocab_size, micro_batch, place)
+    usable = round(USABLE_MEMORY * machine.memory_bytes)
+    return {
+        "micro_batch": micro_batch,
+        **asdict(memory),
+        "total": memory.total,
+        "usable": usable,
+        "fits": memory.total <= usable,
+        "largest_micro_batch": largest_micro_batch(recipe, text.vocab_size, place, usable),
+    }
+
+
+def _fitting(recipe: Recipe, text: Text, machine: Machine) -> list[str]:
+    return fitting(recipe, text.vocab_size, _place(recipe, machine), round(USABLE_MEMORY * machine.memory_bytes))
+
+
+# --- for people ---------------------------------------------------------------------------------------------
+
+
+def describe(plan: Plan) -> list[str]:
+    """Return the lines of a page: what the run is, what it takes, and what would suit the text better."""
+    sections = (
+        (f"Recipe '{plan['recipe']}'", _describe_run(plan)),
+        (f"Memory, {plan['memory']['micro_batch']:,} sequences at once", _describe_memory(plan)),
+        (f"Time on {plan['machine']['name']}", _describe_time(plan)),
+        ("Advice", _describe_advice(plan)),
+    )
+    lines: list[str] = []
+    for title, body in sections:
+        lines += ["", title, "-" * len(title), *body]
+    return lines[1:]
+
+
+def _row(label: str, value: str, note: str = "") -> str:
+    return f"  {label:<18}{value:>17}  {note}".rstrip()
+
+
+def _describe_run(plan: Plan) -> Iterator[str]:
+    parameters, updates, text = plan["parameters"], plan["updates"], plan["text"]
+    parts = ("embeddings", "layers", "output")
+    named = ", ".join(f"{part} {parameters[part]:,}" for part in parts if parameters[part])
+    yield _row("parameters", f"{parameters['total']:,}", named)
+    yield _row("text", f"{text['tokens']:,}", f"tokens, of {text['vocab_size']:,} kinds")
+    yield _row("epochs", f"{updates['epochs']:,.6g}")
+    note = f"of {updates['tokens_an_update']:,} tokens; {updates['an_epoch']:,} an epoch"
+    yield _row("updates", f"{updates['total']:,}", note)
+    wanted = updates["warmup_of_recipe"]
+    short = wanted is not None and updates["warmup"] < wanted
+    note = f"updates, not {wanted:,}: the run is too short" if short else "updates"
+    yield _row("warm-up", f"{updates['warmup']:,}", note)
+    yield _row("tokens in all", f"{updates['tokens']:,}")
+    flops = plan["flops"]
+    yield _row("FLOPs", f"{flops['total']:.3g}", f"{flops['a_token'] / 1e9:.3g} GFLOP a token")
+
+
+def _describe_memory(plan: Plan) -> Iterator[str]:
+    memory, machine = plan["memory"], plan["machine"]
+    for name in ("weights", "gradients", "optimizer", "working_copies", "activations", "passing"):
+        if memory[name]:
+            note = {"optimizer": "moments", "working_copies": machine["precision"], "passing": "logits, gradients"}
+            yield _row(name.replace("_", " "), _gib(memory[name]), note.get(name, ""))
+    yield _row("in all", _gib(memory["total"]), f"of {_gib(memory['usable'])} that can be used")
+    most = memory["largest_micro_batch"]
+    if most:
+        yield _row("largest that fits", f"{most:,}", "sequences at once")
+    else:
+        yield "  not even one sequence at once fits"
+
+
+def _describe_time(plan: Plan) -> Iterator[str]:
+    machine, time = plan["machine"], plan["time"]
+    if machine["notice"]:
+        yield from _wrapped(machine["notice"], "  ", "  ")
+    if time["seconds"] is None:
+        yield f"  not known: no figure for products in {machine['precision']}"
+        return
+    yield _row("in all", duration(time["seconds"]))
+    update, speed = time["seconds_an_update"], f"{_rough(time['tokens_a_second'])} tokens/s"
+    yield _row("an update", f"{_rough(1000 * update)} ms" if update < 10 else duration(update), speed)
+    products = f"{_rough(machine['product_flops'] / 1e9)} GFLOP/s"
+    yield _row("products", products, f"{machine['precision']}, {machine['product_flops_source']}")
+    share = machine["utilisation"]
+    yield _row("share of it", f"{100 * share['share']:.0f} %", share["source"])
+
+
+def _describe_advice(plan: Plan) -> Iterator[str]:
+    advice = plan["advice"]
+    for finding in advice["findings"]:
+        yield from _wrapped(finding["finding"], "  * ", "    ")
+        yield from _wrapped(finding["advice"], "    -> ", "       ")
+    if not advice["set"]:
+        yield "  the recipe suits this text and this machine"
+        return
+    yield from _wrapped("This would suit text and machine:", "  ", "  ")
+    line = "    "
+    for argument in (f"--set {setting}" for setting in advice["set"]):  # a line is cut only between arguments
+        if len(line) + len(argument) > WIDTH - 2:
+            yield line + "\\"
+            line = "    "
+        line += argument + " "
+    yield line.rstrip()
+    time = "" if advice["seconds"] is None else f", {duration(advice['seconds'])}"
+    yield f"  {advice['parameters']:,} parameters, {advice['updates']:,} updates{time}"
+
+
+def _wrapped(text: str, first: str, following: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=following, break_on_hyphens=False)
+
+
+def _rough(value: float) -> str:
+    """Return three digits of a number that is not known better: `0.123`, `45.6`, `547,000`."""
+    return f"{float(f'{value:.3g}'):,.12g}"
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:,.2f} GiB" if size >= GIB / 10 else f"{size / 2**20:,.1f} MiB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person would say it, in its two largest units: `40 s`, `3 h 20 min`, `12 days 4 h`."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days:,} days {hours} h" if hours else f"{days:,} days"

@@ -1,0 +1,235 @@
+"""How big a network is, from its shape alone: parameters, and the bytes an update needs (PAPER.md, sections 2 and 9).
+
+Formulas, so that a plan needs neither a device nor the network. Activations are a list of the tensors that a block
+saves for its backward pass: counted in torch's own graph, compiled and not, and checked against a peak measured on an
+H200.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+from gpt1.base.errors import SettingError
+from gpt1.model.costs import product_weights
+from gpt1.model.loss import CPU_LOGITS, CUDA_LOGITS
+from gpt1.recipes.values import LSTM, Recipe, Shape
+
+BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8}
+WEIGHT_BYTES = 4  # fp32; a computation in fp64 has its weights in fp64 too
+
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How many numbers a network learns, and where they are."""
+
+    embeddings: int  # tokens and positions
+    layers: int  # the blocks, or the LSTM and its projection
+    output: int  # 0 where the output matrix is the token embedding
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.embeddings + self.layers + self.output
+
+
+def count_parameters(shape: Shape, vocab_size: int) -> Parameters:
+    """Count the parameters of a network: 116,534,784 for the paper's with its 40,478 tokens."""
+    table = vocab_size * shape.width
+    positions = shape.context * shape.width if shape.kind != LSTM and shape.positions == "learned" else 0
+    return Parameters(
+        embeddings=table + positions,
+        layers=_layer_matrices(shape) + _layer_vectors(shape),
+        output=0 if shape.tied else table,
+    )
+
+
+def _layer_matrices(shape: Shape) -> int:
+    return product_weights(shape, vocab_size=0)
+
+
+def _layer_vectors(shape: Shape) -> int:
+    """Return the elements of all biases and gains."""
+    width = shape.width
+    if shape.kind == LSTM:
+        return 4 * shape.units + width if shape.bias else 0
+    biases = 3 * width + width + shape.feed_forward + width if shape.bias else 0
+    norm = 2 * width if shape.norm == "layer" and shape.bias else width
+    return shape.layers * (biases + 2 * norm) + (norm if shape.norm_first else 0)
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a network is computed, as far as memory depends on it."""
+
+    gpu: bool  # with fused kernels for attention and loss
+    compiled: bool
+    precision: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element of the arithmetic."""
+        return BYTES[self.precision]
+
+    @property
+    def full_size(self) -> int:
+        """Bytes of a weight, and of what is computed in the weights' precision."""
+        return max(self.size, WEIGHT_BYTES)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A tensor that one block keeps for its backward pass."""
+
+    name: str
+    elements: int  # a token
+    size: int  # bytes an element
+
+
+def saved_by_block(shape: Shape, place: Place) -> list[Saved]:
+    """List what one block keeps for its backward pass."""
+    return _saved_by_lstm(shape, place) if shape.kind == LSTM else _saved_by_transformer(shape, place)
+
+
+def _saved_by_transformer(shape: Shape, place: Place) -> list[Saved]:
+    width, size = shape.width, place.size
+    saved = [
+        Saved("input of queries, keys and values", width, size),
+        *_saved_by_attention(shape, place),
+        Saved("what attention gathers", width, size),
+        Saved("inputs of the two norms", 2 * width, size if place.compiled else place.full_size),
+        Saved("input of the feed-forward part", width, size),
+        Saved("before the activation", shape.feed_forward, size),
+        Saved("after the activation", shape.feed_forward, size),
+    ]
+    if shape.norm == "rms" and not place.compiled:
+        saved.append(Saved("outputs of the two norms, before their gains", 2 * width, place.full_size))
+    if shape.dropout and not place.compiled:  # compiled code draws its masks again
+        saved.append(Saved("masks of the two branches", 2 * width, size))
+    return saved
+
+
+def _saved_by_attention(shape: Shape, place: Place) -> list[Saved]:
+    width, heads, size = shape.width, shape.heads, place.size
+    between = size if place.compiled else place.full_size
+    rotary, window = shape.positions == "rotary", shape.window or shape.context
+    in_blocks = window < shape.context
+    meeting = Saved("queries, and keys and values with the block before", 5 * width, size)
+    if not in_blocks:
+        meeting = Saved("queries, keys and values", 3 * width, size)
+    span = 2 * window if in_blocks else shape.context
+    if shape.dropout and (in_blocks or not place.gpu or place.precision == "fp64"):  # the weights are written out
+        saved = [meeting, Saved("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size)]
+        changed = shape.qk_norm
+    elif in_blocks and not place.gpu:  # the library writes them out
+        full = place.full_size
+        saved = [Saved(meeting.name, meeting.elements, full), Saved("weights", heads * span, full)]
+        changed = shape.qk_norm
+    else:
+        saved = [meeting, Saved("logarithms of the weights' sums", heads, 4)]
+        changed = (rotary or shape.qk_norm) and not in_blocks
+        if changed:
+            saved += [Saved("queries and keys as they meet", 2 * width, size), Saved("heads as they were", width, size)]
+    if changed and rotary and shape.qk_norm:
+        saved.append(Saved("queries and keys between rotation and norm", 2 * width, between))
+    return saved
+
+
+def _saved_by_lstm(shape: Shape, place: Place) -> list[Saved]:
+    width, units, size = shape.width, shape.units, place.size
+    # cuDNN's is what the formulas need: four gates, cells and their tanh. oneDNN's was measured.
+    workspace = 6 if place.gpu else 22 if size == 2 else 16
+    saved = [
+        Saved("input", width, size),
+        Saved("the library's workspace", workspace * units, size),
+        Saved("states", units, size),
+    ]
+    if shape.dropout:
+        saved.append(Saved("states that are kept", units, size))
+    if shape.dropout and not place.compiled:
+        saved.append(Saved("masks", units + width, size))
+    return saved
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes at the peak of an update."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    working_copies: int  # the weights once more, in the precision of the arithmetic
+    activations: int
+    passing: int  # what comes and goes: the loss's logits and gradients, or one block's gradients
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(vars(self).values())
+
+
+def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Place) -> Memory:
+    """Return what an update needs at its peak with so many sequences at once."""
+    shape = recipe.shape
+    parameters = count_parameters(shape, vocab_size).total
+    moments = 2 * parameters
+    if recipe.optimizer.kind == "muon" and shape.kind != LSTM:
+        moments -= _layer_matrices(shape)  # which have a momentum and no second moment
+    tokens = micro_batch * shape.context
+    block = sum(saved.elements * saved.size for saved in saved_by_block(shape, place))
+    kept = shape.layers * block
+    if recipe.training.checkpoint_activations:  # the blocks' inputs, and one block that is computed again
+        kept = shape.layers * shape.width * place.size + block
+    return Memory(
+        weights=parameters * place.full_size,
+        gradients=parameters * place.full_size,
+        optimizer=moments * place.full_size,
+        working_copies=parameters * place.size if place.size < place.full_size else 0,
+        activations=tokens * kept,
+        passing=max(_loss_bytes(shape, vocab_size, tokens, place), 2 * tokens * shape.feed_forward * place.size),
+    )
+
+
+def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Place) -> int:
+    """Return what the loss holds: some logits, and the gradients of the hidden states and of the output matrix."""
+    logits = min(tokens * vocab_size, max(CUDA_LOGITS if place.gpu else CPU_LOGITS, vocab_size))
+    # A GPU's kernel writes the gradient over the logits; elsewhere the softmax is written out besides.
+    logits_bytes = logits * (place.size if place.gpu else place.size + place.full_size)
+    return logits_bytes + tokens * shape.width * place.size + vocab_size * shape.width * place.full_size
+
+
+def largest_micro_batch(recipe: Recipe, vocab_size: int, place: Place, memory: int) -> int:
+    """Return the most sequences of the batch that can be computed at once in so many bytes; 0: not even one."""
+    return bisect_right(
+        range(1, recipe.training.batch + 1),
+        memory,
+        key=lambda micro_batch: count_memory(recipe, vocab_size, micro_batch, place).total,
+    )
+
+
+def fitting(recipe: Recipe, vocab_size: int, place: Place, memory: int) -> list[str]:
+    """Return the settings with which a recipe fits into so many bytes, the cheapest ones; none if it fits as it is."""
+    training = recipe.training
+    if min(training.micro_batch or training.batch, training.batch) <= (
+        most := largest_micro_batch(recipe, vocab_size, place, memory)
+    ):
+        return []
+    if most:
+        return [_even_micro_batch(training.batch, most)]
+    sparing = replace(recipe, training=replace(training, checkpoint_activations=True))
+    if most := largest_micro_batch(sparing, vocab_size, place, memory):
+        return ["training.checkpoint_activations=true", _even_micro_batch(training.batch, most)]
+    raise SettingError(
+        f"recipe '{recipe.name}' with {vocab_size:,} tokens needs more than {memory / 2**30:.1f} GiB, however it is "
+        "computed; choose a smaller shape"
+    )
+
+
+def _even_micro_batch(batch: int, most: int) -> str:
+    return f"training.micro_batch={max(size for size in range(1, most + 1) if batch % size == 0)}"

@@ -1,0 +1,129 @@
+"""Causal self-attention (section 3.1 of the paper), over all that came before or over a sliding window of it.
+
+Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
+the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
+A window is computed block by block, in time and memory of T x window; it drops what full attention would drop.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from gpt1.model.layers import Linear, Rotary, UnitRMS
+from gpt1.model.noise import Noise, Place, column_words, drop, drop_where, keep_mask, kept, layer_site, row_words
+from gpt1.recipes.values import Shape
+
+# B sequences, T positions, C width, H heads, D width per head.
+# In a window: N blocks of W positions; S = 2 W keys that a block may look at, its own and those of the block before.
+
+# Fastest first; each takes what the ones before it cannot.
+BACKENDS = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+]
+
+
+class Attention(nn.Module):
+    """Queries, keys and values from one projection; heads attend; one projection brings them together."""
+
+    def __init__(self, shape: Shape, layer: int) -> None:
+        super().__init__()
+        self.heads, self.window, self.dropout = shape.heads, shape.window, shape.dropout
+        self.weights_site, self.branch_site = layer_site(layer, Place.INSIDE), layer_site(layer, Place.BRANCH_1)
+        self.qkv = Linear(shape.width, 3 * shape.width, shape.bias)
+        self.out = Linear(shape.width, shape.width, shape.bias)
+        # What queries and keys go through before they meet. A rotation leaves lengths alone: the order is free.
+        self.prepare = nn.Sequential()
+        if shape.positions == "rotary":
+            self.prepare.append(Rotary(shape.context, shape.width // shape.heads))
+        if shape.qk_norm:
+            self.prepare.append(UnitRMS())
+
+    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+        """Return what each position gathers from itself and from those before it."""
+        B, T, C = x_BTC.shape
+        q_BHTD, k_BHTD, v_BHTD = self.qkv(x_BTC).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        y_BHTD = attend(
+            self.prepare(q_BHTD),
+            self.prepare(k_BHTD),
+            v_BHTD,
+            rate=self.dropout,
+            noise=noise,
+            site=self.weights_site,
+            window=self.window,
+        )
+        return drop(self.out(y_BHTD.transpose(1, 2).flatten(2)), self.dropout, noise, self.branch_site)
+
+
+def attend(
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, *, rate: float, noise: Noise | None, site: int, window: int | None
+) -> Tensor:
+    """Return softmax(q k^T / sqrt(D)) v over the last `window` positions, the own one among them (None: over all)."""
+    H, T = q_BHTD.shape[1:3]
+    if window is not None and window < T:
+        return _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, window)
+    if noise is None or rate == 0:
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0)
+    if q_BHTD.is_cuda and q_BHTD.dtype != torch.float64:
+        return _fused(q_BHTD, k_BHTD, v_BHTD, rate)
+    allowed_TT = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device).tril()
+    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_mask((H, T, T), rate, noise, site), rate)
+
+
+def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tensor:
+    """Attend by the library's kernels and drop by the library's masks."""
+    if not q_BHTD.is_cuda:  # no choice of kernels there
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+    with sdpa_kernel(BACKENDS, set_priority=True):
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+
+
+def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor, rate: float) -> Tensor:
+    """Attend where it is allowed, by the formula, and drop the weights that are not kept."""
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT
+    weights = scores.masked_fill_(~allowed, -torch.inf).softmax(-1)
+    return drop_where(weights, keep, rate) @ v
+
+
+def _attend_in_blocks(
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, noise: Noise | None, site: int, W: int
+) -> Tensor:
+    """Attend to the last W positions: a block of W queries looks at its own keys and at those of the block before."""
+    B, H, T, D = q_BHTD.shape
+    N = -(-T // W)
+    fill = N * W - T
+    q_BHNWD = F.pad(q_BHTD, (0, 0, 0, fill)).view(B, H, N, W, D)
+    k_BHNSD, v_BHNSD = _with_block_before(k_BHTD, W), _with_block_before(v_BHTD, W)
+    allowed_NWS = _band(N, W, q_BHTD.device)
+    if noise is None or rate == 0:
+        # Every block as a head of its own: the fused kernels know four dimensions.
+        q, k, v = (x.flatten(1, 2) for x in (q_BHNWD, k_BHNSD, v_BHNSD))
+        y_BHNWD = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed_NWS.repeat(H, 1, 1)).view(B, H, N, W, D)
+    else:
+        rows_BHNW = F.pad(row_words(noise, site, [H, T]), (0, fill)).view(B, H, N, W)
+        columns_NS = F.pad(column_words(noise, site, T), (W, fill)).unfold(0, 2 * W, W)
+        y_BHNWD = _written_out(q_BHNWD, k_BHNSD, v_BHNSD, allowed_NWS, kept(rows_BHNW, columns_NS, rate), rate)
+    return y_BHNWD.flatten(2, 3)[:, :, :T]
+
+
+def _with_block_before(x_BHTD: Tensor, W: int) -> Tensor:
+    """Return the blocks [B, H, N, S, D] of a sequence, each behind the one before it (zeros before the first)."""
+    B, H, T, D = x_BHTD.shape
+    x_BHMWD = F.pad(x_BHTD, (0, 0, W, -T % W)).view(B, H, -1, W, D)
+    return torch.cat((x_BHMWD[:, :, :-1], x_BHMWD[:, :, 1:]), dim=3)
+
+
+def _band(N: int, W: int, device: torch.device) -> Tensor:
+    """Return which keys each query of each block may look at [N, W, S]: the last W, none before the sequence."""
+    query_W1 = torch.arange(W, 2 * W, device=device).unsqueeze(-1)  # counted from the first key of the block before
+    key_S = torch.arange(2 * W, device=device)
+    band_WS = (key_S <= query_W1) & (key_S > query_W1 - W)
+    starts_N11 = torch.arange(-W, (N - 1) * W, W, device=device).view(N, 1, 1)
+    return band_WS & (starts_N11 + key_S >= 0)

@@ -1,0 +1,111 @@
+"""The small layers: weights stay in full precision, arithmetic is in the type of what comes in.
+
+A matrix is cast to the type of its input; a norm is computed in the wider of the two types and its result cast back.
+The formulas are those of section 4.1 of the paper and of its released code: epsilon inside the root, the tanh GELU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LAYER_EPSILON = 1e-5
+RMS_EPSILON = 1e-6
+ROTARY_BASE = 10_000.0
+
+
+class Linear(nn.Module):
+    """A matrix, stored output x input, and perhaps a bias."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W^T + b."""
+        return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
+
+
+class LayerNorm(nn.Module):
+    """Mean 0 and deviation 1 over the width, then a learned gain and perhaps a bias."""
+
+    def __init__(self, width: int, bias: bool) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.empty(width))
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalised input."""
+        wide, gain = _wide(x, self.gain)
+        bias = None if self.bias is None else self.bias.to(wide.dtype)
+        return F.layer_norm(wide, gain.shape, gain, bias, LAYER_EPSILON).to(x.dtype)
+
+
+class RMSNorm(nn.Module):
+    """Root mean square 1 over the width, then a learned gain."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalised input."""
+        wide, gain = _wide(x, self.gain)
+        return F.rms_norm(wide, gain.shape, gain, RMS_EPSILON).to(x.dtype)
+
+
+class Rotary(nn.Module):
+    """Positions as rotations: feature i and feature i + D/2 of a head turn by position x base^(-2i/D)."""
+
+    cosines: Tensor
+    sines: Tensor
+
+    def __init__(self, context: int, head_width: int) -> None:
+        super().__init__()
+        speeds = ROTARY_BASE ** (torch.arange(0, head_width, 2, dtype=torch.float64) / -head_width)
+        angles = torch.outer(torch.arange(context, dtype=torch.float64), speeds)
+        self.register_buffer("cosines", angles.cos().float(), persistent=False)
+        self.register_buffer("sines", angles.sin().float(), persistent=False)
+
+    def forward(self, x_BHTD: Tensor) -> Tensor:
+        """Rotate each head's vector by its position."""
+        T = x_BHTD.shape[-2]
+        cosines, sines = self.cosines[:T], self.sines[:T]
+        a, b = x_BHTD.chunk(2, dim=-1)
+        return torch.cat((a * cosines - b * sines, a * sines + b * cosines), dim=-1).to(x_BHTD.dtype)
+
+
+class UnitRMS(nn.Module):
+    """Root mean square 1 over a head's width, with nothing to learn."""
+
+    def forward(self, x_BHTD: Tensor) -> Tensor:
+        """Return the normalised input."""
+        return F.rms_norm(x_BHTD, x_BHTD.shape[-1:], None, RMS_EPSILON)
+
+
+def make_norm(kind: str, width: int, bias: bool) -> nn.Module:
+    """Return a norm of this kind; only a LayerNorm can have a bias."""
+    return RMSNorm(width) if kind == "rms" else LayerNorm(width, bias)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Return 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
+    return F.gelu(x, approximate="tanh")
+
+
+def relu2(x: Tensor) -> Tensor:
+    """Return max(x, 0)^2."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": gelu, "relu2": relu2}
+
+
+def _wide(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in the wider of their types."""
+    wide = torch.promote_types(x.dtype, weight.dtype)
+    return x.to(wide), weight.to(wide)

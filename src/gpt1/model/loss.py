@@ -1,0 +1,147 @@
+"""The next-token loss of section 3.1 (equation 1) from vectors and output matrix, without ever holding all logits.
+
+Loss and gradient come from one pass over chunks of rows: a chunk's logits are made, turned into their own gradient in
+place, multiplied into the gradients of vectors and matrix, and forgotten. Products are in the type of the vectors, the
+softmax and all sums in float32 (float64 stays float64). The matrix may have more rows than the vocabulary; what lies
+beyond it has probability 0. On a GPU the softmax is one fused kernel, with `plain_cross_entropy_` as its judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
+
+# Logits held at once: enough to keep a GPU busy; few enough to stay near the caches of a CPU.
+CUDA_LOGITS = 2**26
+CPU_LOGITS = 2**22
+
+# (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.
+CrossEntropy = Callable[[Tensor, Tensor, Tensor | None, int], Tensor]
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # products and one kernel: nothing is left to compile
+def linear_cross_entropy(
+    hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, weights_N: Tensor, vocab_size: int
+) -> Tensor:
+    """Return the sum of weights x negative log-likelihoods; targets below 0 are left out."""
+    if torch.is_grad_enabled() and (hidden_NC.requires_grad or output_VC.requires_grad):
+        return cast(
+            Tensor,
+            _LinearCrossEntropy.apply(hidden_NC, output_VC, targets_N, weights_N, vocab_size),  # type: ignore[no-untyped-call]
+        )
+    losses_N: Tensor = token_losses(hidden_NC, output_VC, targets_N, vocab_size)
+    return losses_N @ weights_N.to(losses_N.dtype)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+@torch.no_grad()
+def token_losses(hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
+    """Return the negative log-likelihood of each target [N], 0 for a target below 0, without gradient."""
+    cross_entropy_ = _cross_entropy_for(hidden_NC)
+    losses_N = hidden_NC.new_empty(len(hidden_NC), dtype=_wide(hidden_NC))
+    for rows in _chunks(hidden_NC, output_VC):
+        losses_N[rows] = cross_entropy_(hidden_NC[rows] @ output_VC.T, targets_N[rows], None, vocab_size)
+    return losses_N
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """The weighted loss, its gradients made along with it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, weights_N: Tensor, vocab_size: int
+    ) -> Tensor:
+        cross_entropy_, wide = _cross_entropy_for(hidden_NC), _wide(hidden_NC)
+        # Here the heaviest row weighs 1, and `scale` is multiplied in at the end: 16 bits do not hold a gradient that
+        # is divided by tens of thousands of rows.
+        heaviest = weights_N.abs().amax().to(wide)
+        scale = torch.where(heaviest > 0, heaviest, 1)
+        weights_N = weights_N.to(wide) / scale
+
+        loss = hidden_NC.new_zeros((), dtype=wide)
+        wants_hidden, wants_output = ctx.needs_input_grad[:2]
+        grad_NC = torch.empty_like(hidden_NC) if wants_hidden else None
+        grad_VC = torch.zeros_like(output_VC, dtype=wide) if wants_output else None
+        for rows in _chunks(hidden_NC, output_VC):
+            x_NV = hidden_NC[rows] @ output_VC.T
+            loss += cross_entropy_(x_NV, targets_N[rows], weights_N[rows], vocab_size) @ weights_N[rows]
+            if grad_NC is not None:
+                grad_NC[rows] = x_NV @ output_VC
+            if grad_VC is not None:
+                grad_VC += x_NV.T @ hidden_NC[rows]
+        ctx.save_for_backward(grad_NC, grad_VC, scale)
+        ctx.output_dtype = output_VC.dtype
+        return loss * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_NC, grad_VC, scale = ctx.saved_tensors
+        factor = grad * scale
+        return (
+            None if grad_NC is None else grad_NC * factor,
+            None if grad_VC is None else (grad_VC * factor).to(ctx.output_dtype),
+            None,
+            None,
+            None,
+        )
+
+
+def plain_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor | None, vocab_size: int) -> Tensor:
+    """Return each row's loss; with weights, overwrite the logits with the gradient of the weighted sum of losses."""
+    wide_NV = logits_NV.to(_wide(logits_NV))  # the logits themselves, where they are wide enough
+    x = wide_NV[:, :vocab_size]
+    counted_N = targets_N >= 0
+    targets_N1 = targets_N.clamp(min=0).long().unsqueeze(-1)
+    if weights_N is None:
+        return torch.where(counted_N, x.logsumexp(-1) - x.gather(-1, targets_N1).squeeze(-1), 0)
+
+    x -= x.amax(-1, keepdim=True)
+    chosen_N1 = x.gather(-1, targets_N1)
+    x.exp_()
+    total_N1 = x.sum(-1, keepdim=True)
+    weights_N1 = torch.where(counted_N, weights_N, 0).unsqueeze(-1)
+    x *= weights_N1 / total_N1
+    x.scatter_add_(-1, targets_N1, -weights_N1)
+    wide_NV[:, vocab_size:] = 0
+    if wide_NV is not logits_NV:
+        logits_NV.copy_(wide_NV)
+    return torch.where(counted_N, (total_N1.log() - chosen_N1).squeeze(-1), 0)
+
+
+def _cross_entropy_for(x: Tensor) -> CrossEntropy:
+    """Return the fused kernel where it can work, else its plain twin."""
+    return _fused() if x.is_cuda and x.dtype != torch.float64 else plain_cross_entropy_
+
+
+@functools.cache
+def _fused() -> CrossEntropy:
+    """Return the fused kernel; where Triton is not installed, say so once and return the plain twin."""
+    try:
+        from gpt1.model.kernels.cross_entropy import fused_cross_entropy_
+    except ImportError:
+        warnings.warn(
+            "Triton is not installed: the loss is computed without its fused kernel, more slowly", stacklevel=2
+        )
+        return plain_cross_entropy_
+    return fused_cross_entropy_
+
+
+def _chunks(hidden_NC: Tensor, output_VC: Tensor) -> Iterator[slice]:
+    """Cut the rows so that a chunk has about the logits that may be held at once: a power of two, for even chunks."""
+    logits = CUDA_LOGITS if hidden_NC.is_cuda else CPU_LOGITS
+    rows = 2 ** max(0, round(math.log2(logits / len(output_VC))))
+    return (slice(start, start + rows) for start in range(0, len(hidden_NC), rows))
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32

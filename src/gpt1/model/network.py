@@ -1,0 +1,75 @@
+"""A language model (section 3.1 of the paper): tokens to vectors, blocks, and the matrix that makes logits of vectors.
+
+The body ends at the last block's output and hands out the output matrix beside it: who wants logits multiplies, who
+wants a loss asks `loss.py`, which never holds them all, and a classifier reads the vectors.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from gpt1.base.errors import InputError
+from gpt1.model.initial import initialise
+from gpt1.model.layers import make_norm
+from gpt1.model.lstm import LSTMBlock
+from gpt1.model.noise import Noise, Site, drop_table
+from gpt1.model.transformer import transformer_blocks
+from gpt1.recipes.values import TRANSFORMER, Shape
+
+# B sequences, T positions, C width, V vocabulary.
+
+CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
+
+
+class Model(nn.Module):
+    """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
+
+    checkpoint_activations = False  # compute each block twice instead of keeping what its gradient needs
+
+    def __init__(self, shape: Shape, vocab_size: int, compute: torch.dtype) -> None:
+        super().__init__()
+        self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
+        transformer = shape.kind == TRANSFORMER
+        learned = transformer and shape.positions == "learned"
+        final = transformer and shape.norm_first  # nothing else would normalise the last sum
+        self.tokens = nn.Parameter(torch.empty(vocab_size, shape.width))
+        self.positions = nn.Parameter(torch.empty(shape.context, shape.width)) if learned else None
+        self.blocks = nn.ModuleList(transformer_blocks(shape) if transformer else [LSTMBlock(shape)])
+        self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
+        self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
+
+    def forward(self, ids_BT: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
+        """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
+
+        Both are in `compute`. The matrix is a working copy: dropped as a whole (tied, it is the very table the tokens
+        were looked up in), and on a GPU filled up with rows of zeros, which the loss knows to leave out.
+        """
+        T = ids_BT.shape[1]
+        if self.shape.kind == TRANSFORMER and self.shape.context < T:
+            raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
+        tokens_VC = self._working(self.tokens, Site.TOKENS, noise)
+        output_VC = tokens_VC if self.output is None else self._working(self.output, Site.OUTPUT, noise)
+        x_BTC = F.embedding(ids_BT, tokens_VC)
+        if self.positions is not None:
+            x_BTC = x_BTC + self._working(self.positions, Site.POSITIONS, noise)[:T]
+        for block in self.blocks:
+            if self.checkpoint_activations:
+                x_BTC = checkpoint(block, x_BTC, noise, use_reentrant=False)
+            else:
+                x_BTC = block(x_BTC, noise)
+        return self.final_norm(x_BTC), output_VC
+
+    def _working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
+        """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
+        working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
+        return F.pad(working, (0, 0, 0, -len(table) % CUDA_ROWS)) if table.is_cuda else working
+
+
+def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.float32, seed: int = 0) -> Model:
+    """Return a new network; on the meta device it has sizes and no values."""
+    model = Model(shape, vocab_size, compute)
+    initialise(model, deviation=shape.initial_deviation, silent_branches=shape.norm_first, seed=seed)
+    return model

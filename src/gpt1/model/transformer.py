@@ -1,0 +1,64 @@
+"""The Transformer decoder's blocks (sections 3.1 and 4.1 of the paper) and their modern variants.
+
+A variant is a choice of parts when a block is made; `forward` is the equations.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from gpt1.model.attention import Attention
+from gpt1.model.layers import ACTIVATIONS, Linear, make_norm
+from gpt1.model.noise import Noise, Place, drop, layer_site
+from gpt1.recipes.values import Shape
+
+# B sequences, T positions, C width, F width inside the feed-forward part.
+
+
+class FeedForward(nn.Module):
+    """Up to a wider layer, an activation, down again: at each position for itself."""
+
+    def __init__(self, shape: Shape, layer: int) -> None:
+        super().__init__()
+        self.dropout, self.branch_site = shape.dropout, layer_site(layer, Place.BRANCH_2)
+        self.activation = ACTIVATIONS[shape.activation]
+        self.up = Linear(shape.width, shape.feed_forward, shape.bias)
+        self.down = Linear(shape.feed_forward, shape.width, shape.bias)
+
+    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+        """Return what the two layers make of each position."""
+        y_BTF = self.activation(self.up(x_BTC))
+        return drop(self.down(y_BTF), self.dropout, noise, self.branch_site)
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward part, each added to its input, and the sum normalised: the paper's post-norm."""
+
+    def __init__(self, shape: Shape, layer: int) -> None:
+        super().__init__()
+        self.attention = Attention(shape, layer)
+        self.norm_1 = make_norm(shape.norm, shape.width, shape.bias)
+        self.feed_forward = FeedForward(shape, layer)
+        self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
+
+    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+        """Return the block's output."""
+        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise))
+        y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise))
+        return y_BTC
+
+
+class PreNormBlock(Block):
+    """The same parts, but what enters a branch is normalised and the sum is left alone."""
+
+    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+        """Return the block's output."""
+        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise)
+        y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise)
+        return y_BTC
+
+
+def transformer_blocks(shape: Shape) -> list[nn.Module]:
+    """Return a network's blocks, first to last."""
+    kind = PreNormBlock if shape.norm_first else Block
+    return [kind(shape, layer) for layer in range(shape.layers)]

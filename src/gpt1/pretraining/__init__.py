@@ -1,0 +1,1 @@
+"""Corpus, model and loop put together: what a network reads before it has seen a label."""

@@ -1,0 +1,88 @@
+"""The tokens of a split as one long stream, whatever files they lie in (section 4.1 of the paper).
+
+Opened, never read whole: the shards are memory-mapped, and a read copies what was asked for. Needs numpy alone, so that
+a corpus prepared elsewhere trains on a machine without a tokenizer's libraries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpt1.base.errors import FormatError, InputError, unknown
+from gpt1.corpus.prepare import CORPUS_FILE, read_corpus
+from gpt1.corpus.shards import Shard, open_shard
+
+
+class TokenStream:
+    """All tokens of one split of a corpus, in order.
+
+    `fingerprint` and `vocab_size` are the tokenizer's; `bytes` counts the raw documents; `identity` is a hash that
+    changes with the tokens, by which a run that is resumed knows its data again.
+    """
+
+    def __init__(self, folder: str | Path, split: str) -> None:
+        folder = Path(folder)
+        corpus = read_corpus(folder)
+        if split not in corpus["splits"]:
+            raise unknown(f"split of the corpus {folder}", split, corpus["splits"])
+        try:
+            shards = _open_shards(folder, corpus, split)
+            self.bytes = int(corpus["splits"][split]["bytes"])
+            self.fingerprint = str(corpus["tokenizer"]["fingerprint"])
+            self.vocab_size = int(corpus["tokenizer"]["vocab_size"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
+        self.identity = hashlib.sha256("".join(shard.checksum for shard in shards).encode()).hexdigest()
+        self._shards = [np.asarray(shard.ids) for shard in shards]  # still mapped, without a memmap's slow slices
+        self._ends = np.cumsum([len(ids) for ids in self._shards], dtype=np.int64)
+        if len(self) == 0:
+            raise InputError(
+                f"the split '{split}' of the corpus {folder} is empty; prepare the corpus anew with another share for "
+                "validation (--valid), or with more text"
+            )
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def read(self, starts: npt.ArrayLike, length: int) -> npt.NDArray[np.int32]:
+        """Return the `length` tokens from each of `starts` on, a row for each."""
+        starts = np.asarray(starts, np.int64)
+        if starts.size and not (starts.min() >= 0 and starts.max() + length <= len(self)):
+            raise IndexError(f"{length} tokens from {starts.min()} to {starts.max()} on are not all in {len(self)}")
+        rows = np.empty((len(starts), length), np.int32)
+        first_shards = np.searchsorted(self._ends, starts, side="right")
+        for row, start, shard in zip(rows, starts.tolist(), first_shards.tolist(), strict=True):
+            self._fill(row, start, shard)
+        return rows
+
+    def _fill(self, row: npt.NDArray[np.int32], start: int, shard: int) -> None:
+        """Copy the tokens from `start` on, which is in `shard`, and go on in the next shards as far as the row goes."""
+        while len(row):
+            before = int(self._ends[shard]) - len(self._shards[shard])
+            here = self._shards[shard][start - before :][: len(row)]
+            row[: len(here)] = here
+            row, start, shard = row[len(here) :], start + len(here), shard + 1
+
+
+def _open_shards(folder: Path, corpus: dict[str, Any], split: str) -> list[Shard]:
+    """Open the shards of a split; each must be of the tokenizer and of the length that corpus.json gives."""
+    shards = []
+    for facts in corpus["splits"][split]["shards"]:
+        shard = open_shard(folder / facts["file"])
+        if shard.fingerprint != corpus["tokenizer"]["fingerprint"]:
+            raise FormatError(
+                f"{shard.path} was made with another tokenizer than {folder / CORPUS_FILE} names; "
+                "prepare anew with --restart"
+            )
+        if len(shard.ids) != facts["tokens"]:
+            raise FormatError(
+                f"{shard.path} holds {len(shard.ids):,} tokens, {folder / CORPUS_FILE} asks for {facts['tokens']:,}; "
+                "prepare anew with --restart"
+            )
+        shards.append(shard)
+    return shards

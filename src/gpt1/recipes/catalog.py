@@ -1,0 +1,70 @@
+"""The recipes there are: the paper's, and values derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpt1.base.errors import unknown
+from gpt1.base.modules import load_value
+from gpt1.recipes.changes import with_settings
+from gpt1.recipes.values import LSTM, Recipe, Schedule, Watching
+
+# 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
+PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
+
+# What six years of small-GPT records agree on, in the paper's size and on the paper's data.
+MODERN = replace(
+    PAPER,
+    name="modern",
+    about="the same size and data with today's network, optimiser and schedule",
+    shape=replace(
+        PAPER.shape,
+        norm="rms",
+        norm_first=True,
+        positions="rotary",
+        activation="relu2",
+        qk_norm=True,
+        bias=False,
+        tied=False,
+        dropout=0.0,
+    ),
+    optimizer=replace(PAPER.optimizer, kind="muon", lr=3e-3, beta2=0.95, weight_decay=0.0),
+    schedule=Schedule(kind="trapezoid", warmup_steps=None, warmup_share=0.01, cooldown_share=0.5),
+    training=replace(PAPER.training, epochs=10),
+)
+
+# For two cores and a few megabytes of text: learns in minutes, and shows every part at work.
+TINY = replace(
+    PAPER,
+    name="tiny",
+    about="the paper's network, small enough to learn on two cores in minutes",
+    shape=replace(PAPER.shape, layers=4, width=192, heads=4, feed_forward=768, context=128, dropout=0.0),
+    optimizer=replace(PAPER.optimizer, lr=2e-3),
+    training=replace(PAPER.training, batch=32, epochs=1, compile=False),
+    watching=Watching(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
+)
+
+# The ablation of the paper's table 5: one layer of 2,048 units in place of the blocks.
+PAPER_LSTM = replace(
+    PAPER,
+    name="lstm",
+    about="the paper's comparison: one LSTM layer of 2,048 units in place of the blocks",
+    shape=replace(PAPER.shape, kind=LSTM, layers=1),
+)
+
+RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, TINY, PAPER_LSTM)}
+
+
+def find_recipe(name: str) -> Recipe:
+    """Return the recipe of this name, or the one of the user's own that `module:NAME` names."""
+    if ":" in name:
+        return load_value(name, Recipe)
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+def recipe(name: str, **changes: Any) -> Recipe:
+    """Return a recipe, with settings changed by name: `recipe("tiny", batch=8, **{"optimizer.lr": 1e-3})`."""
+    return with_settings(find_recipe(name), changes)

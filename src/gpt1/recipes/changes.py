@@ -1,0 +1,108 @@
+"""Changing one recipe into another by names: `training.batch=32`; what differs between two."""
+
+from __future__ import annotations
+
+import ast
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from typing import Any, get_args, get_origin, get_type_hints
+
+from gpt1.base.errors import FormatError, SettingError, did_you_mean
+from gpt1.recipes.values import Recipe
+
+_NONE_WORDS = ("none", "null", "off")
+_BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """Return every setting of a recipe under its dotted name."""
+    found = {}
+    for part in fields(recipe):
+        value = getattr(recipe, part.name)
+        if is_dataclass(value):
+            found.update({f"{part.name}.{field.name}": getattr(value, field.name) for field in fields(value)})
+    return found
+
+
+def change(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
+    """Return the recipe with settings changed as `a.b=c` says; a name that only one part has needs no dots."""
+    changes = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise SettingError(f"a setting is changed as name=value, such as training.batch=32, not '{assignment}'")
+        changes[name.strip()] = text.strip()
+    return with_settings(recipe, changes)
+
+
+def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return the recipe with some settings changed; strings are read as the setting's own type."""
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        part, field = _full_name(recipe, name).split(".")
+        parts.setdefault(part, {})[field] = _typed(getattr(recipe, part), field, value, f"{part}.{field}")
+    return replace(recipe, **{part: replace(getattr(recipe, part), **values) for part, values in parts.items()})
+
+
+def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Any, Any]]:
+    """Return the settings in which two recipes differ, with both values."""
+    left, right = settings(one), settings(other)
+    return {name: (left[name], right[name]) for name in left if left[name] != right[name]}
+
+
+def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe as a JSON object."""
+    return asdict(recipe)
+
+
+def recipe_from_json(value: dict[str, Any]) -> Recipe:
+    """Return the recipe that `recipe_as_json` wrote."""
+    hints = get_type_hints(Recipe)
+    try:
+        parts = {name: hints[name](**part) for name, part in value.items() if isinstance(part, dict)}
+        return Recipe(**{**value, **parts})
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
+
+
+def _full_name(recipe: Recipe, name: str) -> str:
+    known = settings(recipe)
+    if name in known:
+        return name
+    ends = [full for full in known if full.split(".")[1] == name]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise SettingError(f"'{name}' may be {' or '.join(ends)}; say which")
+    near = did_you_mean(name, [*known, *(full.split(".")[1] for full in known)])
+    raise SettingError(f"recipe '{recipe.name}' has no setting '{name}'{near} (gpt1 recipes {recipe.name} lists them)")
+
+
+def _typed(part: Any, field: str, value: Any, name: str) -> Any:
+    hint = get_type_hints(type(part))[field]
+    kinds = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    if isinstance(value, str) and str not in kinds:
+        value = _read(value, kinds)
+    if float in kinds and type(value) is int:
+        value = float(value)
+    if int in kinds and type(value) is float and value.is_integer():  # 1e6 is a way of writing a whole number
+        value = int(value)
+    if type(value) not in kinds:
+        wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
+        raise SettingError(f"{name} takes {wanted}, not {value!r}")
+    return value
+
+
+def _read(text: str, kinds: tuple[Any, ...]) -> Any:
+    """Read a number, a truth value or none; anything else stays a string, which the caller refuses."""
+    word = text.lower()
+    if bool in kinds and word in _BOOL_WORDS:
+        return _BOOL_WORDS[word]
+    if types.NoneType in kinds and word in _NONE_WORDS:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

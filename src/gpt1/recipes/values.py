@@ -1,0 +1,199 @@
+"""What a run is, as values: a network's shape, an optimiser, a schedule, a way of training, put together in a recipe.
+
+Every default of a run stands here or in `catalog.py` and nowhere else. A value is checked whole when it is made, before
+any file or device is touched. The defaults are the paper's; another recipe is the paper's with named changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpt1.base.errors import SettingError, unknown
+
+TRANSFORMER, LSTM = "transformer", "lstm"
+KINDS = (TRANSFORMER, LSTM)
+NORMS = ("layer", "rms")
+POSITIONS = ("learned", "rotary")
+ACTIVATIONS = ("gelu", "relu2")
+OPTIMIZERS = ("adam", "adamw", "muon")
+SCHEDULES = ("cosine", "linear", "constant", "trapezoid")
+PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
+DDP, FSDP = "ddp", "fsdp"
+DISTRIBUTIONS = (DDP, FSDP)
+
+
+def _check(sentences: dict[str, bool]) -> None:
+    """Raise for the first sentence that does not hold."""
+    for sentence, holds in sentences.items():
+        if not holds:
+            raise SettingError(sentence)
+
+
+def _among(what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise unknown(what, name, known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A network; the defaults are those of the paper's section 4.1."""
+
+    kind: str = TRANSFORMER
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    feed_forward: int = 3072
+    context: int = 512  # tokens
+    norm: str = "layer"
+    norm_first: bool = False  # normalise what enters a branch (today's way) or the sum after it (the paper's)
+    positions: str = "learned"
+    activation: str = "gelu"
+    qk_norm: bool = False  # normalise queries and keys
+    bias: bool = True
+    tied: bool = True  # the output matrix is the token embedding
+    window: int | None = None  # tokens a position looks back; None: all of them
+    dropout: float = 0.1  # everywhere: table, attention, branches, and in fine-tuning the classifier's input
+    initial_deviation: float = 0.02
+    units: int = 2048  # of the LSTM
+
+    def __post_init__(self) -> None:
+        _among("kind of network", self.kind, KINDS)
+        _among("norm", self.norm, NORMS)
+        _among("kind of positions", self.positions, POSITIONS)
+        _among("activation", self.activation, ACTIVATIONS)
+        heads = self.heads
+        _check(
+            {
+                f"layers, width, heads, feed_forward and units are at least 1, not {self}": min(
+                    self.layers, self.width, heads, self.feed_forward, self.units
+                )
+                >= 1,
+                f"the context is at least 2 tokens, not {self.context}": self.context >= 2,
+                f"width {self.width} does not split into {heads} heads; the paper has 768 and 12": heads > 0
+                and self.width % heads == 0,
+                f"rotary positions need an even width per head, not {self.width // max(heads, 1)}": self.positions
+                != "rotary"
+                or (self.width // max(heads, 1)) % 2 == 0,
+                f"dropout is at least 0 and below 1, not {self.dropout}": 0 <= self.dropout < 1,
+                f"initial_deviation is above 0, not {self.initial_deviation}": self.initial_deviation > 0,
+                f"a window holds at least 1 token, not {self.window}": self.window is None or self.window >= 1,
+                f"an LSTM has one layer here, not {self.layers}": self.kind == TRANSFORMER or self.layers == 1,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """How a gradient moves the weights; `adam` is the released code's, which is not torch's AdamW."""
+
+    kind: str = "adam"
+    lr: float = 2.5e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.01  # only of what has more than one dimension
+    clip: float | None = 1.0  # global norm of the gradient
+    matrix_lr: float = 0.02  # muon: for the matrices of the blocks; all else follows `lr` with AdamW
+    momentum: float = 0.95  # muon
+
+    def __post_init__(self) -> None:
+        _among("optimiser", self.kind, OPTIMIZERS)
+        _check(
+            {
+                f"lr is above 0, not {self.lr}": self.lr > 0,
+                f"matrix_lr is above 0, not {self.matrix_lr}": self.matrix_lr > 0,
+                f"beta1, beta2 and momentum are at least 0 and below 1, not {self}": all(
+                    0 <= x < 1 for x in (self.beta1, self.beta2, self.momentum)
+                ),
+                f"epsilon is above 0, not {self.epsilon}": self.epsilon > 0,
+                f"weight_decay is at least 0, not {self.weight_decay}": self.weight_decay >= 0,
+                f"clip is above 0 (or none), not {self.clip}": self.clip is None or self.clip > 0,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How the learning rate runs over the updates."""
+
+    kind: str = "cosine"
+    warmup_steps: int | None = 2000  # None: warmup_share alone decides
+    warmup_share: float = 0.02  # of all updates, at most
+    cooldown_share: float = 0.4  # trapezoid: of all updates, falling to 0 at the end
+
+    def __post_init__(self) -> None:
+        _among("schedule", self.kind, SCHEDULES)
+        _check(
+            {
+                f"warmup_steps is at least 0, not {self.warmup_steps}": (self.warmup_steps or 0) >= 0,
+                f"warmup_share is between 0 and 1, not {self.warmup_share}": 0 <= self.warmup_share <= 1,
+                f"cooldown_share is between 0 and 1, not {self.cooldown_share}": 0 <= self.cooldown_share <= 1,
+            }
+        )
+
+    def warmup(self, updates: int) -> float:
+        """Return the share of `updates` that warms up."""
+        if self.warmup_steps is None:
+            return self.warmup_share
+        return min(self.warmup_steps / max(updates, 1), self.warmup_share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How long, on how much at once, and how carefully."""
+
+    batch: int = 64  # sequences an update
+    micro_batch: int | None = None  # sequences at once on a device; None: its whole share of the batch
+    epochs: float = 100
+    steps: int | None = None  # updates; None: as many as the epochs give
+    seed: int = 0
+    precision: str = "bf16"  # of the arithmetic; weights and optimiser stay in fp32
+    compile: bool = True  # on a GPU
+    checkpoint_activations: bool = False  # compute activations twice to keep fewer in memory
+    deterministic: bool = False  # bit for bit on a GPU too, at some cost
+    distribution: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
+    spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
+
+    def __post_init__(self) -> None:
+        _among("precision", self.precision, PRECISIONS)
+        _among("distribution", self.distribution, DISTRIBUTIONS)
+        _check(
+            {
+                f"batch is at least 1, not {self.batch}": self.batch >= 1,
+                f"micro_batch is at least 1, not {self.micro_batch}": self.micro_batch is None or self.micro_batch >= 1,
+                f"epochs is above 0, not {self.epochs}": self.epochs > 0,
+                f"steps is at least 1, not {self.steps}": self.steps is None or self.steps >= 1,
+                f"seed is between 0 and 2**31, not {self.seed}": 0 <= self.seed < 2**31,
+                f"spike is above 0 (or none), not {self.spike}": self.spike is None or self.spike > 0,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watching:
+    """How often a run is looked at and saved, in updates."""
+
+    log_every: int = 10
+    evaluate_every: int = 1000
+    evaluate_tokens: int | None = None  # of the validation text; None: all of it
+    sample_every: int | None = 1000  # None: no samples of generated text
+    save_every: int = 1000
+    keep: int = 2  # checkpoints, besides the best one
+    keep_every: int | None = None  # every so many updates a checkpoint that is never removed
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            _check({f"{name} is at least 1, not {value}": value is None or value >= 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that decides a run, data apart."""
+
+    name: str
+    about: str = ""
+    shape: Shape = field(default_factory=Shape)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    schedule: Schedule = field(default_factory=Schedule)
+    training: Training = field(default_factory=Training)
+    watching: Watching = field(default_factory=Watching)

@@ -1,0 +1,132 @@
+"""Several processes at one run, on PyTorch's own engine: started by torchrun, DDP or FSDP2, gloo or NCCL.
+
+Every rank works on its share of the same global batch, so the number of ranks changes nothing but rounding. Whole
+tensors are gathered for checkpoints, so a checkpoint knows nothing of ranks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from gpt1.base.errors import Gpt1Error, SettingError
+from gpt1.recipes.values import FSDP
+
+
+class LostRank(Gpt1Error):
+    """Another process of the run is gone, so this one cannot go on either."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Which process this is, of how many."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        """Add a tensor over all ranks, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def wait(self) -> None:
+        """Wait until every rank is here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def join_world(device: torch.device) -> Iterator[tuple[World, torch.device]]:
+    """Join the processes that torchrun started, if it did; each gets a device of its own."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(), device
+        return
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda":
+        if local >= torch.cuda.device_count():
+            raise SettingError(f"process {local} has no GPU: there are {torch.cuda.device_count()}")
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(dist.get_rank(), dist.get_world_size()), device
+    except RuntimeError as error:
+        if not _is_lost_peer(error):
+            raise
+        raise LostRank(
+            f"process {dist.get_rank()}: another process of this run ended, so this one cannot go on; up to the last "
+            f"checkpoint nothing is lost: the same command with --resume goes on ({str(error).splitlines()[0]})"
+        ) from error
+    finally:
+        dist.destroy_process_group()
+
+
+def _is_lost_peer(error: RuntimeError) -> bool:
+    words = ("connection", "peer", "gloo", "nccl", "timed out")
+    return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)
+
+
+def distribute(objective: nn.Module, model: nn.Module, blocks: nn.ModuleList, world: World, how: str) -> nn.Module:
+    """Make a module whose backward pass adds the gradients up over the ranks; `objective` holds `model`."""
+    if world.size == 1:
+        return objective
+    if how == FSDP:
+        for module in (*blocks, model):
+            sharded = fully_shard(module)
+            sharded.set_gradient_divide_factor(1.0)  # losses are divided by global counts: gradients are added
+            sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no factor in a sum
+        return objective
+    return nn.parallel.DistributedDataParallel(objective)
+
+
+def accumulating(objective: nn.Module, model: nn.Module, last: bool) -> AbstractContextManager[None]:
+    """Return a context in which a backward pass that is not the last of its step keeps its gradients to itself."""
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(last)
+    elif isinstance(objective, nn.parallel.DistributedDataParallel) and not last:
+        return objective.no_sync()
+    return nullcontext()
+
+
+def reshard(model: nn.Module) -> None:
+    """Give back what a forward pass without a backward one gathered: an update would leave it stale."""
+    if isinstance(model, FSDPModule):
+        model.reshard()
+
+
+def gradient_factor(objective: nn.Module, world: World) -> float:
+    """Return what a rank's loss is multiplied by so that gradients come out added up: DDP takes their mean."""
+    return float(world.size) if isinstance(objective, nn.parallel.DistributedDataParallel) else 1.0
+
+
+def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors gathered from all ranks; every rank must ask."""
+    return {
+        name: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().cpu()
+        for name, tensor in tensors.items()
+    }
+
+
+def load_whole(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy whole tensors into a module's parameters, each rank its part."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            value = tensors[name].to(parameter.device, parameter.dtype)
+            if isinstance(parameter, DTensor):
+                value = distribute_tensor(value, parameter.device_mesh, parameter.placements)
+            parameter.copy_(value)

@@ -1,0 +1,71 @@
+"""What happens in a run, as values; listeners make lines, files and curves of them. The loop itself prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Updates were made; the figures are those of the last one."""
+
+    step: int
+    steps: int  # in all
+    batch: int
+    loss: float
+    terms: dict[str, float]
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    seconds_left: float
+    memory_bytes: int
+    utilisation: float | None  # share of the device's peak arithmetic that the model's own needed
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The model was measured on text it does not learn from."""
+
+    step: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The model wrote something."""
+
+    step: int
+    samples: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint is on the disk."""
+
+    step: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    """A batch blew up: it will never be used again, and the run went back to a checkpoint."""
+
+    step: int
+    batch: int
+    loss: float
+    gradient_norm: float
+    running_loss: float
+    to_step: int
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """Something a person should know."""
+
+    text: str
+
+
+Event = Stepped | Evaluated | Sampled | Saved | RolledBack | Noticed
+Listener = Callable[[Event], None]

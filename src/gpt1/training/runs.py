@@ -1,0 +1,190 @@
+"""A run folder: all one needs to go on with a run, to fine-tune from it, to evaluate, to serve, to export.
+
+`run.json` says what the run is (kind, whole recipe, seeds, versions, fingerprints, parent), beside it lie
+`tokenizer.json`, `metrics.jsonl`, `samples.jsonl`, `log.txt` and `checkpoints/`.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gpt1 import __version__
+from gpt1.base.errors import FormatError, InputError, MissingDependency
+from gpt1.base.files import make_folder, missing, read_json, remove_temporaries, whole_file, write_json
+from gpt1.recipes.changes import recipe_as_json, recipe_from_json
+from gpt1.recipes.values import Recipe
+from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
+
+RUN_FILE = "run.json"
+FORMAT, VERSION = "gpt1-run", 1
+METRICS_FILE, SAMPLES_FILE, LOG_FILE = "metrics.jsonl", "samples.jsonl", "log.txt"
+
+
+def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Make a run folder; `run.json` is written last, so that a folder with it is a run."""
+    make_folder(folder)
+    remove_temporaries(folder)
+    try:
+        shutil.copyfile(tokenizer, folder / TOKENIZER_FILE)
+    except OSError as error:
+        raise InputError(f"cannot copy {tokenizer} to {folder}: {error.strerror}") from error
+    facts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "recipe": recipe_as_json(recipe),
+        **about,
+        "made_with": _made_with(),
+    }
+    write_json(folder / RUN_FILE, facts)
+    return facts
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / RUN_FILE).is_file()
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return what a run says of itself, with its recipe as a value under `recipe`."""
+    if not folder.is_dir():
+        raise missing(folder)
+    facts = read_json(folder / RUN_FILE, "a run")
+    if facts.get("format") != FORMAT:
+        raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
+    if facts["version"] != VERSION:
+        raise FormatError(f"{folder} is a run of version {facts['version']}; this program reads version {VERSION}")
+    return {**facts, "recipe": recipe_from_json(facts["recipe"])}
+
+
+def update_run(folder: Path, recipe: Recipe) -> None:
+    """Write a run's recipe anew, after settings were changed on resuming."""
+    facts = read_json(folder / RUN_FILE, "a run")
+    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe)})
+
+
+def _made_with() -> dict[str, Any]:
+    import torch
+
+    return {
+        "gpt1": __version__,
+        "git": _git_revision(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "safetensors": metadata.version("safetensors"),
+        "numpy": metadata.version("numpy"),
+        "machine": platform.platform(),
+        "command": sys.argv,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _git_revision() -> str | None:
+    """Return the revision of the sources, where they are in a repository and git is there to ask."""
+    ask = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+# ---- files that grow with the run ----
+
+
+class RunFiles:
+    """Writes events to metrics.jsonl, samples.jsonl and log.txt of a run folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, event: Event) -> None:
+        """Write an event where it belongs."""
+        match event:
+            case Stepped() | Evaluated():
+                facts = asdict(event)
+                self._append(METRICS_FILE, json.dumps({**facts, **facts.pop("scores", {})}))
+            case Sampled():
+                for sample in event.samples:
+                    self._append(SAMPLES_FILE, json.dumps({"step": event.step, **sample}, ensure_ascii=False))
+            case Saved() | RolledBack() | Noticed():
+                self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {in_words(event)}")
+
+    def _append(self, name: str, line: str) -> None:
+        try:
+            with (self._folder / name).open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise InputError(f"cannot write {self._folder / name}: {error.strerror}") from error
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Drop the metrics and samples of steps that a resumed run makes again."""
+    for name in (METRICS_FILE, SAMPLES_FILE):
+        path = folder / name
+        if path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= step]
+            if len(kept) < len(lines):
+                with whole_file(path) as file:
+                    file.writelines(kept)
+
+
+def last_scores(folder: Path) -> tuple[int, dict[str, float]]:
+    """Return the step and the scores of a run's last evaluation; no scores where there was none."""
+    path = folder / METRICS_FILE
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    evaluations = [facts for facts in map(json.loads, lines) if "valid_loss" in facts]
+    if not evaluations:
+        return 0, {}
+    last = evaluations[-1]
+    return last.pop("step"), last
+
+
+def in_words(event: Saved | RolledBack | Noticed) -> str:
+    """Return an event as a line for people."""
+    match event:
+        case Saved():
+            return f"step {event.step}: saved {event.path}"
+        case RolledBack():
+            return (
+                f"step {event.step}: batch {event.batch} blew up (loss {event.loss:.4g} where {event.running_loss:.4g} "
+                f"was usual, gradient norm {event.gradient_norm:.4g}); back to step {event.to_step}, without that batch"
+            )
+        case Noticed():
+            return event.text
+
+
+def tensorboard(folder: Path) -> Listener:
+    """Return a listener that draws a run's curves for TensorBoard, in the folder `tensorboard` of the run."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingDependency("TensorBoard is not installed; run: pip install tensorboard") from error
+    writer = SummaryWriter(str(folder / "tensorboard"))
+    add: Callable[..., None] = writer.add_scalar
+
+    def listen(event: Event) -> None:
+        match event:
+            case Stepped():
+                for name in ("loss", "learning_rate", "gradient_norm", "tokens_per_second"):
+                    add(f"train/{name}", getattr(event, name), event.step)
+            case Evaluated():
+                for name, value in event.scores.items():
+                    add(f"valid/{name}", value, event.step)
+                writer.flush()
+            case Sampled():
+                for index, sample in enumerate(event.samples):
+                    writer.add_text(f"sample/{index}", sample["prompt"] + " | " + sample["text"], event.step)
+
+    return listen

@@ -1,0 +1,340 @@
+"""The one loop: batches in, updates out, and a state on disk from which the same run goes on bit for bit.
+
+Batch k and all randomness of its step are pure functions of the seed and k, so that the whole state of a run is its
+weights, its optimiser's moments and a few numbers. An objective returns sums; the step's loss is the weighted sum of
+sum/count with counts taken over the whole global batch, however it is cut into micro-batches and ranks.
+
+The host does not wait for the device: what a step gave is read while the next one runs. Whether a step is sane is
+decided on the device, where an update that is not is left out; a step later the host knows, goes back to the last good
+checkpoint and never uses that batch again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from gpt1.base.devices import memory_peak
+from gpt1.base.errors import FormatError, Gpt1Error
+from gpt1.model import Model, Noise, step_noise
+from gpt1.recipes.values import Recipe
+from gpt1.training.batches import Batches, Loader
+from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
+from gpt1.training.distributed import World, accumulating, distribute, gradient_factor, load_whole, reshard, whole
+from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.training.optimizers import build_optimizer
+from gpt1.training.schedules import factor
+from gpt1.training.signals import StopRequests
+
+RUNNING_WEIGHT = 0.05  # of the newest loss in the running mean that a spike is measured against
+MOST_ROLLBACKS, ROLLBACK_SPAN = 3, 1000  # so many within so many batches end a run
+FIRST_LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS = 2.0**16, 2000  # fp16
+
+
+class Diverged(Gpt1Error):
+    """The run blew up again and again."""
+
+
+class Objective(Protocol):
+    """What is learned: a module that holds the model and gives the sums of the loss's terms for a micro-batch."""
+
+    model: Model
+    weights: dict[str, float]  # of each term
+
+    def __call__(self, tensors: dict[str, Tensor], noise: Noise | None) -> dict[str, Tensor]:
+        """Return the sum of each term over the micro-batch."""
+
+
+@dataclass
+class Progress:
+    """Where a run is: with weights and moments, all that a restart needs."""
+
+    step: int = 0  # updates made
+    batch: int = 0  # the next batch
+    skipped: list[int] = field(default_factory=list)  # batches that blew up
+    rollbacks: list[int] = field(default_factory=list)  # the batches at which the run went back
+    running_loss: float | None = None
+    loss_scale: float = 1.0
+    scale_age: int = 0  # steps since the loss scale changed
+    valid_loss: float | None = None
+    seconds: float = 0.0
+
+    def next_batch(self, after: int) -> int:
+        """Return the first batch after this one that may be used."""
+        batch = after + 1
+        while batch in self.skipped:
+            batch += 1
+        return batch
+
+
+class Reading:
+    """Figures of a step on their way from the device; reading them waits for that step alone, not for later ones."""
+
+    def __init__(self, step: int, batch: int, learning_rate: float, figures: Tensor) -> None:
+        self.step, self.batch, self.learning_rate = step, batch, learning_rate
+        self._arrived: torch.cuda.Event | None = None
+        self._figures = figures
+        if figures.is_cuda:
+            self._figures = torch.empty_like(figures, device="cpu", pin_memory=True).copy_(figures, non_blocking=True)
+            self._arrived = torch.cuda.Event()
+            self._arrived.record()
+
+    def figures(self) -> list[float]:
+        """Return loss, gradient norm, running loss, sanity (0 or 1), wishes to stop, then the terms."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return cast(list[float], self._figures.tolist())
+
+
+class Trainer:
+    """Trains a model until its updates are made, it is asked to stop, or it cannot go on."""
+
+    def __init__(
+        self,
+        objective: nn.Module,
+        batches: Batches,
+        updates: int,
+        recipe: Recipe,
+        run: Path,
+        *,
+        device: torch.device,
+        world: World,
+        listeners: Iterable[Listener],
+        tokens_per_step: int,
+        flops_per_token: float,
+        peak_flops: float | None,
+        evaluate: Callable[[], dict[str, float]] | None = None,
+        sample: Callable[[int], list[dict[str, str]]] | None = None,
+        minutes: float | None = None,
+    ) -> None:
+        self.recipe, self.run, self.updates = recipe, run, updates
+        self.device, self.world = device, world
+        self._listeners = list(listeners)
+        self._evaluate, self._sample, self._minutes = evaluate, sample, minutes
+        self._tokens_per_step, self._flops_per_token, self._peak_flops = tokens_per_step, flops_per_token, peak_flops
+        training = recipe.training
+        self.model = cast(Objective, objective).model
+        self._weights = cast(Objective, objective).weights
+        self._step_module = distribute(objective, self.model, self.model.blocks, world, training.distribution)
+        self._gradient_factor = gradient_factor(self._step_module, world)
+        self.optimizer = build_optimizer(recipe.optimizer, self.model.named_parameters())
+        own = -(-training.batch // world.size)
+        self._loader = Loader(
+            batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
+        )
+        self._scales_loss = training.precision == "fp16"
+        self.progress = Progress(loss_scale=FIRST_LOSS_SCALE if self._scales_loss else 1.0)
+        self._dtype = torch.float64 if training.precision == "fp64" else torch.float32
+        self._running = torch.tensor(math.nan, device=device, dtype=self._dtype)
+        self._stopping = False
+        self._limit = math.inf if training.spike is None else training.spike
+
+    # ---- state ----
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Put weights, moments and progress back to those of a checkpoint."""
+        wanted = {name for name, _ in self.model.named_parameters()}
+        if set(checkpoint.model) != wanted:
+            odd = sorted(wanted ^ set(checkpoint.model))[0]
+            raise FormatError(f"{checkpoint.path} does not fit this model: '{odd}' is in only one of them")
+        reshard(self.model)
+        load_whole(self.model, checkpoint.model)
+        self.optimizer.load(checkpoint.optimizer)
+        try:
+            self.progress = Progress(**checkpoint.progress)
+        except TypeError as error:
+            raise FormatError(f"{checkpoint.path} is of another version of gpt1: {error}") from None
+        running = self.progress.running_loss
+        self._running = torch.tensor(math.nan if running is None else running, device=self.device, dtype=self._dtype)
+
+    def save(self) -> None:
+        """Write a checkpoint of this moment."""
+        running = self._running.item()
+        self.progress.running_loss = None if math.isnan(running) else running
+        model, optimizer = whole(dict(self.model.named_parameters())), whole(self.optimizer.state())
+        if self.world.is_first:
+            path = save_checkpoint(self.run, self.progress.step, model, optimizer, asdict(self.progress))
+            remove_old(self.run, self.recipe.watching.keep, self.recipe.watching.keep_every)
+            self._tell(Saved(self.progress.step, path))
+        self.world.wait()
+
+    # ---- the loop ----
+
+    def train(self) -> bool:
+        """Train to the end and return True, or return False when asked to stop; either way the state is saved."""
+        with StopRequests(self._minutes) as self._stop:
+            try:
+                if self.progress.step == 0:
+                    self.save()  # so that there is always something to go back to
+                self._restart_clock()
+                return self._loop()
+            finally:
+                self._loader.close()
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time budget is what ended the training."""
+        return self._stop.signal is None
+
+    def _loop(self) -> bool:
+        before: Reading | None = None
+        while self.progress.step < self.updates:
+            reading = self._step()
+            if before is not None and not self._settle(before):
+                before = None
+                continue
+            before = reading
+            if self._stopping or self._scales_loss or self._is_due(reading.step):
+                before = None
+                if self._settle(reading):
+                    self._attend_to(reading)
+                    if self._stopping:
+                        return False
+        return True
+
+    def _step(self) -> Reading:
+        """Make one update, as far as the host can tell; whether it was one, `_settle` learns."""
+        progress, training = self.progress, self.recipe.training
+        k = progress.batch
+        following = progress.next_batch(k)
+        micros, counts = self._loader.load(k, following)
+        if self.device.type == "cuda":  # the attention library's own dropout; every other mask comes from the noise
+            torch.cuda.manual_seed((training.seed * 1_000_003 + k) * 4096 + self.world.rank)
+        self.optimizer.zero_grad()
+        shares = torch.zeros(len(self._weights) + 1, dtype=self._dtype, device=self.device)
+        for index, micro in enumerate(micros):
+            noise = step_noise(training.seed, k, micro.rows)
+            with accumulating(self._step_module, self.model, last=index == len(micros) - 1):
+                sums: dict[str, Tensor] = self._step_module(micro.tensors, noise)
+                means = {name: sums[name] / counts[name] for name in self._weights}
+                loss = torch.stack([weight * means[name] for name, weight in self._weights.items()]).sum()
+                (loss * (self._gradient_factor * progress.loss_scale)).backward()
+            shares[:-1] += torch.stack([mean.detach() for mean in means.values()])
+        if self._stop:
+            shares[-1] = 1.0
+        return self._update(k, following, self.world.add_up(shares))
+
+    def _update(self, k: int, following: int, means: Tensor) -> Reading:
+        progress, settings = self.progress, self.recipe.optimizer
+        *terms, wishes = means.unbind()
+        loss = torch.stack([weight * term for weight, term in zip(self._weights.values(), terms, strict=True)]).sum()
+        norm = self.optimizer.gradient_norm() / progress.loss_scale
+        is_spike = loss > self._running + self._limit  # false while there is no running loss
+        sane = torch.isfinite(loss) & torch.isfinite(norm) & ~is_spike
+        clipping = torch.ones_like(norm) if settings.clip is None else (settings.clip / norm).clamp(max=1.0)
+        share = factor(self.recipe.schedule, progress.step + 1, self.updates)
+        self.optimizer.step(progress.step + 1, share, clipping / progress.loss_scale, sane)
+        running = torch.where(torch.isnan(self._running), loss, self._running.lerp(loss, RUNNING_WEIGHT))
+        figures = torch.stack([loss, norm, self._running, sane.to(loss.dtype), wishes, *terms])
+        self._running = torch.where(sane, running, self._running)
+        progress.step += 1
+        progress.batch = following
+        return Reading(progress.step, k, settings.lr * share, figures)
+
+    def _settle(self, reading: Reading) -> bool:
+        """Learn how a step went; where it was not sane, undo and return False."""
+        loss, norm, running, sane, stops, *terms = reading.figures()
+        self._stopping = self._stopping or stops > 0
+        if sane:
+            self._steps_since_log += 1
+            if self._scales_loss:
+                self._grow_loss_scale()
+            if reading.step % self.recipe.watching.log_every == 0 or reading.step in (1, self.updates):
+                self._log(reading, loss, norm, dict(zip(self._weights, terms, strict=True)))
+            return True
+        if self._scales_loss and self.progress.loss_scale > 1 and math.isfinite(loss) and not math.isfinite(norm):
+            self.progress.step -= 1  # fp16 ran out of range, which is how its scale is found: no update, no fault
+            self.progress.loss_scale /= 2
+            self.progress.scale_age = 0
+        else:
+            self._roll_back(reading, loss, norm, running)
+        return False
+
+    def _grow_loss_scale(self) -> None:
+        self.progress.scale_age += 1
+        if self.progress.scale_age == LOSS_SCALE_GROWTH_STEPS:
+            self.progress.loss_scale *= 2
+            self.progress.scale_age = 0
+
+    def _roll_back(self, reading: Reading, loss: float, norm: float, running: float) -> None:
+        skipped = sorted({*self.progress.skipped, reading.batch})
+        rollbacks = [*self.progress.rollbacks, reading.batch]
+        good = newest_checkpoint(self.run, lambda text: self._tell(Noticed(text)))
+        if good is None:
+            raise Diverged(f"the loss is {loss} at step {reading.step} and {self.run} has no checkpoint to go back to")
+        self.restore(good)
+        self.progress.skipped, self.progress.rollbacks = skipped, rollbacks
+        if self.progress.batch in skipped:
+            self.progress.batch = self.progress.next_batch(self.progress.batch)
+        self._tell(RolledBack(reading.step, reading.batch, loss, norm, running, good.step))
+        self._restart_clock()
+        recent = [batch for batch in rollbacks if batch > reading.batch - ROLLBACK_SPAN]
+        if len(recent) >= MOST_ROLLBACKS:
+            self.save()
+            raise Diverged(
+                f"{len(recent)} batches blew up within {ROLLBACK_SPAN} (the last: batch {reading.batch}, loss "
+                f"{loss:.4g}, gradient norm {norm:.4g}); the state of step {good.step} is saved in {good.path}. "
+                "A lower optimizer.lr or a longer warm-up usually helps"
+            )
+
+    # ---- now and then ----
+
+    def _is_due(self, step: int) -> bool:
+        watching = self.recipe.watching
+        often = (watching.log_every, watching.evaluate_every, watching.sample_every, watching.save_every)
+        return step in (1, self.updates) or any(every is not None and step % every == 0 for every in often)
+
+    def _attend_to(self, reading: Reading) -> None:
+        """Evaluate, sample and save where it is time to."""
+        step, watching = reading.step, self.recipe.watching
+        paused = time.monotonic()
+        if self._evaluate is not None and (step % watching.evaluate_every == 0 or step == self.updates):
+            scores = self._evaluate()
+            self.progress.valid_loss = scores["valid_loss"]
+            self._tell(Evaluated(step, scores))
+        if self._sample is not None and watching.sample_every is not None and step % watching.sample_every == 0:
+            self._tell(Sampled(step, self._sample(step)))
+        reshard(self.model)
+        if step % watching.save_every == 0 or step == self.updates or self._stopping:
+            self.progress.seconds += paused - self._began
+            self.save()
+            self._began += time.monotonic() - paused
+        self._logged_at += time.monotonic() - paused
+
+    def _restart_clock(self) -> None:
+        self._began = self._logged_at = time.monotonic()
+        self._steps_since_log = 0
+
+    def _log(self, reading: Reading, loss: float, norm: float, terms: dict[str, float]) -> None:
+        now = time.monotonic()
+        steps, seconds = max(self._steps_since_log, 1), max(now - self._logged_at, 1e-9)
+        speed = self._tokens_per_step * steps / seconds
+        utilisation = None if self._peak_flops is None else speed * self._flops_per_token / self._peak_flops
+        self._tell(
+            Stepped(
+                step=reading.step,
+                steps=self.updates,
+                batch=reading.batch,
+                loss=loss,
+                terms=terms,
+                learning_rate=reading.learning_rate,
+                gradient_norm=norm,
+                tokens_per_second=speed,
+                seconds_left=(self.updates - reading.step) * seconds / steps,
+                memory_bytes=memory_peak(self.device),
+                utilisation=utilisation,
+            )
+        )
+        self._logged_at, self._steps_since_log = now, 0
+
+    def _tell(self, event: Event) -> None:
+        if self.world.is_first:
+            for listener in self._listeners:
+                listener(event)

@@ -1,0 +1,154 @@
+"""A plan has the paper's numbers for the paper's recipe, and reads as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpt1.base.devices import GIB
+from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.corpus.prepare import prepare
+from gpt1.inspection import plan as module
+from gpt1.inspection.plan import describe, duration, plan
+from gpt1.recipes.catalog import PAPER, PAPER_LSTM, TINY
+from gpt1.recipes.changes import change
+from gpt1.recipes.values import Recipe
+from gpt1.text.tokenizer import Tokenizer
+from tests.conftest import make_text
+
+TEXT: dict[str, Any] = {"tokens": 1_100_000_000, "vocab_size": 40_478}
+SMALL: dict[str, Any] = {"tokens": 1_250_000, "vocab_size": 40_478}
+
+
+@pytest.fixture
+def slow_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of 10 GFLOP/s with 8 GiB and nothing but fp32."""
+    monkeypatch.setattr(module, "measured_flops", lambda device, precision, width: 1e10)
+    monkeypatch.setattr(module, "memory_total", lambda device: 8 * GIB)
+    monkeypatch.setattr(module, "usable_precision", lambda device, wanted: ("fp32", "computing in fp32, not bf16: old"))
+
+
+def test_the_papers_numbers() -> None:
+    found = plan(PAPER, **TEXT, gpu="H200")
+    assert found["parameters"]["total"] == 116_534_784
+    assert found["flops"]["a_token"] == pytest.approx(0.724e9, rel=1e-3)
+    assert found["updates"]["tokens_an_update"] == 64 * 512
+    assert found["updates"]["an_epoch"] == pytest.approx(1_100_000_000 / (64 * 512), rel=1e-3)
+    assert found["updates"]["total"] == 100 * found["updates"]["an_epoch"]
+    assert found["updates"]["warmup"] == 2000
+    assert found["updates"]["tokens"] == pytest.approx(100 * TEXT["tokens"], rel=1e-6)
+    assert found["flops"]["total"] == pytest.approx(0.7244e9 * 1.1e11, rel=1e-3)
+    assert found["memory"]["fits"]
+
+
+def test_time_on_an_h200_is_what_was_measured_there() -> None:
+    assert plan(PAPER, **TEXT, gpu="H200")["time"]["tokens_a_second"] == pytest.approx(547_000, rel=0.02)
+
+
+def test_a_small_network_is_not_faster_than_a_gpu_is_told_what_to_do() -> None:
+    time = plan(change(TINY, ["batch=1"]), **SMALL, gpu="H200")["time"]
+    assert time["seconds_an_update"] == pytest.approx(4 * 0.022 / 12)
+
+
+def test_a_short_run_warms_up_for_a_fiftieth_and_the_page_says_so() -> None:
+    found = plan(PAPER, **SMALL, gpu="H200")
+    assert found["updates"]["warmup"] == round(found["updates"]["total"] / 50) < 2000
+    assert "not 2,000: the run is too short" in "\n".join(describe(found))
+    assert "too short" not in "\n".join(describe(plan(PAPER, **TEXT, gpu="H200")))
+
+
+def test_steps_take_the_place_of_epochs() -> None:
+    found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200")["updates"]
+    assert found["total"] == 1000
+    assert found["tokens"] == pytest.approx(1000 * 64 * 512, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "more", ["shape.layers=13", "training.epochs=101", "shape.context=1024", "shape.feed_forward=4096"]
+)
+def test_more_of_anything_costs_more(more: str) -> None:
+    less, found = (plan(recipe, **TEXT, gpu="H200") for recipe in (PAPER, change(PAPER, [more])))
+    assert found["flops"]["total"] > less["flops"]["total"]
+    assert found["time"]["seconds"] > less["time"]["seconds"]
+
+
+def test_a_window_and_an_lstm_cost_less_a_token() -> None:
+    def flops(recipe: Recipe) -> float:
+        return float(plan(recipe, **TEXT, gpu="H200")["flops"]["a_token"])
+
+    assert flops(change(PAPER, ["window=64"])) < flops(PAPER)
+    assert flops(PAPER_LSTM) < flops(PAPER)
+
+
+def test_a_gpu_without_bf16_computes_in_fp16_and_the_page_says_so() -> None:
+    found = plan(PAPER, **TEXT, gpu="T4")
+    assert found["machine"]["precision"] == "fp16"
+    assert "  computing in fp16, not bf16: T4 has no bf16 products" in describe(found)
+
+
+def test_a_time_that_is_not_known_is_not_made_up() -> None:
+    found = plan(change(PAPER, ["precision=fp64"]), **TEXT, gpu="H200")
+    assert found["time"]["seconds"] is None
+    assert "  not known: no figure for products in fp64" in describe(found)
+
+
+@pytest.mark.usefixtures("slow_cpu")
+def test_here_the_speed_is_measured_and_what_does_not_fit_is_made_to() -> None:
+    found = plan(PAPER, **SMALL, device="cpu")
+    assert found["machine"]["product_flops_source"] == "measured"
+    assert not found["memory"]["fits"]
+    flops, share = found["flops"]["total"], found["machine"]["utilisation"]["share"]
+    assert found["time"]["seconds"] == pytest.approx(flops / (1e10 * share))
+    advised = plan(change(PAPER, found["advice"]["set"]), **SMALL, device="cpu")
+    assert advised["memory"]["fits"]
+    assert advised["advice"]["set"] == []
+    assert advised["time"]["seconds"] == found["advice"]["seconds"] < found["time"]["seconds"]
+    assert advised["parameters"]["total"] == found["advice"]["parameters"]
+
+
+def test_a_corpus_tells_its_tokens_and_its_vocabulary(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    (tmp_path / "a.txt").write_text(make_text(400, seed=1))
+    (tmp_path / "b.txt").write_text(make_text(40, seed=2))
+    corpus = prepare(tmp_path, words_tokenizer, tmp_path / "corpus", workers=1)
+    found = plan(TINY, tmp_path / "corpus", gpu="L4")
+    assert found["text"]["tokens"] == corpus["splits"]["train"]["tokens"]
+    assert found["text"]["bytes"] == corpus["splits"]["train"]["bytes"]
+    assert found["text"]["vocab_size"] == words_tokenizer.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({}, SettingError, "either a prepared corpus or a number of tokens"),
+        ({"tokens": 5, "corpus": "x"}, SettingError, "either a prepared corpus or a number of tokens"),
+        ({"tokens": 5}, SettingError, "the paper's is 40478"),
+        ({"tokens": 1, "vocab_size": 10}, SettingError, "at least 2 tokens"),
+        ({"corpus": "x", "vocab_size": 10}, SettingError, "has its vocabulary already"),
+        ({"corpus": "nowhere"}, InputError, "nowhere is not a folder with a corpus"),
+        ({**TEXT, "gpu": "H20"}, SettingError, "unknown GPU 'H20'; did you mean 'H200'"),
+        ({**TEXT, "gpu": "H200", "device": "cpu"}, SettingError, "either the name of a GPU"),
+        ({**TEXT, "device": "cuda:99"}, SettingError, "there is no device 'cuda:99' here"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(given: dict[str, Any], error: type[Gpt1Error], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        plan(PAPER, **given)
+
+
+@pytest.mark.parametrize("recipe", [PAPER, TINY, PAPER_LSTM], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("text", [TEXT, SMALL, {"tokens": 2, "vocab_size": 1}], ids=["much", "little", "nothing"])
+def test_the_page_fits_a_terminal(recipe: Recipe, text: dict[str, Any]) -> None:
+    lines = describe(plan(recipe, **text, gpu="RTX 4090"))
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line and not line.startswith((" ", "-"))][-1] == "Advice"
+    assert not any("e+0" in line for line in lines if "FLOPs" not in line)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.1, "1 s"), (59, "59 s"), (90, "2 min"), (3600, "1 h"), (12_000, "3 h 20 min"), (1_051_200, "12 days 4 h")],
+)
+def test_times_are_said_as_people_say_them(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,341 @@
+"""`pretrain` from end to end: what it writes, how it goes on, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.corpus.prepare import prepare
+from gpt1.inference.run import load_run
+from gpt1.pretraining.pretrain import pretrain
+from gpt1.text.tokenizer import Tokenizer
+from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.training.events import Event, Noticed
+from tests.conftest import make_text
+
+SETTINGS = (
+    "shape.layers=2",
+    "shape.width=32",
+    "shape.heads=2",
+    "shape.feed_forward=64",
+    "shape.context=16",
+    "shape.dropout=0.1",
+    "training.batch=8",
+    "training.steps=20",
+    "training.precision=fp32",
+    "watching.log_every=1",
+    "watching.evaluate_every=10",
+    "watching.sample_every=10",
+    "watching.save_every=3",
+    "watching.keep=3",
+)
+
+
+def losses_of(run: Path) -> dict[int, float]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if "loss" in line}
+
+
+def weights_of(run: Path) -> dict[str, torch.Tensor]:
+    _, newest = list_checkpoints(run)[-1]
+    return {name: tensor for file in newest.glob("*.safetensors") for name, tensor in load_file(file).items()}
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert losses_of(one) == losses_of(other)
+    left, right = weights_of(one), weights_of(other)
+    assert left.keys() == right.keys()
+    assert [name for name in left if not torch.equal(left[name], right[name])] == []
+
+
+@pytest.fixture(scope="module")
+def unbroken(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "unbroken"
+    pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
+    return run
+
+
+def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
+    run = load_run(unbroken, device="cpu")
+    assert run.facts["kind"] == "pretraining"
+    assert run.recipe.name == "tiny"
+    assert run.recipe.shape.width == 32
+    assert {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "log.txt", "checkpoints"} == {
+        path.name for path in unbroken.iterdir()
+    }
+    assert list(losses_of(unbroken)) == list(range(1, 21))
+    assert losses_of(unbroken)[20] < losses_of(unbroken)[1] - 0.3
+    samples = [json.loads(line) for line in (unbroken / "samples.jsonl").read_text().splitlines()]
+    assert [sample["step"] for sample in samples] == [10, 10, 20, 20]
+    assert all(sample["prompt"] and sample["text"] for sample in samples)
+    assert run.tokenizer.fingerprint == run.facts["tokenizer"]
+    assert run.checkpoint.step in (10, 20, 18)
+
+
+def test_the_same_command_gives_the_same_run(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    pretrain("tiny", corpus, tmp_path / "again", changes=SETTINGS, device="cpu")
+    assert_same_run(unbroken, tmp_path / "again")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "state"])
+def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_it_is_used(
+    unbroken: Path, corpus: Path, tmp_path: Path, damage: str
+) -> None:
+    run = tmp_path / "run"
+    _copy(unbroken, run)
+    step, newest = list_checkpoints(run)[-1]
+    before = list_checkpoints(run)[-2][0]
+    file = newest / ("state.json" if damage == "state" else MODEL_FILE)
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(content[:-100])
+    else:
+        content[len(content) // 2] ^= 4
+        file.write_bytes(content)
+    said: list[str] = []
+    pretrain(None, corpus, run, resume=True, device="cpu", listeners=[lambda event: _note(event, said)])
+    assert any(f"step-{step:08} is damaged" in line and "the checkpoint before it" in line for line in said) or (
+        damage == "state" and any(f"step-{step:08}" in line for line in said)
+    )
+    assert any(f"going on from step {before} of 20" in line for line in said)
+    assert_same_run(unbroken, run)
+
+
+def _note(event: Event, said: list[str]) -> None:
+    if isinstance(event, Noticed):
+        said.append(event.text)
+
+
+def _copy(run: Path, to: Path) -> None:
+    subprocess.run(["cp", "-r", str(run), str(to)], check=True)
+
+
+def test_a_finished_run_resumed_is_left_as_it_is(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    _copy(unbroken, tmp_path / "run")
+    pretrain(None, corpus, tmp_path / "run", resume=True, device="cpu")
+    assert_same_run(unbroken, tmp_path / "run")
+
+
+def test_a_run_can_be_made_longer(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    _copy(unbroken, tmp_path / "run")
+    pretrain(None, corpus, tmp_path / "run", resume=True, changes=["training.steps=24"], device="cpu")
+    assert list_checkpoints(tmp_path / "run")[-1][0] == 24
+
+
+def test_resume_refuses_another_text_another_tokenizer_and_another_network(
+    unbroken: Path, corpus: Path, tmp_path: Path, bytes_tokenizer: Tokenizer
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text(make_text(200, seed=99))
+    prepare([other], corpus, tmp_path / "other", valid=0.0, workers=1)
+    with pytest.raises(InputError, match="holds other text than the run"):
+        pretrain(None, tmp_path / "other", unbroken, resume=True, device="cpu")
+    bytes_tokenizer.save(tmp_path / "tokenizer.json")
+    prepare([other], tmp_path / "tokenizer.json", tmp_path / "bytes", valid=0.0, workers=1)
+    with pytest.raises(InputError, match="another tokenizer"):
+        pretrain(None, tmp_path / "bytes", unbroken, resume=True, device="cpu")
+    with pytest.raises(SettingError, match=r"shape.width is 32 in the run .* and 64 now"):
+        pretrain(None, corpus, unbroken, resume=True, changes=["shape.width=64"], device="cpu")
+    with pytest.raises(SettingError, match=r"training.batch is 8"):
+        pretrain(None, corpus, unbroken, resume=True, changes=["batch=4"], device="cpu")
+
+
+def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path, corpus: Path) -> None:
+    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+        pretrain("tiny", corpus, unbroken, changes=SETTINGS, device="cpu")
+
+
+def test_nothing_is_made_where_the_corpus_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        pretrain("tiny", tmp_path / "nowhere", tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    run = pretrain(
+        None, corpus, tmp_path / "adapted", init=unbroken, changes=["steps=3", "optimizer.lr=1e-4"], device="cpu"
+    )
+    assert run.facts["parent"] == str(unbroken.resolve())
+    assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
+    with pytest.raises(SettingError, match="shape.layers is decided by"):
+        pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
+
+
+def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    """A limit on the size of files stands in for the full disk: the same system call fails, for real."""
+    run = tmp_path / "run"
+    _copy(unbroken, run)
+    before = list_checkpoints(run)
+    size = max(file.stat().st_size for file in before[-1][1].iterdir())
+    script = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2}, {size // 2}));"
+        f"from gpt1.cli import main; main(['pretrain', '--corpus', {str(corpus)!r}, '--out', {str(run)!r}, '--resume',"
+        "'--steps', '30', '--device', 'cpu'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "cannot write" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list_checkpoints(run) == before
+    assert newest_checkpoint(run, pytest.fail) is not None
+    pretrain(None, corpus, run, resume=True, changes=["training.steps=30"], device="cpu")
+
+
+# ---- processes ----
+
+
+def command(corpus: Path, run: Path, *more: str, ranks: int = 1) -> list[str]:
+    start = [sys.executable, "-m", "gpt1"]
+    if ranks > 1:
+        start = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={ranks}",
+            "-m",
+            "gpt1",
+        ]
+    settings = [word for setting in (*SETTINGS, *more) for word in ("--set", setting)]
+    return [
+        *start,
+        "pretrain",
+        "--recipe",
+        "tiny",
+        "--corpus",
+        str(corpus),
+        "--out",
+        str(run),
+        *settings,
+        "--device",
+        "cpu",
+    ]
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return errors
+
+
+def kill_after(process: subprocess.Popen[str], run: Path, steps: int) -> None:
+    """Kill a whole training with SIGKILL once its metrics tell of so many steps."""
+    metrics = run / "metrics.jsonl"
+    until = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < until:
+        if metrics.exists() and metrics.read_bytes().count(b'"loss"') >= steps:
+            break
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_two_ranks_give_the_losses_of_one_sharded_or_not(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    for how in ("ddp", "fsdp"):
+        finish(start(command(corpus, tmp_path / how, f"training.distribution={how}", ranks=2)))
+        losses, wanted = losses_of(tmp_path / how), losses_of(unbroken)
+        assert losses == {step: pytest.approx(loss, rel=2e-5) for step, loss in wanted.items()}
+        assert load_run(tmp_path / how, device="cpu").model.tokens.shape == (load_run(unbroken).facts["vocab_size"], 32)
+
+
+def test_a_run_begun_on_two_ranks_goes_on_on_one(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    finish(start(command(corpus, tmp_path / "run", "training.distribution=fsdp", "training.steps=9", ranks=2)))
+    pretrain(None, corpus, tmp_path / "run", resume=True, changes=["training.steps=20"], device="cpu")
+    assert list_checkpoints(tmp_path / "run")[-1][0] == 20
+
+
+def test_a_killed_run_goes_on_bit_for_bit(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    kill_after(start(command(corpus, run)), run, 7)
+    pretrain("tiny", corpus, run, changes=SETTINGS, resume=True, device="cpu")
+    assert_same_run(unbroken, run)
+
+
+def test_a_lost_rank_ends_the_job_with_a_clear_message_and_it_can_go_on(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = start(command(corpus, run, "training.steps=100000", ranks=2))
+    while not (run / "metrics.jsonl").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+    os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "another process of this run ended" in errors
+    assert "--resume" in errors
+    assert newest_checkpoint(run, lambda text: None) is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_command_saved_and_it_says_how_to_go_on(
+    unbroken: Path, corpus: Path, tmp_path: Path, number: int
+) -> None:
+    run = tmp_path / "run"
+    process = start(command(corpus, run, "training.steps=100000"))
+    while not (run / "metrics.jsonl").exists():
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "saved; the same command with --resume goes on" in errors
+    assert list_checkpoints(run)[-1][0] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "ranks"), [((), 1), (("training.micro_batch=3",), 1), ((), 2)], ids=["whole", "accumulated", "two ranks"]
+)
+def test_runs_killed_at_ten_random_moments_go_on_bit_for_bit(
+    corpus: Path, tmp_path: Path, more: tuple[str, ...], ranks: int
+) -> None:
+    whole = tmp_path / "whole"
+    finish(start(command(corpus, whole, *more, ranks=ranks)))
+    draw = random.Random(ranks)
+    for point in range(10):
+        run = tmp_path / f"run{point}"
+        process = start(command(corpus, run, *more, ranks=ranks))
+        kill_after(process, run, draw.randint(0, 19))
+        time.sleep(draw.random() * 0.1)
+        finish(start([*command(corpus, run, *more, ranks=ranks), "--resume"]))
+        assert_same_run(whole, run)
+
+
+def test_a_recipe_of_ones_own_is_found(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_recipes.py").write_text(
+        "from dataclasses import replace\nfrom gpt1.recipes.catalog import TINY\nMINE = replace(TINY, name='mine')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run = pretrain("my_recipes:MINE", corpus, tmp_path / "run", changes=[*SETTINGS, "steps=2"], device="cpu")
+    assert run.recipe.name == "mine"
+
+
+def test_a_state_of_another_shape_is_refused(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    _copy(unbroken, tmp_path / "run")
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    facts["recipe"]["shape"]["width"] = 64
+    (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(FormatError, match="does not fit"):
+        load_run(tmp_path / "run", device="cpu").model  # noqa: B018

@@ -1,0 +1,43 @@
+"""A corpus of given ids, in the files that `prepare` writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.files import write_json
+from gpt1.corpus.prepare import CORPUS_FILE, CORPUS_FORMAT
+from gpt1.corpus.shards import HEADER, HEADER_BYTES, MAGIC, VERSION, id_dtype
+
+FINGERPRINT = "ab" * 32
+
+
+def write_corpus(
+    folder: Path, splits: Mapping[str, Sequence[int]], *, shard_tokens: int = 1 << 20, vocab_size: int = 1000
+) -> Path:
+    """Write each split as one document in shards of `shard_tokens` tokens, and return the folder."""
+    described = {}
+    for split, ids in splits.items():
+        shards = [
+            write_shard(folder / f"{split}-{number:05}.tok", ids[begin : begin + shard_tokens], begin == 0, vocab_size)
+            for number, begin in enumerate(range(0, max(len(ids), 1), shard_tokens))
+        ]
+        described[split] = {"tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
+    tokenizer = {"vocab_size": vocab_size, "fingerprint": FINGERPRINT}
+    write_json(folder / CORPUS_FILE, {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "splits": described})
+    return folder
+
+
+def write_shard(path: Path, ids: Sequence[int], opens: bool, vocab_size: int) -> dict[str, Any]:
+    """Write a shard, in which a document begins or not, and return what corpus.json says of it."""
+    dtype = id_dtype(vocab_size)
+    content = np.array(ids, dtype).tobytes()
+    content += bytes(-len(content) % 8) + np.zeros(int(opens), "<u8").tobytes()
+    checksum = hashlib.sha256(content)
+    facts = (MAGIC, VERSION, dtype.itemsize, len(ids), int(opens), bytes.fromhex(FINGERPRINT), checksum.digest())
+    path.write_bytes(HEADER.pack(*facts).ljust(HEADER_BYTES, b"\0") + content)
+    return {"file": path.name, "tokens": len(ids), "documents": int(opens), "sha256": checksum.hexdigest()}

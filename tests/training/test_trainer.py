@@ -1,0 +1,219 @@
+"""The loop: exact resume, one denominator a step, and what happens when a batch blows up."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpt1.training.checkpoints import FOLDER, MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.training.events import Evaluated, Event, Noticed, Saved, Stepped
+from gpt1.training.trainer import Diverged, Trainer
+from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    different = [name for name in one if not torch.equal(one[name], other[name])]
+    assert different == []
+
+
+@pytest.mark.parametrize("micro", [None, 3])
+def test_a_resumed_run_is_the_unbroken_run_bit_for_bit(tmp_path: Path, micro: int | None) -> None:
+    recipe = with_training(TOY, micro_batch=micro)
+    record = Recorder()
+    unbroken = toy_trainer(tmp_path / "unbroken", recipe, listeners=[record])
+    assert unbroken.train()
+    for stop in (4, 8, 16):
+        again = Recorder()
+        resumed = toy_trainer(tmp_path / "resumed", recipe, listeners=[again])
+        steps = dict(list_checkpoints(tmp_path / "unbroken"))
+        if stop not in steps:
+            continue
+        checkpoint = newest_checkpoint(tmp_path / "unbroken", pytest.fail)
+        assert checkpoint is not None
+        resumed.restore(_checkpoint_of(tmp_path / "unbroken", stop))
+        assert resumed.train()
+        assert_same(weights_of(resumed), weights_of(unbroken))
+        assert again.losses == {step: loss for step, loss in record.losses.items() if step > stop}
+
+
+def _checkpoint_of(run: Path, step: int):  # type: ignore[no-untyped-def]
+    from gpt1.training.checkpoints import load_checkpoint
+
+    return load_checkpoint(dict(list_checkpoints(run))[step])
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("micro", [8, 1, 5])
+def test_micro_batches_change_nothing_but_rounding(tmp_path: Path, micro: int, dropout: float) -> None:
+    recipe = with_training(replace(TOY, shape=replace(TOY.shape, dropout=dropout)), batch=32, steps=1, spike=None)
+    partial = ToyBatches(29)  # the last batch of an epoch is smaller than the others
+
+    def gradients(run: str, micro: int | None) -> tuple[dict[str, torch.Tensor], float]:
+        record = Recorder()
+        trainer = toy_trainer(tmp_path / run, with_training(recipe, micro_batch=micro), partial, listeners=[record])
+        assert trainer.train()
+        return {name: tensor.grad.clone() for name, tensor in trainer.model.named_parameters()}, record.losses[1]
+
+    whole, loss = gradients("whole", None)
+    parts, loss_of_parts = gradients("parts", micro)
+    assert loss_of_parts == pytest.approx(loss, rel=1e-6)
+    total = torch.stack([gradient.norm() for gradient in whole.values()]).norm()
+    for name, gradient in whole.items():
+        error = (gradient - parts[name]).norm() / max(gradient.norm(), 1e-6 * total)
+        assert error < 1e-5 or gradient.norm() < 1e-6 * total, name
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf, 50.0])
+def test_a_batch_that_blows_up_is_skipped_for_good_and_the_run_ends_well(tmp_path: Path, poison: float) -> None:
+    record = Recorder()
+    batches = ToyBatches(poison={10: poison})
+    trainer = toy_trainer(tmp_path / "run", batches=batches, listeners=[record])
+    assert trainer.train()
+    (rollback,) = record.rollbacks
+    assert (rollback.batch, rollback.step, rollback.to_step) == (10, 11, 8)
+    assert trainer.progress.skipped == [10]
+    assert (trainer.progress.step, trainer.progress.batch) == (20, 21)
+    assert all(torch.isfinite(tensor).all() for tensor in weights_of(trainer).values())
+    assert record.losses.keys() == set(range(1, 21))
+
+
+def test_a_run_with_a_skipped_batch_resumes_bit_for_bit(tmp_path: Path) -> None:
+    poison = {10: math.nan}
+    whole = toy_trainer(tmp_path / "run", batches=ToyBatches(poison=poison))
+    assert whole.train()
+    for step in (8, 12, 16):
+        resumed = toy_trainer(tmp_path / "again", batches=ToyBatches(poison=poison))
+        checkpoints = dict(list_checkpoints(tmp_path / "run"))
+        if step not in checkpoints:
+            continue
+        # what was saved before the fault lies where the resumed run looks for it
+        resumed.restore(_checkpoint_of(tmp_path / "run", step))
+        resumed.save()
+        assert resumed.train()
+        assert_same(weights_of(resumed), weights_of(whole))
+
+
+def test_a_run_that_blows_up_at_every_batch_stops_with_its_state_saved(tmp_path: Path) -> None:
+    record = Recorder()
+    trainer = toy_trainer(
+        tmp_path / "run", batches=ToyBatches(poison=lambda k: math.nan if k >= 10 else 1.0), listeners=[record]
+    )
+    with pytest.raises(Diverged, match=r"3 batches blew up .* lower optimizer.lr"):
+        trainer.train()
+    saved = newest_checkpoint(tmp_path / "run", pytest.fail)
+    assert saved is not None
+    assert saved.step == 8
+    assert saved.progress["skipped"] == [10, 11, 12]
+    assert all(torch.isfinite(tensor).all() for tensor in saved.model.values())
+
+
+def test_the_first_step_can_blow_up_too(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path / "run", batches=ToyBatches(poison={0: math.nan}))
+    assert trainer.train()
+    assert trainer.progress.skipped == [0]
+
+
+def test_a_rollback_goes_past_a_damaged_checkpoint_and_names_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    record = Recorder()
+
+    def damage(event: Event) -> None:
+        if isinstance(event, Saved) and event.step == 8:
+            path = event.path / MODEL_FILE
+            content = bytearray(path.read_bytes())
+            content[-3] ^= 1
+            path.write_bytes(content)
+
+    trainer = toy_trainer(run, batches=ToyBatches(poison={10: math.nan}), listeners=[damage, record])
+    assert trainer.train()
+    assert record.rollbacks[0].to_step == 4
+    (notice,) = [event.text for event in record.events if isinstance(event, Noticed)]
+    assert "step-00000008 is damaged: model.safetensors does not match its checksum" in notice
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_after_its_step_with_the_state_saved(tmp_path: Path, number: int) -> None:
+    def kill(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == 6:
+            os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    trainer = toy_trainer(tmp_path / "run", listeners=[kill])
+    assert not trainer.train()
+    assert signal.getsignal(number) == before
+    step = trainer.progress.step
+    assert 6 < step < 10
+    assert list_checkpoints(tmp_path / "run")[-1][0] == step
+    whole, resumed = toy_trainer(tmp_path / "whole"), toy_trainer(tmp_path / "run")
+    resumed.restore(_checkpoint_of(tmp_path / "run", step))
+    assert whole.train()
+    assert resumed.train()
+    assert_same(weights_of(resumed), weights_of(whole))
+
+
+def test_the_end_of_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path / "run", minutes=0.0)
+    assert not trainer.train()
+    assert trainer.out_of_time
+    assert list_checkpoints(tmp_path / "run")[-1][0] == trainer.progress.step > 0
+
+
+def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> None:
+    losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
+    watching = replace(TOY.watching, evaluate_every=4, keep=1, keep_every=16)
+    trainer = toy_trainer(
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": next(losses)}
+    )
+    assert trainer.train()
+    assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
+
+
+def test_the_trainer_reports_evaluations_and_speed(tmp_path: Path) -> None:
+    record = Recorder()
+    watching = replace(TOY.watching, evaluate_every=10, log_every=5)
+    trainer = toy_trainer(
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": 1.0}, listeners=[record]
+    )
+    assert trainer.train()
+    assert [event.step for event in record.events if isinstance(event, Evaluated)] == [10, 20]
+    assert list(record.losses) == [1, 5, 10, 15, 20]
+    assert all(event.tokens_per_second > 0 for event in record.events if isinstance(event, Stepped))
+
+
+def test_the_toy_learns(tmp_path: Path) -> None:
+    record = Recorder()
+    trainer = toy_trainer(tmp_path / "run", with_training(TOY, steps=200), listeners=[record])
+    assert trainer.train()
+    assert record.losses[200] < record.losses[1] - 0.8
+
+
+def test_fp16_halves_its_scale_instead_of_rolling_back(tmp_path: Path) -> None:
+    # A scale that overflows single precision stands in for half precision's narrow range, which CPUs lack.
+    record = Recorder()
+    trainer = toy_trainer(tmp_path / "run", with_training(TOY, precision="fp16"), listeners=[record])
+    trainer.progress.loss_scale = 2.0**130
+    assert trainer.train()
+    assert record.rollbacks == []
+    assert trainer.progress.step == 20
+    assert trainer.progress.batch > 20
+    assert trainer.progress.loss_scale < 2.0**130
+
+
+def test_nothing_is_left_under_a_temporary_name(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path / "run")
+    assert trainer.train()
+    assert [path.name for path in (tmp_path / "run" / FOLDER).iterdir() if "tmp" in path.name] == []
+
+
+def losses_of(trainer: Trainer) -> dict[int, float]:
+    record = Recorder()
+    trainer._listeners.append(record)
+    assert trainer.train()
+    return record.losses
