@@ -31,10 +31,10 @@ WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
 Entry = tuple[tuple[int, ...], int, int]
 
 BATCH_BYTES = 8_000_000
-# So that a process stays under a gigabyte whatever the text: the table starts afresh when it holds this much, what was
-# remembered of parts goes sooner, and no more than so many chunks are learned at once.
+# So that a process stays under a gigabyte whatever the text: the table starts afresh when it may come to hold this much,
+# what was remembered of parts goes sooner, and no more than so many chunks are learned at once.
 MOST_CHARACTERS = 16_000_000
-MOST_CHUNKS = 800_000
+MOST_CHUNKS = 900_000
 MOST_PARTS = 300_000
 LEARN_AT_ONCE = 100_000
 # Processes tell each other what they learn while their tables are small. Later, what is new is mostly seen only once.
@@ -103,12 +103,12 @@ class ChunkEncoder:
         return np.concatenate([empty_ids, *ids]), np.concatenate([empty_ends, *ends])
 
     def _encode_batch(self, cleaned: list[bytes]) -> tuple[Ids, Offsets]:
-        if len(self._texts) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
-            self._reset()
         self._hear_lessons()
         border = f" {_BORDER} ".encode()
         joined = border.join([*cleaned, b"\n"]).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ")
         numbers, chunks = _number_chunks(joined)
+        if len(self._texts) + len(chunks) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
+            self._reset()
         rows = self._look_up(chunks)
         newline, edge = chunks.index(_NEWLINE), chunks.index(_BORDER)
         # Nothing is between two blanks, and in a chunk of odd white space alone.
