@@ -135,12 +135,18 @@ def measure_prepare(source: str, workers: str) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory(dir=Path(source).parent) as out:
         tokenizer = ours()
-        began = time.perf_counter()
+        began, cpu_before = time.perf_counter(), cpu_seconds()
         corpus = prepare([source], tokenizer, out, workers=int(workers), duplicates="keep")
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu_before
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     text_bytes = sum(split["bytes"] for split in corpus["splits"].values())
-    return {"seconds": seconds, "megabytes": text_bytes / 1e6, "peak_megabytes": largest / 1024}
+    return {"seconds": seconds, "cpu": cpu, "megabytes": text_bytes / 1e6, "peak_megabytes": largest / 1024}
+
+
+def cpu_seconds() -> float:
+    """Return what this process and its finished children took: less at the mercy of what else runs than the clock."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 # --- the tables ------------------------------------------------------------------------------------------------
@@ -203,19 +209,23 @@ def table_prepare(rounds: int, copies: int) -> None:
             for number, text in enumerate(books()):
                 (source / f"{copy}-{number:04}.txt").write_text(text, newline="")
         alone, side_by_side, together, peak = [], [], [], 0.0
+        cpu: dict[int, list[float]] = {1: [], workers: []}
         for _ in range(rounds):
             result = finish(start("prepare", str(source), "1"))
             alone.append(result["seconds"])
+            cpu[1].append(result["cpu"])
             pair = [start("prepare", str(source), "1") for _ in range(workers)]
             side_by_side.append(max(finish(process)["seconds"] for process in pair))
             result = finish(start("prepare", str(source), str(workers)))
             together.append(result["seconds"])
+            cpu[workers].append(result["cpu"])
             peak = max(peak, result["peak_megabytes"])
     one, many = statistics.median(alone), statistics.median(together)
     machine = workers * one / statistics.median(side_by_side)
     print(f"\nprepare, {result['megabytes']:.0f} MB of plain text end to end")
-    print(f"1 worker   {one:7.1f} s {result['megabytes'] / one:7.1f} MB/s")
-    print(f"{workers} workers  {many:7.1f} s {result['megabytes'] / many:7.1f} MB/s, {one / many:.2f}x")
+    for count, seconds in ((1, one), (workers, many)):
+        rate, spent = result["megabytes"] / seconds, statistics.median(cpu[count])
+        print(f"{count} worker(s) {seconds:7.1f} s {rate:7.1f} MB/s, {one / seconds:.2f}x, {spent:.1f} CPU s")
     share = one / many / machine
     print(f"{workers} independent processes get {machine:.2f}x from this machine; prepare reaches {share:.0%} of that")
     print(f"largest process: {peak:.0f} MB")

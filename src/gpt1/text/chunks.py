@@ -31,8 +31,8 @@ WordsToIds = Callable[[list[str]], list[tuple[int, ...]]]
 Entry = tuple[tuple[int, ...], int, int]
 
 BATCH_BYTES = 8_000_000
-# So that a process stays under a gigabyte whatever the text: the table starts afresh when it may come to hold this much,
-# what was remembered of parts goes sooner, and no more than so many chunks are learned at once.
+# So that a process stays under a gigabyte whatever the text: the table starts afresh when it may come to hold this
+# much, what was remembered of parts goes sooner, and no more than so many chunks are learned at once.
 MOST_CHARACTERS = 16_000_000
 MOST_CHUNKS = 900_000
 MOST_PARTS = 300_000
