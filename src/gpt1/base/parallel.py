@@ -68,11 +68,8 @@ def ordered_map(
             "a worker process was killed, perhaps for want of memory. What was finished is kept: run the same "
             "command again to go on, with fewer workers if memory is short"
         ) from None
-    except BaseException:
-        helpers.terminate()
-        raise
     finally:
-        helpers.close()
+        helpers.end()
 
 
 def _done_here(function: Callable[[Item], Result], item: Item) -> Future[Result]:
@@ -95,7 +92,7 @@ class _Helpers:
         self, number: int, function: Callable[[Any], Any], initializer: Callable[..., None], initargs: tuple[Any, ...]
     ) -> None:
         self._function = function
-        self._items = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._items = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._slots: list[Future[Any] | None] = [None] * (2 * number)
         arguments = (_Inherited(self._items), initializer, initargs)
         self._pool = ProcessPoolExecutor(number, _Context(), _begin_worker, arguments)
@@ -120,13 +117,10 @@ class _Helpers:
         size = self._items.tell() - slot * _SLOT_BYTES
         return self._pool.submit(_work, self._function, slot, size)
 
-    def terminate(self) -> None:
-        """End the helpers though they may be in the midst of seconds of work."""
+    def end(self) -> None:
+        """End the helpers at once, though they may be in the midst of work, or of tidying up large tables."""
         for process in list((self._pool._processes or {}).values()):
             process.terminate()
-
-    def close(self) -> None:
-        """Let the helpers finish what they have at hand, and wait for their end."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         with suppress(OSError):  # a disk that is full was told of before
             self._items.close()

@@ -175,7 +175,8 @@ def _settings(given: dict[str, Any]) -> Preparation:
 
 def _outside(out: Path, found: Found) -> Found:
     """Leave out what lies in the output folder: a corpus is not read again when it stands among its texts."""
-    inside = [source for source in found.sources if out.resolve() in Path(source.name).resolve().parents]
+    folder = out.resolve()
+    inside = [source for source in found.sources if folder in Path(source.name).resolve().parents]
     skipped = tuple(Skipped(printable(source.name), "in the output folder") for source in inside)
     sources = tuple(source for source in found.sources if source not in inside)
     return Found(sources, found.skipped + skipped)
