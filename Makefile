@@ -12,13 +12,13 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
-	@echo "setting up $(VENV), about a minute"
+	@echo "setting up $(VENV), about two minutes"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[hub,dev]'
 	@touch $(STAMP)
 
 demo: install
-	@$(BIN)/python examples/from_text_to_tokens.py
+	@$(BIN)/python examples/from_text_to_model.py
 
 test: install
 	$(BIN)/pytest -n auto --dist worksteal
@@ -38,6 +38,7 @@ fmt: install
 
 bench: install
 	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/pretraining.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

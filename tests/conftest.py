@@ -1,4 +1,4 @@
-"""What every room's tests may ask for: a small vocabulary of each kind, text, and the real data where it is."""
+"""What every room's tests may ask for: small vocabularies, a corpus, a trained run, and the real data where it is."""
 
 from __future__ import annotations
 
@@ -46,6 +46,49 @@ def words_tokenizer() -> Tokenizer:
 def bytes_tokenizer() -> Tokenizer:
     """A small byte-level vocabulary."""
     return train_bytes([make_text(3000, seed=0)], merges=300)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Path:
+    """Forty documents of a small world, one or two of them for validation."""
+    from gpt1.corpus.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = folder / "texts"
+    texts.mkdir()
+    for number in range(40):
+        (texts / f"{number}.txt").write_text(make_text(40, seed=number))
+    words_tokenizer.save(folder / "tokenizer.json")
+    prepare([texts], folder / "tokenizer.json", folder / "corpus", valid=0.05, workers=1, duplicates="keep")
+    return folder / "corpus"
+
+
+# A network that learns a little of the small corpus in a second.
+SMALL_RUN = (
+    "shape.layers=2",
+    "shape.width=32",
+    "shape.heads=2",
+    "shape.feed_forward=64",
+    "shape.context=16",
+    "training.batch=8",
+    "training.steps=12",
+    "training.precision=fp32",
+    "watching.log_every=1",
+    "watching.evaluate_every=4",
+    "watching.sample_every=12",
+    "watching.save_every=4",
+    "watching.keep=2",
+)
+
+
+@pytest.fixture(scope="session")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of twelve updates on the small corpus, to be read and never changed."""
+    from gpt1.pretraining.pretrain import pretrain
+
+    run = tmp_path_factory.mktemp("trained") / "run"
+    pretrain("tiny", corpus, run, changes=SMALL_RUN, device="cpu")
+    return run
 
 
 @pytest.fixture(scope="session")

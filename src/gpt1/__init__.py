@@ -13,16 +13,22 @@ if TYPE_CHECKING:
     from gpt1.base.errors import Gpt1Error
     from gpt1.corpus.prepare import prepare
     from gpt1.corpus.vocabularies import train_tokenizer
+    from gpt1.inference.run import load_run
+    from gpt1.pretraining.pretrain import pretrain
+    from gpt1.recipes.catalog import recipe
     from gpt1.text.tokenizer import load_tokenizer
 
 __version__ = "0.1.0"
 
-__all__ = ["Gpt1Error", "load_tokenizer", "prepare", "train_tokenizer"]
+__all__ = ["Gpt1Error", "load_run", "load_tokenizer", "prepare", "pretrain", "recipe", "train_tokenizer"]
 
 _HOMES = {
     "Gpt1Error": "gpt1.base.errors",
+    "load_run": "gpt1.inference.run",
     "load_tokenizer": "gpt1.text.tokenizer",
     "prepare": "gpt1.corpus.prepare",
+    "pretrain": "gpt1.pretraining.pretrain",
+    "recipe": "gpt1.recipes.catalog",
     "train_tokenizer": "gpt1.corpus.vocabularies",
 }
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import lock_folder, make_folder, missing, read_json, reserve, whole_file, write_json
+from gpt1.base.files import (
+    file_hash,
+    lock_folder,
+    make_folder,
+    missing,
+    read_json,
+    remove_folder,
+    remove_temporaries,
+    reserve,
+    whole_file,
+    whole_folder,
+    write_json,
+)
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
@@ -96,3 +110,117 @@ def test_a_locked_folder_is_free_again_when_its_holder_is_killed(tmp_path: Path)
     holder.stdout.close()
     with lock_folder(tmp_path / "out"):
         pass
+
+
+# ---- folders ----
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_folder_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with whole_folder(path) as folder:
+        (folder / "one").write_text("1")
+        assert not path.exists()
+    assert contents(tmp_path) == {"a/one": "1"}
+    with pytest.raises(ZeroDivisionError), whole_folder(path) as folder:
+        (folder / "two").write_text("half")
+        raise ZeroDivisionError
+    assert contents(tmp_path) == {"a/one": "1"}
+    with whole_folder(path) as folder:
+        (folder / "two").write_text("2")
+    assert contents(tmp_path) == {"a/two": "2"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_whatever_interrupts_the_writer_of_a_folder_leaves_the_old_one(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_text("1")
+    with pytest.raises(error), whole_folder(tmp_path / "a") as folder:
+        (folder / "two").write_text("half")
+        raise error
+    assert contents(tmp_path) == {"a/one": "1"}
+
+
+def test_an_interruption_while_the_old_folder_is_removed_leaves_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").write_text("1")
+    remove = shutil.rmtree
+
+    def interrupted(path: Path, ignore_errors: bool = False) -> None:
+        if ".leaving." in path.name:
+            raise KeyboardInterrupt
+        remove(path, ignore_errors=ignore_errors)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "a") as folder:
+            (folder / "new").write_text("2")
+    assert contents(tmp_path / "a") == {"new": "2"}
+    remove_temporaries(tmp_path)
+    assert contents(tmp_path) == {"a/new": "2"}
+
+
+def test_a_killed_writer_leaves_the_old_folder_and_what_can_be_cleaned_up(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_text("1")
+    code = "import os, sys, pathlib\nfrom gpt1.base.files import whole_folder\n"
+    code += "with whole_folder(pathlib.Path(sys.argv[1])) as folder:\n"
+    code += " (folder / 'two').write_text('half'); os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")]).returncode == -9
+    assert contents(tmp_path / "a") == {"one": "1"}
+    assert len(list(tmp_path.iterdir())) == 2
+    remove_temporaries(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    inside = tmp_path / "file" / "inside"
+    with pytest.raises(InputError, match=r"cannot write .*inside: Not a directory"), whole_folder(inside):
+        pass
+    with pytest.raises(InputError, match=r"cannot write .*: No space left"), whole_folder(tmp_path / "a"):
+        raise OSError(28, "No space left on device")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_removed_folder_leaves_its_name_before_anything_in_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.mkdir()
+    (path / "one").write_text("1")
+
+    def killed(path: Path) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(SystemExit):
+            remove_folder(path)
+    assert not path.exists()
+    remove_temporaries(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_temporaries_are_cleaned_up(tmp_path: Path) -> None:
+    for name in ("a.12.tmp", "b.tmp", "tmp", "c.x.tmp", ".12.tmp", "d.leaving.3.tmp"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "e.4.tmp").mkdir()
+    (tmp_path / "e.4.tmp" / "inside").write_text("")
+    remove_temporaries(tmp_path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".12.tmp", "b.tmp", "c.x.tmp", "tmp"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+def test_a_hash_is_of_all_bytes_of_a_file(tmp_path: Path, size: int) -> None:
+    content = bytes(range(256)) * (size // 256 + 1)
+    (tmp_path / "a").write_bytes(content[:size])
+    assert file_hash(tmp_path / "a") == hashlib.sha256(content[:size]).hexdigest()

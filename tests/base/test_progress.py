@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from gpt1.base.progress import Silent, Terminal, speed_line, stage
+from gpt1.base import progress
+from gpt1.base.progress import Silent, Terminal, clock, speed_line, stage
 
 SCRIPT = """
 import time
@@ -65,3 +66,32 @@ def test_a_library_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Silent().say("x")
     assert capsys.readouterr() == ("", "")
     assert Terminal().bar("x").update(0.5, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0:00"),
+        (59.4, "0:59"),
+        (59.6, "1:00"),
+        (80, "1:20"),
+        (3599.7, "1:00:00"),
+        (7400, "2:03:20"),
+        (360_000, "100:00:00"),
+    ],
+)
+def test_a_length_of_time_is_told_in_hours_minutes_and_seconds(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_a_stage_can_tell_in_words_of_its_own_but_not_too_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    bar = Terminal().bar("training")
+    for now in (101.0, 110.0, 111.0, 119.0, 120.0):  # the clock above reads it
+        bar.show(0.5, f"step [bold] {now:.0f}")
+    assert capsys.readouterr().err == "training  step [bold] 110\ntraining  step [bold] 120\n"
+    assert Silent().show(0.5, "x") is None  # type: ignore[func-returns-value]
+    assert capsys.readouterr() == ("", "")

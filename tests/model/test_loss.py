@@ -19,7 +19,7 @@ def inputs(dtype: torch.dtype = torch.float64, padding: int = 0) -> tuple[Tensor
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(ROWS, WIDTH, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
     output = torch.randn(VOCAB, WIDTH, generator=generator, dtype=torch.float64)
-    output = F.pad(output, (0, 0, 0, padding)).to(dtype).requires_grad_()
+    output = F.pad(output, (0, 0, 0, padding), value=1.5).to(dtype).requires_grad_()  # beyond it anything may stand
     targets = torch.randint(-3, VOCAB, (ROWS,), generator=generator)
     weights = torch.rand(ROWS, generator=generator, dtype=torch.float64)
     assert (targets < 0).any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
 from gpt1.training.events import Event, Noticed
 from tests.conftest import make_text
+from tests.pretraining.tools import write_corpus
 
 SETTINGS = (
     "shape.layers=2",
@@ -170,7 +172,7 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
     )
     assert run.facts["parent"] == str(unbroken.resolve())
     assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
-    with pytest.raises(SettingError, match="shape.layers is decided by"):
+    with pytest.raises(SettingError, match=r"shape.layers is decided by"):
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
 
 
@@ -195,6 +197,61 @@ def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(
     assert list_checkpoints(run) == before
     assert newest_checkpoint(run, pytest.fail) is not None
     pretrain(None, corpus, run, resume=True, changes=["training.steps=30"], device="cpu")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_killed_while_it_began_can_be_begun_again(corpus: Path, tmp_path: Path, resume: bool) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copyfile(corpus / "tokenizer.json", run / "tokenizer.json")
+    (run / "run.json.77.tmp").write_text("{")
+    pretrain("tiny", corpus, run, changes=[*SETTINGS, "steps=1"], resume=resume, device="cpu")
+    assert not list(run.glob("*.tmp"))
+    assert list(losses_of(run)) == [1]
+
+
+def test_a_folder_with_another_tokenizer_is_not_written_to(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("mine")
+    with pytest.raises(InputError, match=r"holds other files \(tokenizer.json\)"):
+        pretrain("tiny", corpus, tmp_path, changes=SETTINGS, device="cpu")
+    assert (tmp_path / "tokenizer.json").read_text() == "mine"
+
+
+def test_a_run_without_a_whole_checkpoint_begins_anew_and_forgets_what_it_told(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    _copy(unbroken, run)
+    for _, path in list_checkpoints(run):
+        (path / MODEL_FILE).write_bytes(b"")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 20, "lo')
+    said: list[str] = []
+    pretrain(None, corpus, run, resume=True, device="cpu", listeners=[lambda event: _note(event, said)])
+    assert any("nothing to resume" in line for line in said)
+    assert_same_run(unbroken, run)
+    assert (run / "metrics.jsonl").read_text().count('"loss"') == 20
+
+
+def test_a_run_with_anothers_weights_killed_before_its_first_checkpoint_still_begins_with_them(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    adapted, again = tmp_path / "adapted", tmp_path / "again"
+    pretrain(None, corpus, adapted, init=unbroken, changes=["steps=2"], device="cpu")
+    again.mkdir()
+    for name in ("run.json", "tokenizer.json"):
+        shutil.copyfile(adapted / name, again / name)
+    pretrain(None, corpus, again, resume=True, device="cpu")
+    assert_same_run(adapted, again)
+
+
+def test_a_validation_text_of_one_token_is_none(tmp_path: Path, corpus: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write_corpus(folder, {"train": [1, 2, 3] * 50, "valid": [1]}, vocab_size=100)
+    shutil.copyfile(corpus / "tokenizer.json", folder / "tokenizer.json")
+    pretrain("tiny", folder, tmp_path / "run", changes=[*SETTINGS, "steps=10"], device="cpu")
+    assert "valid_loss" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
 # ---- processes ----

@@ -1,4 +1,4 @@
-"""The Transformer of sections 3.1 and 4.1, and its variants, read literally: one sequence, one head, one formula a line.
+"""The Transformer of sections 3.1 and 4.1, and its variants, read literally: one sequence, one head, one formula.
 
 Plain functions on a dict of tensors. `masks` says what dropout keeps, by place: "tokens", "positions", "output" [R, C];
 ("attention", layer) [B, H, T, T]; ("branch_1", layer), ("branch_2", layer) [B, T, C]. Without masks nothing is dropped.

@@ -190,14 +190,15 @@ def moving(size: int, device: str = "cpu") -> list[Tensor]:
     return [x.to(device) for x in (p, g * 1e-2, m * 1e-3, v * 1e-6)]
 
 
-def judge(update: Callable[..., None], size: int, device: str) -> None:
+def judge(update: Callable[..., None], size: int, device: str, tolerance: float = 2e-7) -> None:
     numbers = {"rate": 1e-2, "decay": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
     scale = torch.tensor(0.7, device=device)
     found, wanted = moving(size, device), [x.double() for x in moving(size, device)]
     update(*found, scale=scale, ok=YES.to(device), **numbers)
     adam_update(*wanted, scale=scale.double(), ok=YES.to(device), **numbers)
     for index in (0, 2, 3):
-        assert float((found[index] - wanted[index]).norm() / wanted[index].norm()) < 2e-7
+        error = float((found[index] - wanted[index]).norm() / wanted[index].norm())
+        assert error < tolerance, index
     before = moving(size, device)
     before[1].fill_(math.nan)
     after = [x.clone() for x in before]
@@ -217,7 +218,7 @@ def test_our_kernel_stands_in_for_the_formula(size: int) -> None:
     from gpt1.training.fused import fused_update
 
     judge(fused_update, size, "cuda")
-    judge(library_update, size, "cuda")
+    judge(library_update, size, "cuda", tolerance=5e-6)  # takes 1 - 0.999 in single precision
 
 
 @GPU

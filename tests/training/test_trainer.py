@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpt1.training.checkpoints import FOLDER, MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.base.errors import FormatError
+from gpt1.training import checkpoints
+from gpt1.training.batches import Batch
+from gpt1.training.checkpoints import (
+    MODEL_FILE,
+    Checkpoint,
+    best_step,
+    list_checkpoints,
+    load_checkpoint,
+    newest_checkpoint,
+    read_state,
+)
 from gpt1.training.events import Evaluated, Event, Noticed, Saved, Stepped
 from gpt1.training.trainer import Diverged, Trainer
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
@@ -43,9 +54,7 @@ def test_a_resumed_run_is_the_unbroken_run_bit_for_bit(tmp_path: Path, micro: in
         assert again.losses == {step: loss for step, loss in record.losses.items() if step > stop}
 
 
-def _checkpoint_of(run: Path, step: int):  # type: ignore[no-untyped-def]
-    from gpt1.training.checkpoints import load_checkpoint
-
+def _checkpoint_of(run: Path, step: int) -> Checkpoint:
     return load_checkpoint(dict(list_checkpoints(run))[step])
 
 
@@ -175,6 +184,106 @@ def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> No
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
 
 
+def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_path: Path) -> None:
+    losses = iter([3.0, 1.0, 2.0, 2.5])
+    watching = replace(TOY.watching, evaluate_every=5, save_every=2, keep=1)
+    trainer = toy_trainer(
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": next(losses)}
+    )
+    assert trainer.train()
+    assert best_step(tmp_path / "run") == 10
+    assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [10, 20]
+
+
+def test_a_run_that_went_back_behind_damaged_checkpoints_keeps_what_it_saves(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    watching = replace(TOY.watching, keep=1, keep_every=8)
+    assert toy_trainer(run, replace(TOY, watching=watching)).train()
+    for step, path in list_checkpoints(run):
+        if step > 8:
+            (path / MODEL_FILE).write_bytes(b"")
+    resumed = toy_trainer(run, replace(TOY, watching=replace(watching, save_every=3)), minutes=0.0)
+    resumed.restore(_checkpoint_of(run, 8))
+    assert not resumed.train()
+    found = newest_checkpoint(run, lambda text: None)
+    assert found is not None
+    assert found.step == resumed.progress.step < 12
+
+
+def test_seconds_are_those_of_training_and_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def tick(event: Event) -> None:
+        nonlocal now
+        now += 1.0 if isinstance(event, Stepped) else 100.0  # a step takes a second, saving much longer
+
+    monkeypatch.setattr("gpt1.training.trainer.time.monotonic", lambda: now)
+    trainer = toy_trainer(tmp_path / "run", listeners=[tick])
+    assert trainer.train()
+    assert trainer.progress.seconds == 20.0
+    seconds = {step: read_state(path)["progress"]["seconds"] for step, path in list_checkpoints(tmp_path / "run")}
+    assert seconds == {12: 12.0, 16: 16.0, 20: 20.0}
+
+
+def test_a_wish_to_stop_at_the_last_step_is_an_end(tmp_path: Path) -> None:
+    def kill(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == 19:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    trainer = toy_trainer(tmp_path / "run", listeners=[kill])
+    assert trainer.train()
+    assert trainer.progress.step == 20
+
+
+def test_a_second_signal_while_a_checkpoint_is_written_leaves_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    hash_of = checkpoints.file_hash
+
+    def interrupted(path: Path) -> str:
+        if path.parent.name.startswith("step-00000008"):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+        return hash_of(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "file_hash", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            toy_trainer(run).train()
+    assert [path.name for path in sorted((run / checkpoints.FOLDER).iterdir())] == ["step-00000000", "step-00000004"]
+    whole, resumed = toy_trainer(tmp_path / "whole"), toy_trainer(run)
+    resumed.restore(_checkpoint_of(run, 4))
+    assert whole.train()
+    assert resumed.train()
+    assert_same(weights_of(resumed), weights_of(whole))
+
+
+def test_the_state_of_another_network_is_refused_before_anything_changes(tmp_path: Path) -> None:
+    assert toy_trainer(tmp_path / "run", with_training(TOY, steps=1)).train()
+    checkpoint = _checkpoint_of(tmp_path / "run", 1)
+    for shape in (replace(TOY.shape, layers=1), replace(TOY.shape, feed_forward=48)):
+        other = toy_trainer(tmp_path / "other", replace(TOY, shape=shape))
+        before = weights_of(other)
+        with pytest.raises(FormatError, match="does not fit this model"):
+            other.restore(checkpoint)
+        assert_same(weights_of(other), before)
+    with pytest.raises(FormatError, match="is of another version of gpt1"):
+        toy_trainer(tmp_path / "same").restore(replace(checkpoint, progress={"colour": "red"}))
+
+
+def test_an_error_in_reading_ends_the_run_and_says_which(tmp_path: Path) -> None:
+    class Broken(ToyBatches):
+        def batch(self, k: int) -> Batch:
+            if k == 6:
+                raise FormatError("train-00003.tok is damaged")
+            return super().batch(k)
+
+    with pytest.raises(FormatError, match=r"train-00003.tok is damaged"):
+        toy_trainer(tmp_path / "run", batches=Broken()).train()
+    assert list_checkpoints(tmp_path / "run")[-1][0] == 4
+
+
 def test_the_trainer_reports_evaluations_and_speed(tmp_path: Path) -> None:
     record = Recorder()
     watching = replace(TOY.watching, evaluate_every=10, log_every=5)
@@ -209,7 +318,7 @@ def test_fp16_halves_its_scale_instead_of_rolling_back(tmp_path: Path) -> None:
 def test_nothing_is_left_under_a_temporary_name(tmp_path: Path) -> None:
     trainer = toy_trainer(tmp_path / "run")
     assert trainer.train()
-    assert [path.name for path in (tmp_path / "run" / FOLDER).iterdir() if "tmp" in path.name] == []
+    assert [path.name for path in (tmp_path / "run" / checkpoints.FOLDER).iterdir() if "tmp" in path.name] == []
 
 
 def losses_of(trainer: Trainer) -> dict[int, float]:

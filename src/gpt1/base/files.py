@@ -49,9 +49,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
         sync_folder(temporary)
-        if path.exists():
-            remove_folder(path)
+        before = _move_aside(path) if path.exists() else None
         temporary.replace(path)
+        if before is not None:  # removed last: whatever interrupts that, the new one is there
+            shutil.rmtree(before)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
@@ -63,15 +64,25 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def remove_folder(path: Path) -> None:
     """Remove a folder of ours so that a kill on the way never leaves half of it under its name."""
+    shutil.rmtree(_move_aside(path))
+
+
+def _move_aside(path: Path) -> Path:
+    """Give a folder a name by which `remove_temporaries` knows it."""
     leaving = path.with_name(f"{path.name}.leaving.{os.getpid()}{TEMPORARY_SUFFIX}")
     path.replace(leaving)
-    shutil.rmtree(leaving)
+    return leaving
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file or folder has the name of one that is being written, or removed."""
+    return _TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
 def remove_temporaries(folder: Path) -> None:
     """Remove what writers that were killed left in a folder of ours."""
     for path in folder.iterdir():
-        if _TEMPORARY_NAME.fullmatch(path.name):
+        if is_temporary(path):
             if path.is_dir():
                 shutil.rmtree(path)
             else:

@@ -36,7 +36,7 @@ def command(
 
     if paths and corpus is not None:
         raise click.UsageError("name either texts or a --corpus, not both")
-    opened = load_run(run, device=device, step=int(step) if step.isdigit() else step)
+    opened = load_run(run, device=device, step=int(step) if step.isdecimal() else step)
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
     if as_json:
         click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))

@@ -53,9 +53,9 @@ def command(
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.training.runs import last_scores
 
-    told = [
-        *(f"training.{name}={value}" for name, value in (("steps", steps), ("seed", seed)) if value is not None),
+    told = [  # the last one holds: an option of its own is worth more than a --set
         *changes,
+        *(f"training.{name}={value}" for name, value in (("steps", steps), ("seed", seed)) if value is not None),
     ]
     terminal = Terminal()
     try:
@@ -79,4 +79,4 @@ def command(
     if as_json:
         click.echo(json.dumps({"run": str(run.path), "step": step, **scores}, indent=1))
     else:
-        click.echo(f"{run.path}: " + (f"step {step}, {score_line(scores)}" if scores else "not evaluated"))
+        click.echo(f"{run.path}: step {step}, {score_line(scores) if scores else 'not evaluated'}")

@@ -42,6 +42,8 @@ def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, 
             click.echo(json.dumps(values, indent=1))
         else:
             _table(list(values.items()))
+    elif changes:
+        raise click.UsageError("--set changes one recipe; name it")
     elif as_json:
         click.echo(json.dumps({recipe.name: settings(recipe) for recipe in RECIPES.values()}, indent=1))
     else:

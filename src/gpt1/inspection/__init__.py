@@ -1,1 +1,1 @@
-"""Looking before training: is this text fit to train on (`examine`), said as values and as a page for people."""
+"""Looking before training: is this text fit to train on, and what would a recipe make of it on this machine."""

@@ -1,6 +1,6 @@
 """What a run will take, before it is begun: size, updates, FLOPs, memory, time, and whether it suits its text.
 
-`plan` returns values, `describe` says them on a page. FLOPs are those of PAPER.md, section 9. Time is FLOPs over the
+`plan` returns values, `describe` says them on a page. FLOPs are those of `model/costs.py`. Time is FLOPs over the
 speed of matrix products, by a GPU's data sheet or measured here in a moment, times the share of it that training
 reaches; it is meant to tell minutes from days.
 """

@@ -1,4 +1,4 @@
-"""How big a network is, from its shape alone: parameters, and the bytes an update needs (PAPER.md, sections 2 and 9).
+"""How big a network is, from its shape alone: parameters, and the bytes an update needs.
 
 Formulas, so that a plan needs neither a device nor the network. Activations are a list of the tensors that a block
 saves for its backward pass: counted in torch's own graph, compiled and not, and checked against a peak measured on an

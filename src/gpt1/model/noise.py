@@ -74,7 +74,7 @@ def drop_table(table: Tensor, rate: float, noise: Noise | None, site: int) -> Te
 
 def drop_where(x: Tensor, keep: Tensor, rate: float) -> Tensor:
     """Zero what is not kept and scale the rest, so that the expectation stays."""
-    return x * (keep.to(x.dtype) * (1 / (1 - rate)))
+    return x * keep.to(x.dtype).mul_(1 / (1 - rate))
 
 
 def keep_mask(shape: tuple[int, ...], rate: float, noise: Noise, site: int) -> Tensor:

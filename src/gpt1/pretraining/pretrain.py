@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -30,7 +31,16 @@ from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, newest_checkpoint
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener, Noticed
-from gpt1.training.runs import RunFiles, begin_run, forget_after, is_run, read_run, tensorboard, update_run
+from gpt1.training.runs import (
+    RunFiles,
+    begin_run,
+    forget_after,
+    is_left_over,
+    is_run,
+    read_run,
+    tensorboard,
+    update_run,
+)
 from gpt1.training.trainer import Trainer
 
 KIND = "pretraining"
@@ -88,7 +98,8 @@ def pretrain(
     asked = Asked(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
-        require_own_folder(asked.out, lambda entry: is_run(asked.out))
+        tokenizer = asked.corpus / TOKENIZER_FILE
+        require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
         going_on = asked.resume and is_run(asked.out)
         planned = _resumed_recipe(asked, texts[0]) if going_on else _new_recipe(asked)
         world.wait()  # every rank has looked before the first one makes the folder
@@ -119,7 +130,9 @@ def _train(
     precision, notice = usable_precision(device, recipe.training.precision)
     tell(notice)
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
-    model = _make_model(recipe, train, None if going_on else asked.init).to(device)
+    checkpoint = newest_checkpoint(asked.out, tell) if going_on else None
+    init = _parent(asked.out) if going_on else asked.init  # also of a run that ended before its first checkpoint
+    model = _make_model(recipe, train, init if checkpoint is None else None).to(device)
     tell(_speed_up(model, recipe, device, world))
     windows = Windows(train, context=recipe.shape.context, batch=recipe.training.batch, seed=recipe.training.seed)
     updates = recipe.training.steps or windows.batches_in(recipe.training.epochs)
@@ -140,13 +153,13 @@ def _train(
         sample=None if valid is None else _sampler(model, valid, asked.out, recipe.training.seed),
         minutes=minutes,
     )
-    if going_on and (checkpoint := newest_checkpoint(asked.out, tell)):
+    if checkpoint is not None:
         trainer.restore(checkpoint)
         tell(f"going on from step {checkpoint.step} of {updates}")
-        if world.is_first:
-            forget_after(asked.out, checkpoint.step)
     elif asked.resume:
         tell(f"nothing to resume in {asked.out}: beginning with the first step")
+    if world.is_first:
+        forget_after(asked.out, trainer.progress.step)
     if not trainer.train():
         left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same command with --resume goes on"
         if not trainer.out_of_time:
@@ -220,6 +233,11 @@ def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: 
     begin_run(asked.out, KIND, recipe, asked.corpus / TOKENIZER_FILE, about)
 
 
+def _parent(run: Path) -> Path | None:
+    parent = read_run(run).get("parent")
+    return None if parent is None else Path(parent)
+
+
 def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
     """Build the network, with fresh weights or those of another run."""
     training = recipe.training
@@ -236,11 +254,12 @@ def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
 
 
 def _validation(corpus: Path) -> TokenStream | None:
-    """Return the validation text, or None where the corpus was prepared without any."""
+    """Return the validation text, or None where the corpus was prepared without any, or with too little to predict."""
     try:
-        return TokenStream(corpus, "valid")
+        stream = TokenStream(corpus, "valid")
     except InputError:
         return None
+    return stream if len(stream) > 1 else None
 
 
 # ---- the device ----
@@ -250,6 +269,7 @@ def _speed_up(model: Model, recipe: Recipe, device: torch.device, world: World) 
     """Set what makes the device fast (or repeatable), and say what is not available."""
     training = recipe.training
     if training.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS picks its sums' order anew
         torch.use_deterministic_algorithms(True)
     if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
         return None

@@ -39,9 +39,20 @@ TINY = replace(
     PAPER,
     name="tiny",
     about="the paper's network, small enough to learn on two cores in minutes",
-    shape=replace(PAPER.shape, layers=4, width=192, heads=4, feed_forward=768, context=128, dropout=0.0),
+    # So narrow a network needs larger first weights than 0.02: at this rate it would never leave the unigrams.
+    shape=replace(
+        PAPER.shape,
+        layers=4,
+        width=192,
+        heads=4,
+        feed_forward=768,
+        context=128,
+        dropout=0.0,
+        initial_deviation=0.05,
+    ),
     optimizer=replace(PAPER.optimizer, lr=2e-3),
-    training=replace(PAPER.training, batch=32, epochs=1, compile=False),
+    schedule=replace(PAPER.schedule, warmup_steps=None, warmup_share=0.1),
+    training=replace(PAPER.training, batch=16, epochs=2, compile=False),
     watching=Watching(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
 )
 

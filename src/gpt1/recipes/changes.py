@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -57,13 +58,12 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
     return asdict(recipe)
 
 
-def recipe_from_json(value: dict[str, Any]) -> Recipe:
-    """Return the recipe that `recipe_as_json` wrote."""
+def recipe_from_json(value: Any) -> Recipe:
+    """Return the recipe that `recipe_as_json` wrote; what an older version did not know has its default."""
     hints = get_type_hints(Recipe)
     try:
-        parts = {name: hints[name](**part) for name, part in value.items() if isinstance(part, dict)}
-        return Recipe(**{**value, **parts})
-    except (KeyError, TypeError) as error:
+        return Recipe(**{n: hints[n](**part) if is_dataclass(hints[n]) else part for n, part in value.items()})
+    except (AttributeError, KeyError, TypeError, SettingError) as error:
         raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
 
 
@@ -89,7 +89,7 @@ def _typed(part: Any, field: str, value: Any, name: str) -> Any:
         value = float(value)
     if int in kinds and type(value) is float and value.is_integer():  # 1e6 is a way of writing a whole number
         value = int(value)
-    if type(value) not in kinds:
+    if type(value) not in kinds or value in (math.inf, -math.inf):  # 1e999 is a way of writing infinity
         wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
         raise SettingError(f"{name} takes {wanted}, not {value!r}")
     return value

@@ -184,6 +184,7 @@ class Watching:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             _check({f"{name} is at least 1, not {value}": value is None or value >= 1})
+        _check({"evaluate_tokens is at least 2, not 1: the first token is never predicted": self.evaluate_tokens != 1})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,9 +121,12 @@ def best_step(run: Path) -> int | None:
     return -min(losses)[1] if losses else None
 
 
-def remove_old(run: Path, keep: int, keep_every: int | None) -> None:
-    """Remove checkpoints except the newest `keep`, the best, and one every `keep_every` steps."""
-    steps = list_checkpoints(run)
+def remove_old(run: Path, newest: int, keep: int, keep_every: int | None) -> None:
+    """Remove checkpoints except the last `keep` up to step `newest`, the best, and one every `keep_every` steps.
+
+    Later ones were refused when the run went back behind them: they are not counted, and give way when it gets there.
+    """
+    steps = [(step, path) for step, path in list_checkpoints(run) if step <= newest]
     best = best_step(run)
     for step, path in steps[:-keep]:
         if step != best and not (keep_every and step % keep_every == 0):
@@ -132,8 +135,9 @@ def remove_old(run: Path, keep: int, keep_every: int | None) -> None:
 
 def clean_up(run: Path) -> None:
     """Remove what a killed writer left."""
-    if (run / FOLDER).is_dir():
-        remove_temporaries(run / FOLDER)
+    for folder in (run, run / FOLDER):
+        if folder.is_dir():
+            remove_temporaries(folder)
 
 
 def _own_hash(state: dict[str, Any]) -> str:

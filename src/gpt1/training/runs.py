@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,15 @@ from typing import Any
 
 from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError, MissingDependency
-from gpt1.base.files import make_folder, missing, read_json, remove_temporaries, whole_file, write_json
+from gpt1.base.files import (
+    is_temporary,
+    make_folder,
+    missing,
+    read_json,
+    remove_temporaries,
+    whole_file,
+    write_json,
+)
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -36,9 +43,11 @@ def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: d
     make_folder(folder)
     remove_temporaries(folder)
     try:
-        shutil.copyfile(tokenizer, folder / TOKENIZER_FILE)
+        content = tokenizer.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot copy {tokenizer} to {folder}: {error.strerror}") from error
+        raise InputError(f"cannot read {tokenizer}: {error.strerror}") from error
+    with whole_file(folder / TOKENIZER_FILE) as file:
+        file.write(content)
     facts = {
         "format": FORMAT,
         "version": VERSION,
@@ -56,6 +65,13 @@ def is_run(folder: Path) -> bool:
     return (folder / RUN_FILE).is_file()
 
 
+def is_left_over(entry: Path, tokenizer: Path) -> bool:
+    """Whether an entry of a folder is what a run that was killed while it began left there."""
+    if entry.name == TOKENIZER_FILE:
+        return entry.is_file() and tokenizer.is_file() and entry.read_bytes() == tokenizer.read_bytes()
+    return is_temporary(entry) and entry.name.startswith((RUN_FILE, TOKENIZER_FILE))
+
+
 def read_run(folder: Path) -> dict[str, Any]:
     """Return what a run says of itself, with its recipe as a value under `recipe`."""
     if not folder.is_dir():
@@ -63,9 +79,13 @@ def read_run(folder: Path) -> dict[str, Any]:
     facts = read_json(folder / RUN_FILE, "a run")
     if facts.get("format") != FORMAT:
         raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
-    if facts["version"] != VERSION:
-        raise FormatError(f"{folder} is a run of version {facts['version']}; this program reads version {VERSION}")
-    return {**facts, "recipe": recipe_from_json(facts["recipe"])}
+    version = facts.get("version")
+    if version != VERSION:
+        raise FormatError(f"{folder} is a run of version {version}; this program reads version {VERSION}")
+    try:
+        return {**facts, "recipe": recipe_from_json(facts.get("recipe"))}
+    except FormatError as error:
+        raise FormatError(f"{folder / RUN_FILE}: {error}") from None
 
 
 def update_run(folder: Path, recipe: Recipe) -> None:
@@ -113,7 +133,8 @@ class RunFiles:
         match event:
             case Stepped() | Evaluated():
                 facts = asdict(event)
-                self._append(METRICS_FILE, json.dumps({**facts, **facts.pop("scores", {})}))
+                scores = facts.pop("scores", {})
+                self._append(METRICS_FILE, json.dumps({**facts, **scores}))
             case Sampled():
                 for sample in event.samples:
                     self._append(SAMPLES_FILE, json.dumps({"step": event.step, **sample}, ensure_ascii=False))
@@ -141,12 +162,13 @@ def forget_after(folder: Path, step: int) -> None:
 
 
 def last_scores(folder: Path) -> tuple[int, dict[str, float]]:
-    """Return the step and the scores of a run's last evaluation; no scores where there was none."""
+    """Return the step and the scores of a run's last evaluation; where there was none, the last step and no scores."""
     path = folder / METRICS_FILE
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    evaluations = [facts for facts in map(json.loads, lines) if "valid_loss" in facts]
+    metrics = [json.loads(line) for line in lines]
+    evaluations = [facts for facts in metrics if "valid_loss" in facts]
     if not evaluations:
-        return 0, {}
+        return (metrics[-1]["step"] if metrics else 0), {}
     last = evaluations[-1]
     return last.pop("step"), last
 
@@ -170,7 +192,7 @@ def tensorboard(folder: Path) -> Listener:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise MissingDependency("TensorBoard is not installed; run: pip install tensorboard") from error
+        raise MissingDependency("TensorBoard is not installed; run: pip install 'gpt1[curves]'") from error
     writer = SummaryWriter(str(folder / "tensorboard"))
     add: Callable[..., None] = writer.add_scalar
 
@@ -182,9 +204,10 @@ def tensorboard(folder: Path) -> Listener:
             case Evaluated():
                 for name, value in event.scores.items():
                     add(f"valid/{name}", value, event.step)
-                writer.flush()
             case Sampled():
                 for index, sample in enumerate(event.samples):
                     writer.add_text(f"sample/{index}", sample["prompt"] + " | " + sample["text"], event.step)
+            case Saved():  # the last event of a run: what is not written now may never be
+                writer.flush()
 
     return listen

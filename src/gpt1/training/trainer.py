@@ -134,6 +134,7 @@ class Trainer:
         self._dtype = torch.float64 if training.precision == "fp64" else torch.float32
         self._running = torch.tensor(math.nan, device=device, dtype=self._dtype)
         self._stopping = False
+        self._began = self._logged_at = 0.0  # set when training begins
         self._limit = math.inf if training.spike is None else training.spike
 
     # ---- state ----
@@ -145,8 +146,8 @@ class Trainer:
             odd = sorted(wanted ^ set(checkpoint.model))[0]
             raise FormatError(f"{checkpoint.path} does not fit this model: '{odd}' is in only one of them")
         reshard(self.model)
+        self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
         load_whole(self.model, checkpoint.model)
-        self.optimizer.load(checkpoint.optimizer)
         try:
             self.progress = Progress(**checkpoint.progress)
         except TypeError as error:
@@ -156,12 +157,14 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint of this moment."""
+        self.world.wait()  # another rank may still be reading the one that this one replaces
         running = self._running.item()
         self.progress.running_loss = None if math.isnan(running) else running
         model, optimizer = whole(dict(self.model.named_parameters())), whole(self.optimizer.state())
         if self.world.is_first:
             path = save_checkpoint(self.run, self.progress.step, model, optimizer, asdict(self.progress))
-            remove_old(self.run, self.recipe.watching.keep, self.recipe.watching.keep_every)
+            watching = self.recipe.watching
+            remove_old(self.run, self.progress.step, watching.keep, watching.keep_every)
             self._tell(Saved(self.progress.step, path))
         self.world.wait()
 
@@ -196,8 +199,8 @@ class Trainer:
                 if self._settle(reading):
                     self._attend_to(reading)
                     if self._stopping:
-                        return False
-        return True
+                        break
+        return self.progress.step >= self.updates
 
     def _step(self) -> Reading:
         """Make one update, as far as the host can tell; whether it was one, `_settle` learns."""
@@ -295,6 +298,7 @@ class Trainer:
         """Evaluate, sample and save where it is time to."""
         step, watching = reading.step, self.recipe.watching
         paused = time.monotonic()
+        self.progress.valid_loss = None  # of these very weights: another step's would make this one pass for the best
         if self._evaluate is not None and (step % watching.evaluate_every == 0 or step == self.updates):
             scores = self._evaluate()
             self.progress.valid_loss = scores["valid_loss"]
@@ -302,11 +306,14 @@ class Trainer:
         if self._sample is not None and watching.sample_every is not None and step % watching.sample_every == 0:
             self._tell(Sampled(step, self._sample(step)))
         reshard(self.model)
-        if step % watching.save_every == 0 or step == self.updates or self._stopping:
+        is_evaluated = self.progress.valid_loss is not None  # it may be the best, and only what is saved can be
+        if step % watching.save_every == 0 or step == self.updates or self._stopping or is_evaluated:
             self.progress.seconds += paused - self._began
+            self._began = paused
             self.save()
-            self._began += time.monotonic() - paused
-        self._logged_at += time.monotonic() - paused
+        pause = time.monotonic() - paused
+        self._began += pause
+        self._logged_at += pause
 
     def _restart_clock(self) -> None:
         self._began = self._logged_at = time.monotonic()

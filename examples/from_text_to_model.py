@@ -1,4 +1,4 @@
-"""The whole way that exists today, on a folder of text: examine it, learn a vocabulary, encode it, look at the ids.
+"""The whole way that exists today, on a folder of text: examine it, learn a vocabulary, encode it, train a small model.
 
 Run by `make demo`. The text is this project's own documentation, so nothing is downloaded; name another folder as the
 first argument to see yours.
@@ -30,14 +30,16 @@ def main() -> None:
     texts = sys.argv[1:] or [str(PROJECT / "README.md"), str(PROJECT / "docs")]
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        tokenizer, corpus = str(Path(folder, "tokenizer.json")), str(Path(folder, "corpus"))
+        tokenizer, corpus, model = (str(Path(folder, name)) for name in ("tokenizer.json", "corpus", "run"))
         run("doctor", *texts)
         run("tokenizer", "train", *texts, "--kind", "words", "--merges", "1000", "--out", tokenizer)
-        run("prepare", *texts, "--document", "blank", "--tokenizer", tokenizer, "--out", corpus)
+        run("prepare", *texts, "--document", "blank", "--valid", "0.1", "--tokenizer", tokenizer, "--out", corpus)
         ids = run("tokenizer", "encode", "--tokenizer", tokenizer, given=SENTENCE)
         run("tokenizer", "decode", "--tokenizer", tokenizer, given=ids)
-        print(f"\ncorpus.json:\n{Path(corpus, 'corpus.json').read_text()}")
-    print(f"From text to tokens in {time.monotonic() - began:.0f} seconds. Your own: gpt1 prepare --help")
+        watch = ("--set", "evaluate_every=100", "--set", "sample_every=100")
+        run("pretrain", "--recipe", "tiny", "--corpus", corpus, "--out", model, "--steps", "200", *watch)
+        run("evaluate", model)
+    print(f"\nFrom text to a model in {time.monotonic() - began:.0f} seconds. Your own: gpt1 pretrain --help")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+"""A run in use: which checkpoint, and what is said when there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.inference.run import describe_run, find_checkpoint, load_run
+from gpt1.training.checkpoints import MODEL_FILE, OPTIMIZER_FILE, STATE_FILE, save_checkpoint
+
+
+def save(run: Path, step: int, valid_loss: float | None) -> None:
+    save_checkpoint(run, step, {"w": torch.full((2,), float(step))}, {}, {"valid_loss": valid_loss})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Checkpoints of which the one of step 20 is the best and that of step 40 the last."""
+    for step, loss in ((10, 3.0), (20, 2.0), (30, 2.5), (40, None)):
+        save(tmp_path, step, loss)
+    return tmp_path
+
+
+def damage(run: Path, step: int, name: str = MODEL_FILE) -> None:
+    (run / "checkpoints" / f"step-{step:08}" / name).write_bytes(b"damaged")
+
+
+@pytest.mark.parametrize(("step", "found"), [("best", 20), ("last", 40), (10, 10), (30, 30)])
+def test_a_checkpoint_is_found_by_step_or_as_the_best_or_the_last(run: Path, step: int | str, found: int) -> None:
+    checkpoint = find_checkpoint(run, step)
+    assert checkpoint.step == found
+    assert checkpoint.model["w"].tolist() == [found, found]
+    assert checkpoint.optimizer == {}
+
+
+def test_without_an_evaluation_the_best_is_the_last(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save(tmp_path, step, None)
+    assert find_checkpoint(tmp_path, "best").step == 2
+
+
+def test_the_last_is_the_last_that_is_whole(run: Path) -> None:
+    damage(run, 40)
+    damage(run, 30, STATE_FILE)
+    damage(run, 20, OPTIMIZER_FILE)  # which is not needed
+    assert find_checkpoint(run, "last").step == 20
+
+
+def test_a_damaged_checkpoint_that_was_asked_for_is_refused_by_name(run: Path) -> None:
+    damage(run, 20)
+    for step in (20, "best"):
+        with pytest.raises(FormatError, match=r"step-00000020 is damaged: model.safetensors does not match"):
+            find_checkpoint(run, step)
+
+
+@pytest.mark.parametrize("step", [11, "bset", ""])
+def test_a_step_that_is_not_there_is_refused_with_those_there_are(run: Path, step: int | str) -> None:
+    with pytest.raises(SettingError, match=f"has no checkpoint of step {step}; it has 10, 20, 30, 40"):
+        find_checkpoint(run, step)
+
+
+def test_a_run_without_a_whole_checkpoint_says_so_and_why(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no checkpoint to use$"):
+        find_checkpoint(tmp_path, "best")
+    with pytest.raises(SettingError, match="it has none"):
+        find_checkpoint(tmp_path, 3)
+    save(tmp_path, 1, None)
+    damage(tmp_path, 1)
+    with pytest.raises(InputError, match=r"has no checkpoint to use; .*step-00000001 is damaged"):
+        find_checkpoint(tmp_path, "last")
+
+
+# ---- a run that was trained ----
+
+
+def test_a_trained_run_gives_its_model_and_its_tokenizer(trained: Path) -> None:
+    run = load_run(trained, device="cpu", step="last")
+    assert run.checkpoint.step == 12
+    assert not run.model.training
+    weights = dict(run.model.named_parameters())
+    assert weights.keys() == run.checkpoint.model.keys()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in run.checkpoint.model.items())
+    assert run.tokenizer.fingerprint == run.facts["tokenizer"]
+    assert repr(run) == f"Run({str(trained)!r}, pretraining, recipe 'tiny')"
+    assert describe_run(run) == {
+        "path": str(trained),
+        "kind": "pretraining",
+        "recipe": "tiny",
+        "step": 12,
+        "parameters": sum(tensor.numel() for tensor in weights.values()),
+    }
+
+
+def test_the_best_step_of_a_run_is_the_one_with_the_lowest_validation_loss(trained: Path) -> None:
+    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    losses = {line["valid_loss"]: line["step"] for line in lines if "valid_loss" in line}
+    best = load_run(trained, device="cpu").checkpoint
+    assert (best.step, best.progress["valid_loss"]) == (losses[min(losses)], min(losses))
+
+
+def test_opening_a_run_reads_no_weights(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    run = load_run(tmp_path / "run", device="cpu")
+    assert run.recipe.shape.width == 32
+    with pytest.raises(InputError, match="has no checkpoint to use"):
+        run.model  # noqa: B018
+
+
+def test_what_is_no_run_is_refused_when_it_is_opened(tmp_path: Path, trained: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        load_run(tmp_path / "absent", device="cpu")
+    with pytest.raises(InputError, match=r"run.json does not exist; expected a run there"):
+        load_run(tmp_path, device="cpu")
+    with pytest.raises(SettingError, match="there is no device 'cpuu' here"):
+        load_run(trained, device="cpuu")
+
+
+def test_weights_that_are_not_those_of_the_recipe_are_refused_by_name(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    facts = json.loads((run / "run.json").read_text())
+    for changed, message in (
+        ({"layers": 3}, r"'blocks.2.attention.out.bias' has the shapes none and \(32,\)"),
+        ({"feed_forward": 65}, r"'blocks.0.feed_forward.down.weight' has the shapes \(32, 64\) and \(32, 65\)"),
+        ({"positions": "rotary"}, r"'positions' has the shapes \(16, 32\) and none"),
+    ):
+        shape = {**facts["recipe"]["shape"], **changed}
+        (run / "run.json").write_text(json.dumps({**facts, "recipe": {**facts["recipe"], "shape": shape}}))
+        with pytest.raises(FormatError, match=f"does not fit the model: {message}"):
+            load_run(run, device="cpu").model  # noqa: B018

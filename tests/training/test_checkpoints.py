@@ -1,0 +1,239 @@
+"""Checkpoints: back bit for bit, refused when damaged anywhere, and only the right ones removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.files import write_json
+from gpt1.training import checkpoints
+from gpt1.training.checkpoints import (
+    FOLDER,
+    MODEL_FILE,
+    OPTIMIZER_FILE,
+    STATE_FILE,
+    best_step,
+    clean_up,
+    list_checkpoints,
+    load_checkpoint,
+    newest_checkpoint,
+    read_state,
+    remove_old,
+    save_checkpoint,
+)
+
+PROGRESS: dict[str, Any] = {"batch": 3, "skipped": [1], "running_loss": 0.1 + 0.2, "valid_loss": None}
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.uint8]
+
+
+def save(run: Path, step: int, valid_loss: float | None = None) -> Path:
+    """Save a small checkpoint whose every number tells its step."""
+    model = {"w": torch.full((3, 2), float(step)), "b": torch.arange(4.0)}
+    return save_checkpoint(run, step, model, {"m.w": torch.ones(3, 2)}, {**PROGRESS, "valid_loss": valid_loss})
+
+
+def steps_of(run: Path) -> list[int]:
+    return [step for step, _ in list_checkpoints(run)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_tensors_come_back_bit_for_bit(tmp_path: Path, dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(0)
+    raw = torch.randint(0, 2, (5, 3, 8), generator=draw, dtype=torch.uint8)
+    whole = raw.bool() if dtype == torch.bool else (raw * 93 + 1).contiguous().view(dtype).clone()
+    if dtype.is_floating_point:
+        whole[0, 0, 0], whole[1, 0, 0], whole[2, 0, 0] = torch.nan, -torch.inf, -0.0
+    scalar, none = whole[0, 0, 0].clone(), whole[:0].clone()
+    model = {"whole": whole, "turned": whole.transpose(0, 1), "scalar": scalar, "none": none}
+    path = save_checkpoint(tmp_path, 7, model, {"m.whole": whole}, PROGRESS)
+    found = load_checkpoint(path)
+    assert (found.step, found.path, found.progress) == (7, path, PROGRESS)
+    for name, tensor in model.items():
+        assert (found.model[name].dtype, found.model[name].shape) == (dtype, tensor.shape)
+        assert _bytes(found.model[name]) == _bytes(tensor)
+    assert found.optimizer.keys() == {"m.whole"}
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
+
+
+def test_views_of_one_buffer_are_saved_apart(tmp_path: Path) -> None:
+    buffer = torch.arange(10.0)
+    path = save_checkpoint(tmp_path, 0, {"a": buffer[:4], "b": buffer[4:]}, {}, PROGRESS)
+    found = load_checkpoint(path).model
+    assert (found["a"].tolist(), found["b"].tolist()) == ([0, 1, 2, 3], [4, 5, 6, 7, 8, 9])
+
+
+def test_the_optimiser_is_left_where_it_is_not_wanted(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    (path / OPTIMIZER_FILE).unlink()
+    assert load_checkpoint(path, with_optimizer=False).optimizer == {}
+    with pytest.raises(FormatError, match=r"step-00000001 is damaged: optimizer.safetensors cannot be read"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", [STATE_FILE, MODEL_FILE, OPTIMIZER_FILE])
+@pytest.mark.parametrize("place", ["first", "header", "middle", "last"])
+def test_one_changed_bit_anywhere_is_refused(tmp_path: Path, name: str, place: str) -> None:
+    path = save(tmp_path, 1)
+    content = bytearray((path / name).read_bytes())
+    at = {"first": 0, "header": 20, "middle": len(content) // 2, "last": len(content) - 2}[place]
+    content[at] ^= 1
+    (path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=name):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", [STATE_FILE, MODEL_FILE, OPTIMIZER_FILE])
+def test_a_file_cut_short_grown_empty_gone_or_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path, 1)
+    content = (path / name).read_bytes()
+    for changed in (content[:-2], content[: len(content) // 2], b"", content + b"\0"):
+        (path / name).write_bytes(changed)
+        with pytest.raises(FormatError, match=name):
+            load_checkpoint(path)
+    (path / name).unlink()
+    with pytest.raises((FormatError, InputError), match=name):
+        load_checkpoint(path)
+    (path / name).mkdir()
+    with pytest.raises((FormatError, InputError), match=name):
+        load_checkpoint(path)
+
+
+def test_files_of_two_checkpoints_do_not_mix(tmp_path: Path) -> None:
+    one, other = save(tmp_path, 1), save(tmp_path, 2)
+    (one / MODEL_FILE).write_bytes((other / MODEL_FILE).read_bytes())
+    with pytest.raises(FormatError, match=r"step-00000001 is damaged: model.safetensors does not match its checksum"):
+        load_checkpoint(one)
+
+
+def test_a_state_edited_by_hand_is_refused_and_one_of_another_version_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path, 1)
+    state = json.loads((path / STATE_FILE).read_text())
+    write_json(path / STATE_FILE, {**state, "progress": {**PROGRESS, "batch": 4}})
+    with pytest.raises(FormatError, match=r"state.json does not match its checksum"):
+        read_state(path)
+    monkeypatch.setattr(checkpoints, "VERSION", 2)
+    newer = save(tmp_path, 2)
+    monkeypatch.undo()
+    with pytest.raises(FormatError, match="is a checkpoint of version 2; this program reads version 1"):
+        read_state(newer)
+
+
+def test_the_newest_whole_checkpoint_is_found_and_the_refused_are_named(tmp_path: Path) -> None:
+    refused: list[str] = []
+    assert newest_checkpoint(tmp_path, refused.append) is None
+    for step in (0, 5, 10, 100_000_000):
+        save(tmp_path, step)
+    assert steps_of(tmp_path) == [0, 5, 10, 100_000_000]
+    for step in (10, 100_000_000):
+        (tmp_path / FOLDER / f"step-{step:08}" / MODEL_FILE).write_bytes(b"")
+    found = newest_checkpoint(tmp_path, refused.append)
+    assert found is not None
+    assert found.step == 5
+    assert ["step-100000000" in refused[0], "step-00000010" in refused[1], len(refused)] == [True, True, 2]
+    assert all(text.endswith("using the checkpoint before it") for text in refused)
+
+
+def test_the_best_is_the_lowest_loss_of_those_evaluated_and_of_equals_the_later(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    assert best_step(tmp_path) is None
+    for step, loss in ((2, 3.0), (3, 2.0), (4, 2.0), (5, None), (6, 2.5)):
+        save(tmp_path, step, loss)
+    assert best_step(tmp_path) == 4
+    (tmp_path / FOLDER / "step-00000004" / STATE_FILE).write_text("{}")
+    assert best_step(tmp_path) == 3
+
+
+@pytest.mark.parametrize(
+    ("keep", "keep_every", "left"),
+    [(1, None, [2, 7]), (3, None, [2, 5, 6, 7]), (2, 3, [0, 2, 3, 6, 7]), (99, None, [0, 1, 2, 3, 4, 5, 6, 7])],
+)
+def test_the_newest_the_best_and_every_nth_stay(
+    tmp_path: Path, keep: int, keep_every: int | None, left: list[int]
+) -> None:
+    for step in range(8):
+        save(tmp_path, step, 1.0 if step == 2 else None)
+    remove_old(tmp_path, 7, keep, keep_every)
+    assert steps_of(tmp_path) == left
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {f"step-{step:08}" for step in left}
+
+
+def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoints_lie_there(tmp_path: Path) -> None:
+    for step in (4, 8):
+        save(tmp_path, step)
+    (tmp_path / FOLDER / "step-00000008" / MODEL_FILE).write_bytes(b"")
+    save(tmp_path, 6)
+    remove_old(tmp_path, 6, 1, None)
+    found = newest_checkpoint(tmp_path, lambda text: None)
+    assert found is not None
+    assert found.step == 6
+
+
+def test_a_checkpoint_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    save(tmp_path, 3, 2.0)
+    save(tmp_path, 3, 1.0)
+    assert read_state(tmp_path / FOLDER / "step-00000003")["progress"]["valid_loss"] == 1.0
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000003"]
+
+
+@pytest.mark.parametrize("name", [MODEL_FILE, OPTIMIZER_FILE, STATE_FILE])
+def test_an_interruption_during_a_save_leaves_the_checkpoints_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    save(tmp_path, 1)
+
+    def interrupted(value: object, path: Path) -> None:
+        if path.name == name:
+            raise KeyboardInterrupt
+        path.write_bytes(b"x")
+
+    monkeypatch.setattr(checkpoints, "save_file", interrupted)
+    monkeypatch.setattr(checkpoints, "write_json", lambda path, value: interrupted(value, path))
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, 2)
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]
+
+
+def test_a_writer_killed_on_the_way_leaves_a_folder_that_is_ignored_and_cleaned_up(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    code = (
+        "import os, sys, pathlib, torch\nfrom gpt1.training import checkpoints\n"
+        "checkpoints.file_hash = lambda path: os.kill(os.getpid(), 9)\n"
+        "checkpoints.save_checkpoint(pathlib.Path(sys.argv[1]), 2, {'w': torch.ones(2)}, {}, {})\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment).returncode == -9
+    assert len(list((tmp_path / FOLDER).iterdir())) == 2
+    assert steps_of(tmp_path) == [1]
+    found = newest_checkpoint(tmp_path, pytest.fail)
+    assert found is not None
+    assert found.step == 1
+    clean_up(tmp_path)
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]
+
+
+def test_clean_up_also_removes_half_a_description_and_nothing_else(tmp_path: Path) -> None:
+    clean_up(tmp_path / "absent")
+    (tmp_path / "run.json.77.tmp").write_text("{")
+    (tmp_path / "run.json").write_text("{}")
+    clean_up(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_what_has_another_name_is_no_checkpoint(tmp_path: Path) -> None:
+    save(tmp_path, 12)
+    for name in ("step-12", "step-00000013.9.tmp", "best", "step-0000001x"):
+        (tmp_path / FOLDER / name).mkdir()
+    assert steps_of(tmp_path) == [12]
