@@ -163,7 +163,7 @@ def peer(make: Callable[[Recipe, int], nn.Module], compiled: bool) -> Callable[.
         optimizer = torch.optim.AdamW(groups, lr=2.5e-4, fused=True)
         called = torch.compile(model) if compiled else model
         source = RandomTokens(recipe.training.batch, recipe.shape.context, vocab_size)
-        dtype = DTYPES[recipe.training.precision]
+        dtype = DTYPES[recipe.training.precision] if device.type == "cuda" else torch.float32  # as such codes do it
         for k in range(warm + steps):
             if k == warm:
                 synchronize(device)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpt1.base.errors import SettingError
 from gpt1.model.costs import product_weights
+from gpt1.model.attention import SHORT
 from gpt1.model.loss import CPU_LOGITS, CUDA_LOGITS
 from gpt1.recipes.values import LSTM, Recipe, Shape
 
@@ -126,6 +127,9 @@ def _saved_by_attention(shape: Shape, place: Place) -> list[Saved]:
     span = 2 * window if in_blocks else shape.context
     if shape.dropout and (in_blocks or not place.gpu or place.precision == "fp64"):  # the weights are written out
         saved = [meeting, Saved("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size)]
+        changed = shape.qk_norm
+    elif not in_blocks and shape.context <= SHORT and (not place.gpu or place.precision == "fp64"):
+        saved = [meeting, Saved("weights", heads * span, size)]
         changed = shape.qk_norm
     elif in_blocks and not place.gpu:  # the library writes them out
         full = place.full_size

@@ -29,6 +29,8 @@ BACKENDS = [
     SDPBackend.MATH,
 ]
 
+SHORT = 256  # tokens up to which a CPU learns faster without its fused kernel, whose gradient is slow
+
 
 class Attention(nn.Module):
     """Queries, keys and values from one projection; heads attend; one projection brings them together."""
@@ -69,12 +71,14 @@ def attend(
     H, T = q_BHTD.shape[1:3]
     if window is not None and window < T:
         return _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, window)
-    if noise is None or rate == 0:
-        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0)
+    keeping = noise is None or rate == 0
     if q_BHTD.is_cuda and q_BHTD.dtype != torch.float64:
-        return _fused(q_BHTD, k_BHTD, v_BHTD, rate)
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate)
+    if keeping and (T > SHORT or not q_BHTD.requires_grad):
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0)
     allowed_TT = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device).tril()
-    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_mask((H, T, T), rate, noise, site), rate)
+    keep_BHTT = None if noise is None or rate == 0 else keep_mask((H, T, T), rate, noise, site)
+    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_BHTT, rate)
 
 
 def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tensor:
@@ -85,11 +89,11 @@ def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tenso
         return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
 
 
-def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor, rate: float) -> Tensor:
+def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor | None, rate: float) -> Tensor:
     """Attend where it is allowed, by the formula, and drop the weights that are not kept."""
     scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT
     weights = scores.masked_fill_(~allowed, -torch.inf).softmax(-1)
-    return drop_where(weights, keep, rate) @ v
+    return (weights if keep is None else drop_where(weights, keep, rate)) @ v
 
 
 def _attend_in_blocks(

@@ -20,8 +20,8 @@ from torch.autograd.function import once_differentiable
 
 # N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
 
-# Logits held at once: on a GPU so many that the sums of the matrix's gradient are few; on a CPU what its caches hold.
-CUDA_LOGITS = 2**28
+# Logits held at once: enough to keep a GPU busy; few enough to stay near the caches of a CPU.
+CUDA_LOGITS = 2**26
 CPU_LOGITS = 2**22
 
 # (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.
@@ -77,7 +77,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if grad_NC is not None:
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
-                grad_VC = _add_product(grad_VC, x_NV.T, hidden_NC[rows])
+                grad_VC += x_NV.T @ hidden_NC[rows]
         ctx.save_for_backward(grad_NC, grad_VC, scale)
         ctx.output_dtype = output_VC.dtype
         return loss * scale
@@ -94,13 +94,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
             None,
             None,
         )
-
-
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return total + a b; on a GPU the product of 16-bit matrices is not rounded to 16 bits on the way."""
-    if a.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
-        return torch.addmm(total, a, b, out_dtype=total.dtype)
-    return total.add_(a @ b)
 
 
 def plain_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor | None, vocab_size: int) -> Tensor:
