@@ -155,7 +155,7 @@ def test_an_interruption_while_the_old_folder_is_removed_leaves_the_new_one(
     remove = shutil.rmtree
 
     def interrupted(path: Path, ignore_errors: bool = False) -> None:
-        if ".leaving." in path.name:
+        if ".replaced." in path.name:
             raise KeyboardInterrupt
         remove(path, ignore_errors=ignore_errors)
 
@@ -224,3 +224,18 @@ def test_a_hash_is_of_all_bytes_of_a_file(tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     (tmp_path / "a").write_bytes(content[:size])
     assert file_hash(tmp_path / "a") == hashlib.sha256(content[:size]).hexdigest()
+
+
+def test_a_kill_between_taking_the_old_folder_away_and_naming_the_new_one_is_undone(tmp_path: Path) -> None:
+    script = (
+        "import os; from pathlib import Path; import gpt1.base.files as files;"
+        "move = files._move_aside; files._move_aside = lambda *given: (move(*given), os._exit(9));"
+        f"path = Path({str(tmp_path / 'a')!r});"
+        "exec('with files.whole_folder(path) as folder: (folder / \\'new\\').write_text(\\'2\\')')"
+    )
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").write_text("1")
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert not (tmp_path / "a").exists()
+    remove_temporaries(tmp_path)
+    assert contents(tmp_path) == {"a/old": "1"}

@@ -39,7 +39,7 @@ def test_a_training_tells_what_came_of_it_and_goes_on_when_asked(
     assert code == 0
     assert "going on from step 4 of 8" in err
     told = json.loads(out)
-    assert told.keys() == {"run", "step", "valid_loss", "perplexity", "bits_per_byte", "targets"}
+    assert told.keys() == {"run", "step", "evaluated_step", "valid_loss", "perplexity", "bits_per_byte", "targets"}
     assert (told["run"], told["step"]) == (str(tmp_path / "run"), 8)
 
 

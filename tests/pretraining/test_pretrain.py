@@ -23,6 +23,7 @@ from gpt1.pretraining.pretrain import pretrain
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
 from gpt1.training.events import Event, Noticed
+from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
 from tests.pretraining.tools import write_corpus
 
@@ -217,20 +218,65 @@ def test_a_folder_with_another_tokenizer_is_not_written_to(corpus: Path, tmp_pat
     assert (tmp_path / "tokenizer.json").read_text() == "mine"
 
 
-def test_a_run_without_a_whole_checkpoint_begins_anew_and_forgets_what_it_told(
+def test_a_run_without_a_whole_checkpoint_is_refused_and_keeps_what_it_told(
     unbroken: Path, corpus: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     _copy(unbroken, run)
     for _, path in list_checkpoints(run):
         (path / MODEL_FILE).write_bytes(b"")
-    with (run / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 20, "lo')
+    before = (run / "metrics.jsonl").read_text()
     said: list[str] = []
-    pretrain(None, corpus, run, resume=True, device="cpu", listeners=[lambda event: _note(event, said)])
-    assert any("nothing to resume" in line for line in said)
-    assert_same_run(unbroken, run)
-    assert (run / "metrics.jsonl").read_text().count('"loss"') == 20
+    with pytest.raises(InputError, match="has no whole checkpoint to go on from"):
+        pretrain(None, corpus, run, resume=True, device="cpu", listeners=[lambda event: _note(event, said)])
+    assert "there is none before it" in said[-1]
+    assert (run / "metrics.jsonl").read_text() == before
+
+
+def test_spoilt_lines_of_the_metrics_do_not_stop_a_run(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    _copy(unbroken, tmp_path / "run")
+    with (tmp_path / "run" / "metrics.jsonl").open("ab") as file:
+        file.write(b'garbage\n[]\n{}\n{"step": "x"}\n\0\0\0\n{"step": 20, "lo')
+    pretrain(None, corpus, tmp_path / "run", resume=True, device="cpu")
+    assert_same_run(unbroken, tmp_path / "run")
+
+
+def test_a_start_that_fails_leaves_the_folder_free(
+    unbroken: Path, corpus: Path, tmp_path: Path, bytes_tokenizer: Tokenizer
+) -> None:
+    (tmp_path / "other.txt").write_text(make_text(200, seed=99))
+    bytes_tokenizer.save(tmp_path / "tokenizer.json")
+    prepare([tmp_path / "other.txt"], tmp_path / "tokenizer.json", tmp_path / "bytes", valid=0.0, workers=1)
+    with pytest.raises(InputError, match="another tokenizer"):
+        pretrain(None, tmp_path / "bytes", tmp_path / "run", init=unbroken, changes=["steps=2"], device="cpu")
+    pretrain(None, corpus, tmp_path / "run", init=unbroken, changes=["steps=2"], device="cpu")
+
+
+def test_an_update_that_ruins_the_weights_is_never_saved(corpus: Path, tmp_path: Path) -> None:
+    ruin = ("optimizer.lr=1e38", "schedule.kind=constant", "warmup_share=0", "steps=3")
+    with pytest.raises(Diverged):
+        pretrain("tiny", corpus, tmp_path / "run", changes=[*SETTINGS, *ruin], device="cpu")
+    saved = newest_checkpoint(tmp_path / "run", pytest.fail)
+    assert saved is not None
+    assert all(torch.isfinite(tensor).all() for tensor in saved.model.values())
+
+
+def test_a_corpus_with_ids_beyond_the_vocabulary_is_damaged(corpus: Path, tmp_path: Path) -> None:
+    subprocess.run(["cp", "-r", str(corpus), str(tmp_path / "corpus")], check=True)
+    shard = next((tmp_path / "corpus").glob("train-*.tok"))
+    content = bytearray(shard.read_bytes())
+    content[200:4200] = b"\xff" * 4000
+    shard.write_bytes(content)
+    with pytest.raises(FormatError, match="the corpus is damaged"):
+        pretrain("tiny", tmp_path / "corpus", tmp_path / "run", changes=SETTINGS, device="cpu")
+
+
+def test_nobody_listening_any_more_does_not_end_a_training(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = " ".join(f"'{word}'" for word in command(corpus, run))
+    ended = subprocess.run(["bash", "-c", f"{arguments} 2>&1 >/dev/null | head -1"], check=False, capture_output=True)
+    assert ended.stdout
+    assert list_checkpoints(run)[-1][0] == 20
 
 
 def test_a_run_with_anothers_weights_killed_before_its_first_checkpoint_still_begins_with_them(

@@ -72,7 +72,7 @@ def test_a_setting_is_read_as_its_own_type(assignment: str, name: str, value: An
         ("steps=1e999", "training.steps takes int or none, not inf"),
         ("lr=fast", "optimizer.lr takes float, not 'fast'"),
         ("precision=fp31", "unknown precision 'fp31'; did you mean 'fp32'"),
-        ("batch=0", "batch is at least 1, not 0"),
+        ("batch=0", "batch is between 1 and a million, not 0"),
         ("width=100", "width 100 does not split into 12 heads"),
         ("batch", "a setting is changed as name=value, such as training.batch=32, not 'batch'"),
         ("kind=muon", "'kind' may be shape.kind or optimizer.kind or schedule.kind; say which"),
@@ -112,7 +112,7 @@ def test_values_are_taken_as_well_as_strings() -> None:
         with_settings(PAPER, {"norm": 3})
 
 
-@given(batch=st.integers(1, 10**9), lr=st.floats(1e-12, 1e3), bias=st.booleans(), clip=st.none() | st.floats(1e-9, 9))
+@given(batch=st.integers(1, 10**6), lr=st.floats(1e-12, 1e3), bias=st.booleans(), clip=st.none() | st.floats(1e-9, 9))
 def test_what_a_value_prints_as_is_read_as_that_value(batch: int, lr: float, bias: bool, clip: float | None) -> None:
     found = change(PAPER, [f"batch={batch}", f"lr={lr}", f"bias={bias}", f"clip={clip}"])
     assert (found.training.batch, found.optimizer.lr, found.shape.bias, found.optimizer.clip) == (batch, lr, bias, clip)
@@ -153,8 +153,8 @@ def test_json_without_a_setting_that_came_later_has_its_default() -> None:
         (lambda value: value["shape"].update(colour="red"), "colour"),
         (lambda value: value.update(evaluation={"tokens": 3}), "evaluation"),
         (lambda value: value.pop("name"), "name"),
-        (lambda value: value.update(shape=None), "Shape"),
-        (lambda value: value["shape"].update(layers="twelve"), "str"),
+        (lambda value: value.update(shape=None), "'shape' holds no settings"),
+        (lambda value: value["shape"].update(layers="twelve"), "takes int, not 'twelve'"),
         (lambda value: value["optimizer"].update(kind="adamax"), "adamax"),
     ],
 )

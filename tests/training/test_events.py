@@ -36,6 +36,7 @@ def test_events_come_in_the_order_in_which_things_happen(tmp_path: Path, capsys:
         (Saved, 4),
         (Stepped, 5),
         (Evaluated, 5),
+        (Sampled, 5),
         (Saved, 5),
     ]
     assert capsys.readouterr() == ("", "")

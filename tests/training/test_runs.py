@@ -80,8 +80,9 @@ def test_what_a_run_killed_while_it_began_left_is_known(tmp_path: Path, tokenize
 def test_a_changed_recipe_is_written_anew_and_nothing_else_changes(run: Path) -> None:
     before = read_run(run)
     recipe = change(TINY, ["training.steps=77"])
-    update_run(run, recipe)
-    assert read_run(run) == {**before, "recipe": recipe}
+    update_run(run, recipe, run / "moved")
+    corpus = {**before.get("corpus", {}), "path": str(run / "moved")}
+    assert read_run(run) == {**before, "recipe": recipe, "corpus": corpus}
 
 
 def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
@@ -97,7 +98,10 @@ def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
         ({"format": "gpt1-run"}, "is a run of version None; this program reads version 1"),
         ({**good, "version": 2}, "is a run of version 2; this program reads version 1"),
         (without_recipe, "run.json: this is no recipe of this version"),
-        ({**good, "recipe": {**good["recipe"], "colour": "red"}}, "no recipe of this version of gpt1: 'colour'"),
+        (
+            {**good, "recipe": {**good["recipe"], "colour": "red"}},
+            "'colour' holds no settings",
+        ),
     ):
         (run / "run.json").write_text(json.dumps(facts))
         with pytest.raises(FormatError, match=message):

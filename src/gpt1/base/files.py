@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +17,7 @@ from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
 _TEMPORARY_NAME = re.compile(r".+\.\d+\.tmp")
+_REPLACED_NAME = re.compile(r"(.+)\.replaced\.\d+\.tmp")
 
 
 @contextmanager
@@ -30,7 +31,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk would refuse that too, and hide why
+            temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -49,10 +51,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
         sync_folder(temporary)
-        before = _move_aside(path) if path.exists() else None
+        before = _move_aside(path, "replaced") if path.exists() else None
         temporary.replace(path)
-        if before is not None:  # removed last: whatever interrupts that, the new one is there
-            shutil.rmtree(before)
+        if before is not None:  # removed last; a kill before the new one has its name is undone by the next start
+            _remove_tree(before)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
@@ -64,14 +66,21 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def remove_folder(path: Path) -> None:
     """Remove a folder of ours so that a kill on the way never leaves half of it under its name."""
-    shutil.rmtree(_move_aside(path))
+    _remove_tree(_move_aside(path, "removed"))
 
 
-def _move_aside(path: Path) -> Path:
+def _move_aside(path: Path, why: str) -> Path:
     """Give a folder a name by which `remove_temporaries` knows it."""
-    leaving = path.with_name(f"{path.name}.leaving.{os.getpid()}{TEMPORARY_SUFFIX}")
-    path.replace(leaving)
-    return leaving
+    aside = path.with_name(f"{path.name}.{why}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    path.replace(aside)
+    return aside
+
+
+def _remove_tree(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+    else:
+        shutil.rmtree(path)
 
 
 def is_temporary(path: Path) -> bool:
@@ -80,13 +89,13 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder of ours."""
-    for path in folder.iterdir():
-        if is_temporary(path):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+    """Remove what writers that were killed left in a folder of ours; what was about to be replaced comes back."""
+    for path in sorted(folder.iterdir()):
+        replaced = _REPLACED_NAME.fullmatch(path.name)
+        if replaced and not (folder / replaced[1]).exists():
+            path.replace(folder / replaced[1])
+        elif is_temporary(path):
+            _remove_tree(path)
 
 
 def file_hash(path: Path) -> str:

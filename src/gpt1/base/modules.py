@@ -46,7 +46,7 @@ def _import_module(name: str, place: str, what: str) -> ModuleType:
             raise InputError(f"module '{name}' needs a module that is not installed: '{error.name}'") from error
         hint = f"; without '.py': {place.replace('.py:', ':')}" if name.endswith(".py") else ""
         raise SettingError(f"no module '{name}' in {Path.cwd()} or among the installed ones{hint}") from None
-    except Exception as error:  # the user's own code may raise anything
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise InputError(f"module '{name}' cannot be imported: {type(error).__name__}: {error}") from error
 
 

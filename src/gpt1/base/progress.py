@@ -62,7 +62,11 @@ class Terminal:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._console = Console(stderr=True)
+        class Steadfast(Console):
+            def on_broken_pipe(self) -> None:  # whoever listened has gone; the work goes on
+                self.quiet = True
+
+        self._console = Steadfast(stderr=True)
         self._live: Any = None
         self._label = ""
         self._began = self._told = 0.0

@@ -30,15 +30,23 @@ def command(
       gpt1 evaluate runs/tiny --corpus other-corpus --split train
       gpt1 evaluate runs/tiny letters/*.txt
     """
+    from gpt1.base.wording import some
     from gpt1.cli.training import score_line
     from gpt1.inference.run import load_run
     from gpt1.pretraining.measure import measure_corpus, measure_text
 
     if paths and corpus is not None:
         raise click.UsageError("name either texts or a --corpus, not both")
-    opened = load_run(run, device=device, step=int(step) if step.isdecimal() else step)
+    opened = load_run(
+        run,
+        device=device,
+        step=int(step) if step.isdecimal() else step,
+        refused=lambda problem: click.echo(problem, err=True),
+    )
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
+    what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
     if as_json:
         click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))
     else:
-        click.echo(f"{run}, step {opened.checkpoint.step}: {score_line(scores)} ({scores['targets']:,.0f} tokens)")
+        click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
+        click.echo(f"{scores['targets']:,.0f} tokens were predicted")

@@ -51,6 +51,7 @@ def command(
     from gpt1.base.progress import Terminal
     from gpt1.cli.training import TrainingLines, score_line
     from gpt1.pretraining.pretrain import pretrain
+    from gpt1.training.checkpoints import list_checkpoints
     from gpt1.training.runs import last_scores
 
     told = [  # the last one holds: an option of its own is worth more than a --set
@@ -75,8 +76,13 @@ def command(
         terminal.done()
     if os.environ.get("RANK", "0") != "0":
         return
-    step, scores = last_scores(run.path)
+    step, _ = list_checkpoints(run.path)[-1]
+    evaluated, scores = last_scores(run.path)
     if as_json:
-        click.echo(json.dumps({"run": str(run.path), "step": step, **scores}, indent=1))
+        of = {"evaluated_step": evaluated} if scores else {}
+        click.echo(json.dumps({"run": str(run.path), "step": step, **of, **scores}, indent=1))
+    elif not scores:
+        click.echo(f"{run.path}: step {step}, not evaluated")
     else:
-        click.echo(f"{run.path}: step {step}, {score_line(scores) if scores else 'not evaluated'}")
+        when = "" if evaluated == step else f"at step {evaluated} "
+        click.echo(f"{run.path}: step {step}, {when}{score_line(scores)}")

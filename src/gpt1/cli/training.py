@@ -46,10 +46,10 @@ def step_line(event: Stepped) -> str:
     return "  ".join([*parts, f"{event.memory_bytes / 2**30:.1f} GiB", f"{clock(event.seconds_left)} left"])
 
 
-def score_line(scores: dict[str, float]) -> str:
-    """Return validation scores in words."""
+def score_line(scores: dict[str, float], name: str = "validation loss") -> str:
+    """Return scores in words."""
     return (
-        f"validation loss {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
+        f"{name} {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
         f"{scores['bits_per_byte']:.3f} bits per byte"
     )
 

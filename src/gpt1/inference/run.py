@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -29,23 +30,27 @@ BEST, LAST = "best", "last"
 class Run:
     """What a training left: `path`, `facts` (run.json), `recipe`; loaded when asked for: `model` and `tokenizer`."""
 
-    def __init__(self, path: Path, *, device: torch.device, step: int | str) -> None:
+    def __init__(
+        self, path: Path, *, device: torch.device, step: int | str, refused: Callable[[str], None] = warnings.warn
+    ) -> None:
         self.path = path
         self.device = device
         self.facts = read_run(path)
         self.recipe: Recipe = self.facts["recipe"]
         self._step = step
+        self._refused = refused
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The weights in use."""
-        return find_checkpoint(self.path, self._step)
+        return find_checkpoint(self.path, self._step, self._refused)
 
     @cached_property
     def model(self) -> Model:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
         precision, _ = usable_precision(self.device, self.recipe.training.precision)
         model = build_model(self.recipe.shape, self.facts["vocab_size"], compute=DTYPES[precision])
+        model = model.double() if precision == "fp64" else model
         load_weights(model, self.checkpoint)
         return model.to(self.device).eval()
 
@@ -58,13 +63,25 @@ class Run:
         return f"Run({str(self.path)!r}, {self.facts['kind']}, recipe {self.recipe.name!r})"
 
 
-def load_run(path: str | Path, *, device: str | None = None, step: int | str = BEST) -> Run:
-    """Open a run folder; `step` is a checkpoint's step, `best` (lowest validation loss) or `last`."""
-    return Run(Path(path), device=find_device(device), step=step)
+def load_run(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    step: int | str = BEST,
+    refused: Callable[[str], None] = warnings.warn,
+) -> Run:
+    """Open a run folder; `step` is a checkpoint's step, `best` (lowest validation loss) or `last`.
+
+    `refused` is told of damaged checkpoints that were passed over.
+    """
+    return Run(Path(path), device=find_device(device), step=step, refused=refused)
 
 
-def find_checkpoint(run: Path, step: int | str) -> Checkpoint:
-    """Return a run's checkpoint, without the optimiser's part: of a step, the best, or the last whole one."""
+def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn) -> Checkpoint:
+    """Return a run's checkpoint, without the optimiser's part: of a step, the best, or the last whole one.
+
+    `refused` is told of damaged ones that were passed over.
+    """
     steps = dict(list_checkpoints(run))
     if step == BEST:
         best = best_step(run)
@@ -74,6 +91,8 @@ def find_checkpoint(run: Path, step: int | str) -> Checkpoint:
         found = newest_checkpoint(run, problems.append, with_optimizer=False)
         if found is None:
             raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
+        for problem in problems:
+            refused(problem)
         return found
     if not isinstance(step, int) or step not in steps:
         raise SettingError(f"{run} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}")
@@ -90,14 +109,3 @@ def load_weights(model: Model, checkpoint: Checkpoint) -> None:
             raise FormatError(f"{checkpoint.path} does not fit the model: '{name}' has the shapes {shapes}")
         with torch.no_grad():
             wanted.copy_(found)
-
-
-def describe_run(run: Run) -> dict[str, Any]:
-    """Return a few facts about a run for people and programs."""
-    return {
-        "path": str(run.path),
-        "kind": run.facts["kind"],
-        "recipe": run.recipe.name,
-        "step": run.checkpoint.step,
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-    }

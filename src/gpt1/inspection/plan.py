@@ -104,7 +104,10 @@ def plan(
     figures = _figures(recipe, text, machine)
     settings = suggest(recipe, text.tokens, text.vocab_size)
     suggested = change(recipe, settings)
-    settings += _fitting(suggested, text, machine)
+    try:
+        settings += _fitting(suggested, text, machine)
+    except SettingError:  # what would suit so much text is too large for this machine: the recipe as it is, then
+        settings = _fitting(recipe, text, machine)
     then = _figures(change(recipe, settings), text, machine)
     findings = judge(
         recipe,
@@ -303,7 +306,7 @@ def _describe_memory(plan: Plan) -> Iterator[str]:
     yield _row("in all", _gib(memory["total"]), f"of {_gib(memory['usable'])} that can be used")
     most = memory["largest_micro_batch"]
     if most:
-        yield _row("largest that fits", f"{most:,}", "sequences at once")
+        yield _row("fit at once", f"{most:,}", "sequences of the batch")
     else:
         yield "  not even one sequence at once fits"
 

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from gpt1.base.errors import SettingError
-from gpt1.model.costs import product_weights
 from gpt1.model.attention import SHORT
+from gpt1.model.costs import product_weights
 from gpt1.model.loss import CPU_LOGITS, CUDA_LOGITS
 from gpt1.recipes.values import LSTM, Recipe, Shape
 

@@ -19,6 +19,10 @@ SEQUENCES = 16  # at once
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
     folder = Path(run.facts["corpus"]["path"] if corpus is None else corpus)
+    if corpus is None and not folder.is_dir():
+        raise InputError(
+            f"{run.path} was trained on {folder}, which is not there now; say where it is with --corpus DIR"
+        )
     return _measure(run, TokenStream(folder, split), str(folder))
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.generation import continue_ids
@@ -28,13 +28,14 @@ from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, newest_checkpoint
+from gpt1.training.checkpoints import clean_up, list_checkpoints, newest_checkpoint
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener, Noticed
 from gpt1.training.runs import (
     RunFiles,
     begin_run,
     forget_after,
+    has_begun,
     is_left_over,
     is_run,
     read_run,
@@ -101,25 +102,31 @@ def pretrain(
         tokenizer = asked.corpus / TOKENIZER_FILE
         require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
         going_on = asked.resume and is_run(asked.out)
-        planned = _resumed_recipe(asked, texts[0]) if going_on else _new_recipe(asked)
+        planned, notices = _resumed_recipe(asked, texts[0]) if going_on else (_new_recipe(asked), [])
+        precision, notice = usable_precision(own_device, planned.training.precision)
+        planned_here = replace(planned, training=replace(planned.training, precision=precision))
+        model = _make_model(planned_here, texts[0], _first_weights(asked, going_on))
         world.wait()  # every rank has looked before the first one makes the folder
         with lock_folder(asked.out) if world.is_first else nullcontext():
             ears: list[Listener] = []
             if world.is_first:
                 _prepare_folder(asked, planned, texts[0], going_on)
                 ears = [RunFiles(asked.out), *listeners, *([tensorboard(asked.out)] if curves else [])]
-            _train(asked, planned, texts, world, own_device, minutes, ears, going_on)
+            notices += [notice] if notice else []
+            _train(asked, planned_here, model, texts, world, own_device, minutes, ears, notices, going_on)
     return load_run(asked.out, device=device)
 
 
 def _train(
     asked: Asked,
     recipe: Recipe,
+    model: Model,
     texts: tuple[TokenStream, TokenStream | None],
     world: World,
     device: torch.device,
     minutes: float | None,
     ears: list[Listener],
+    notices: list[str],
     going_on: bool,
 ) -> None:
     def tell(text: str | None) -> None:
@@ -127,16 +134,22 @@ def _train(
             listener(Noticed(cast(str, text)))
 
     train, valid = texts
-    precision, notice = usable_precision(device, recipe.training.precision)
-    tell(notice)
-    recipe = replace(recipe, training=replace(recipe.training, precision=precision))
+    for notice in notices:
+        tell(notice)
     checkpoint = newest_checkpoint(asked.out, tell) if going_on else None
-    init = _parent(asked.out) if going_on else asked.init  # also of a run that ended before its first checkpoint
-    model = _make_model(recipe, train, init if checkpoint is None else None).to(device)
+    if going_on and checkpoint is None and has_begun(asked.out):
+        raise InputError(
+            f"{asked.out} has no whole checkpoint to go on from; bring one back into its folder 'checkpoints', or "
+            "begin anew in another folder"
+        )
+    model.to(device)
     tell(_speed_up(model, recipe, device, world))
     windows = Windows(train, context=recipe.shape.context, batch=recipe.training.batch, seed=recipe.training.seed)
     updates = recipe.training.steps or windows.batches_in(recipe.training.epochs)
+    tell(_in_short(recipe, model, updates, device))
+    tell(None if asked.init is None else f"the network and its first weights are those of {asked.init}")
     tell(_on_warmup(recipe, updates))
+    tell(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
     trainer = Trainer(
         LanguageModelling(model),
         windows,
@@ -148,14 +161,19 @@ def _train(
         listeners=ears,
         tokens_per_step=recipe.training.batch * recipe.shape.context,
         flops_per_token=flops_per_token(recipe.shape, train.vocab_size),
-        peak_flops=peak_flops(device_name(device), precision),
+        peak_flops=peak_flops(device_name(device), recipe.training.precision),
         evaluate=None if valid is None else _evaluator(model, valid, recipe, device, world),
         sample=None if valid is None else _sampler(model, valid, asked.out, recipe.training.seed),
         minutes=minutes,
     )
     if checkpoint is not None:
         trainer.restore(checkpoint)
-        tell(f"going on from step {checkpoint.step} of {updates}")
+        done = checkpoint.step >= updates
+        tell(
+            f"all {updates} updates are made (step {checkpoint.step}); more --steps would go on"
+            if done
+            else f"going on from step {checkpoint.step} of {updates}"
+        )
     elif asked.resume:
         tell(f"nothing to resume in {asked.out}: beginning with the first step")
     if world.is_first:
@@ -190,14 +208,18 @@ def _as_value(recipe: Recipe | str) -> Recipe:
     return find_recipe(recipe) if isinstance(recipe, str) else recipe
 
 
-def _resumed_recipe(asked: Asked, train: TokenStream) -> Recipe:
-    """Return the recipe of the run that goes on; refuse where text, tokenizer or what decides the losses differ."""
+def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]]:
+    """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
     facts = read_run(asked.out)
-    if facts["kind"] != KIND:
-        raise SettingError(f"{asked.out} is a run of another kind ({facts['kind']})")
-    if facts["tokenizer"] != train.fingerprint:
+    try:
+        kind, tokenizer, identity = facts["kind"], facts["tokenizer"], facts["corpus"]["identity"]
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{asked.out}: run.json is damaged ({error!r})") from None
+    if kind != KIND:
+        raise SettingError(f"{asked.out} is a run of another kind ({kind})")
+    if tokenizer != train.fingerprint:
         raise InputError(f"{asked.corpus} was made with another tokenizer than the run {asked.out}; it cannot go on")
-    if facts["corpus"]["identity"] != train.identity:
+    if identity != train.identity:
         raise InputError(
             f"{asked.corpus} holds other text than the run {asked.out} was begun with; resume it on its own corpus, or "
             f"begin a new run with --init {asked.out}"
@@ -212,7 +234,7 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> Recipe:
                 f"{name} is {before} in the run {asked.out} and {after} now: a run goes on as it was begun; leave "
                 f"it, or begin a new run with --init {asked.out}"
             )
-    return new
+    return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
 
 
 # ---- the folder and the weights ----
@@ -221,7 +243,7 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> Recipe:
 def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool) -> None:
     if going_on:
         clean_up(asked.out)
-        update_run(asked.out, recipe)
+        update_run(asked.out, recipe, asked.corpus)
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
@@ -233,9 +255,12 @@ def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: 
     begin_run(asked.out, KIND, recipe, asked.corpus / TOKENIZER_FILE, about)
 
 
-def _parent(run: Path) -> Path | None:
-    parent = read_run(run).get("parent")
-    return None if parent is None else Path(parent)
+def _first_weights(asked: Asked, going_on: bool) -> Path | None:
+    """Return the run whose weights to begin with: also for a run that ended before its first checkpoint."""
+    if not going_on:
+        return asked.init
+    parent = read_run(asked.out).get("parent")
+    return None if parent is None or list_checkpoints(asked.out) else Path(parent)
 
 
 def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
@@ -279,6 +304,15 @@ def _speed_up(model: Model, recipe: Recipe, device: torch.device, world: World) 
         return "not compiled: the package triton is not installed; training runs, but slower"
     model.compile()
     return None
+
+
+def _in_short(recipe: Recipe, model: Model, updates: int, device: torch.device) -> str:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    tokens = recipe.training.batch * recipe.shape.context
+    return (
+        f"recipe {recipe.name}: {parameters:,} parameters, {updates:,} updates of {tokens:,} tokens, "
+        f"{recipe.training.precision} on {device_name(device)}"
+    )
 
 
 def _on_warmup(recipe: Recipe, updates: int) -> str | None:

@@ -58,6 +58,10 @@ class TokenStream:
         first_shards = np.searchsorted(self._ends, starts, side="right")
         for row, start, shard in zip(rows, starts.tolist(), first_shards.tolist(), strict=True):
             self._fill(row, start, shard)
+        if rows.size and rows.max() >= self.vocab_size:
+            raise FormatError(
+                f"the corpus is damaged: it holds token {rows.max()} of {self.vocab_size}; prepare it anew"
+            )
         return rows
 
     def _fill(self, row: npt.NDArray[np.int32], start: int, shard: int) -> None:

@@ -60,9 +60,15 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
 
 def recipe_from_json(value: Any) -> Recipe:
     """Return the recipe that `recipe_as_json` wrote; what an older version did not know has its default."""
-    hints = get_type_hints(Recipe)
     try:
-        return Recipe(**{n: hints[n](**part) if is_dataclass(hints[n]) else part for n, part in value.items()})
+        flat = {}
+        for part, values in value.items():
+            if part not in ("name", "about"):
+                if not isinstance(values, dict):
+                    raise TypeError(f"'{part}' holds no settings")
+                flat.update({f"{part}.{name}": setting for name, setting in values.items()})
+        base = Recipe(name=value["name"], about=value.get("about", ""))
+        return with_settings(base, flat)
     except (AttributeError, KeyError, TypeError, SettingError) as error:
         raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
 
@@ -104,5 +110,5 @@ def _read(text: str, kinds: tuple[Any, ...]) -> Any:
         return None
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

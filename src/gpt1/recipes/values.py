@@ -69,8 +69,8 @@ class Shape:
                 )
                 >= 1,
                 f"the context is at least 2 tokens, not {self.context}": self.context >= 2,
-                f"width {self.width} does not split into {heads} heads; the paper has 768 and 12": heads > 0
-                and self.width % heads == 0,
+                f"width {self.width} does not split into {heads} heads; the paper has 768 and 12": self.kind == LSTM
+                or (heads > 0 and self.width % heads == 0),
                 f"rotary positions need an even width per head, not {self.width // max(heads, 1)}": self.positions
                 != "rotary"
                 or (self.width // max(heads, 1)) % 2 == 0,
@@ -105,7 +105,7 @@ class Optimizer:
                 f"beta1, beta2 and momentum are at least 0 and below 1, not {self}": all(
                     0 <= x < 1 for x in (self.beta1, self.beta2, self.momentum)
                 ),
-                f"epsilon is above 0, not {self.epsilon}": self.epsilon > 0,
+                f"epsilon is at least 1e-30, not {self.epsilon}: fp32 has nothing smaller": self.epsilon >= 1e-30,
                 f"weight_decay is at least 0, not {self.weight_decay}": self.weight_decay >= 0,
                 f"clip is above 0 (or none), not {self.clip}": self.clip is None or self.clip > 0,
             }
@@ -159,9 +159,9 @@ class Training:
         _among("distribution", self.distribution, DISTRIBUTIONS)
         _check(
             {
-                f"batch is at least 1, not {self.batch}": self.batch >= 1,
+                f"batch is between 1 and a million, not {self.batch}": 1 <= self.batch <= 1_000_000,
                 f"micro_batch is at least 1, not {self.micro_batch}": self.micro_batch is None or self.micro_batch >= 1,
-                f"epochs is above 0, not {self.epochs}": self.epochs > 0,
+                f"epochs is above 0 and at most 100,000, not {self.epochs}": 0 < self.epochs <= 100_000,
                 f"steps is at least 1, not {self.steps}": self.steps is None or self.steps >= 1,
                 f"seed is between 0 and 2**31, not {self.seed}": 0 <= self.seed < 2**31,
                 f"spike is above 0 (or none), not {self.spike}": self.spike is None or self.spike > 0,

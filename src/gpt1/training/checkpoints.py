@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,11 +101,11 @@ def list_checkpoints(run: Path) -> list[tuple[int, Path]]:
 
 def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimizer: bool = True) -> Checkpoint | None:
     """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not."""
-    for _, path in reversed(list_checkpoints(run)):
+    for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
         try:
             return load_checkpoint(path, with_optimizer=with_optimizer)
         except (FormatError, InputError) as error:
-            refused(f"{error}; using the checkpoint before it")
+            refused(f"{error}; " + ("using the checkpoint before it" if index else "there is none before it"))
     return None
 
 
@@ -116,7 +117,7 @@ def best_step(run: Path) -> int | None:
             loss = read_state(path)["progress"].get("valid_loss")
         except (FormatError, InputError):
             continue  # a damaged one is named when it is loaded; here it is only not the best
-        if loss is not None:
+        if loss is not None and math.isfinite(loss):
             losses.append((loss, -step))
     return -min(losses)[1] if losses else None
 

@@ -7,7 +7,7 @@ tensors are gathered for checkpoints, so a checkpoint knows nothing of ranks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -120,6 +120,13 @@ def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().cpu()
         for name, tensor in tensors.items()
     }
+
+
+def all_finite(tensors: Iterable[Tensor], world: World) -> bool:
+    """Whether no tensor holds a NaN or an infinity, on any rank; every rank must ask."""
+    locals_ = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
+    bad = torch.stack([(~torch.isfinite(tensor.detach()).all()).float() for tensor in locals_]).sum()
+    return world.add_up(bad).item() == 0
 
 
 def load_whole(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -31,6 +31,7 @@ from gpt1.base.files import (
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 
 RUN_FILE = "run.json"
@@ -88,10 +89,11 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{folder / RUN_FILE}: {error}") from None
 
 
-def update_run(folder: Path, recipe: Recipe) -> None:
-    """Write a run's recipe anew, after settings were changed on resuming."""
+def update_run(folder: Path, recipe: Recipe, corpus: Path) -> None:
+    """Note what may have changed when a run goes on: settings, and where its corpus lies."""
     facts = read_json(folder / RUN_FILE, "a run")
-    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe)})
+    moved = {**facts.get("corpus", {}), "path": str(corpus.resolve())}
+    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), "corpus": moved})
 
 
 def _made_with() -> dict[str, Any]:
@@ -138,8 +140,14 @@ class RunFiles:
             case Sampled():
                 for sample in event.samples:
                     self._append(SAMPLES_FILE, json.dumps({"step": event.step, **sample}, ensure_ascii=False))
-            case Saved() | RolledBack() | Noticed():
-                self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {in_words(event)}")
+            case RolledBack():
+                forget_after(self._folder, event.to_step)
+                self._log(event)
+            case Saved() | Noticed():
+                self._log(event)
+
+    def _log(self, event: Saved | RolledBack | Noticed) -> None:
+        self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {in_words(event)}")
 
     def _append(self, name: str, line: str) -> None:
         try:
@@ -149,13 +157,28 @@ class RunFiles:
             raise InputError(f"cannot write {self._folder / name}: {error.strerror}") from error
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether a run ever made a step or a checkpoint."""
+    metrics = folder / METRICS_FILE
+    return bool(list_checkpoints(folder)) or (metrics.exists() and metrics.stat().st_size > 0)
+
+
+def _step_of(line: bytes) -> int:
+    """Return the step that a line tells of, or -1 for one that a power cut spoilt."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError):
+        return -1
+    return step if isinstance(step, int) else -1
+
+
 def forget_after(folder: Path, step: int) -> None:
-    """Drop the metrics and samples of steps that a resumed run makes again."""
+    """Drop the metrics and samples of steps that a run makes again, and lines that cannot be read."""
     for name in (METRICS_FILE, SAMPLES_FILE):
         path = folder / name
         if path.exists():
             lines = path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= step]
+            kept = [line for line in lines if line.endswith(b"\n") and 0 <= _step_of(line) <= step]
             if len(kept) < len(lines):
                 with whole_file(path) as file:
                     file.writelines(kept)

@@ -1,4 +1,7 @@
-"""Asked to stop: Ctrl-C, a scheduler's SIGTERM, or the end of a time budget. The step under way is finished first."""
+"""Asked to stop: Ctrl-C, a scheduler's SIGTERM, a lost terminal, or the end of a time budget.
+
+The step under way is finished first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if hasattr(signal, "SIGHUP"):  # Windows has none
+    SIGNALS.append(signal.SIGHUP)
 
 
 class StopRequests:
@@ -19,7 +26,7 @@ class StopRequests:
 
     def __enter__(self) -> StopRequests:
         if threading.current_thread() is threading.main_thread():  # only there may handlers be set
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in SIGNALS:
                 self._before[number] = signal.signal(number, self._remember)
         return self
 

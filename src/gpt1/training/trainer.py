@@ -27,7 +27,16 @@ from gpt1.model import Model, Noise, step_noise
 from gpt1.recipes.values import Recipe
 from gpt1.training.batches import Batches, Loader
 from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
-from gpt1.training.distributed import World, accumulating, distribute, gradient_factor, load_whole, reshard, whole
+from gpt1.training.distributed import (
+    World,
+    accumulating,
+    all_finite,
+    distribute,
+    gradient_factor,
+    load_whole,
+    reshard,
+    whole,
+)
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.optimizers import build_optimizer
 from gpt1.training.schedules import factor
@@ -196,10 +205,8 @@ class Trainer:
             before = reading
             if self._stopping or self._scales_loss or self._is_due(reading.step):
                 before = None
-                if self._settle(reading):
-                    self._attend_to(reading)
-                    if self._stopping:
-                        break
+                if self._settle(reading) and self._attend_to(reading) and self._stopping:
+                    break
         return self.progress.step >= self.updates
 
     def _step(self) -> Reading:
@@ -294,26 +301,37 @@ class Trainer:
         often = (watching.log_every, watching.evaluate_every, watching.sample_every, watching.save_every)
         return step in (1, self.updates) or any(every is not None and step % every == 0 for every in often)
 
-    def _attend_to(self, reading: Reading) -> None:
-        """Evaluate, sample and save where it is time to."""
-        step, watching = reading.step, self.recipe.watching
+    def _attend_to(self, reading: Reading) -> bool:
+        """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
+        step, watching, ends = reading.step, self.recipe.watching, reading.step == self.updates
+        evaluates = self._evaluate is not None and (step % watching.evaluate_every == 0 or ends)
+        every = watching.sample_every
+        samples = self._sample is not None and every is not None and (step % every == 0 or ends)
+        # An evaluated checkpoint may be the best, and only what is saved can be.
+        saves = step % watching.save_every == 0 or ends or self._stopping or evaluates
+        if not (samples or saves):
+            return True
         paused = time.monotonic()
+        if not all_finite(self.model.parameters(), self.world):  # a sane loss can still be followed by an insane update
+            loss, norm, running, *_ = reading.figures()
+            self._roll_back(reading, loss, norm, running)
+            return False
         self.progress.valid_loss = None  # of these very weights: another step's would make this one pass for the best
-        if self._evaluate is not None and (step % watching.evaluate_every == 0 or step == self.updates):
+        if self._evaluate is not None and evaluates:
             scores = self._evaluate()
             self.progress.valid_loss = scores["valid_loss"]
             self._tell(Evaluated(step, scores))
-        if self._sample is not None and watching.sample_every is not None and step % watching.sample_every == 0:
+        if self._sample is not None and samples:
             self._tell(Sampled(step, self._sample(step)))
         reshard(self.model)
-        is_evaluated = self.progress.valid_loss is not None  # it may be the best, and only what is saved can be
-        if step % watching.save_every == 0 or step == self.updates or self._stopping or is_evaluated:
+        if saves:
             self.progress.seconds += paused - self._began
             self._began = paused
             self.save()
         pause = time.monotonic() - paused
         self._began += pause
         self._logged_at += pause
+        return True
 
     def _restart_clock(self) -> None:
         self._began = self._logged_at = time.monotonic()
