@@ -431,7 +431,7 @@ def test_a_script_without_a_guard_may_use_several_workers(tokenizer: Path, tmp_p
 def test_a_stopped_command_ends_soon_says_how_to_go_on_and_does(
     tokenizer: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
-    write_lines(tmp_path / "a.jsonl", [make_text(30, seed) for seed in range(3000)])
+    write_lines(tmp_path / "a.jsonl", [make_text(150, seed) for seed in range(3000)])
     arguments = ["prepare", "a.jsonl", "--tokenizer", str(tokenizer), "--out", "out", "--workers", "2"]
     run = [sys.executable, "-m", "gpt1", *arguments]
     process = subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)

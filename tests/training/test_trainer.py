@@ -326,3 +326,18 @@ def losses_of(trainer: Trainer) -> dict[int, float]:
     trainer._listeners.append(record)
     assert trainer.train()
     return record.losses
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_save_on_the_way_changes_nothing_on_a_gpu_either(tmp_path: Path, compiled: bool) -> None:
+    def losses(name: str, save_every: int) -> list[float]:
+        record = Recorder()
+        recipe = replace(TOY, watching=replace(TOY.watching, save_every=save_every))
+        trainer = toy_trainer(tmp_path / name, recipe, listeners=[record], device=torch.device("cuda"))
+        if compiled:
+            trainer.model.compile()
+        assert trainer.train()
+        return list(record.losses.values())
+
+    assert losses("often", 2) == pytest.approx(losses("never", 10**9), rel=1e-3)

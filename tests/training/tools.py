@@ -77,13 +77,14 @@ def toy_trainer(
         model = model.double()
         model.compute = torch.float64
     run.mkdir(exist_ok=True)
+    device = given.pop("device", torch.device("cpu"))
     return Trainer(
-        Poisonable(model),
+        Poisonable(model.to(device)),
         batches or ToyBatches(recipe.training.batch),
         recipe.training.steps or 20,
         recipe,
         run,
-        device=torch.device("cpu"),
+        device=device,
         world=world or World(),
         tokens_per_step=recipe.training.batch * CONTEXT,
         flops_per_token=1.0,
