@@ -48,7 +48,7 @@ class Utilisation:
     source: str
 
 
-# The paper's model, compiled, in bf16, with dropout: 547,000 tokens/s, that is 396 TFLOP/s of the data sheet's 989.
+# The paper's model, compiled, in bf16, with dropout: 528,000 tokens/s, that is 396 TFLOP/s of the data sheet's 989.
 ON_H200 = Utilisation(0.40, "measured with the paper's model")
 ON_OTHER_GPUS = Utilisation(0.35, "assumed, a little under an H200's")
 IN_FULL_PRECISION = Utilisation(0.6, "assumed: slow products leave the rest less to hide")
