@@ -11,7 +11,9 @@ own rules and patterns; what it returns is what `spacy.blank("en")` returns, wor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -28,13 +30,27 @@ LONG = 200
 Split = tuple[tuple[str, ...], int, int]
 
 
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Keep spaCy from loading torch where there is one: its word rules need none, and it takes a second and 180 MB."""
+    hidden = "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["torch"]
+
+
 class Splitter:
     """Splits chunks of text into words as spaCy's English rules do, and knows where a blank may not part them."""
 
     def __init__(self) -> None:
-        import spacy  # here, because decoding must work without it
-        from spacy.tokenizer import Tokenizer
-        from spacy.vocab import Vocab
+        with _without_torch():
+            import spacy  # here, because decoding must work without it
+            from spacy.tokenizer import Tokenizer
+            from spacy.vocab import Vocab
 
         whole = spacy.blank("en").tokenizer
         self._whole = whole
