@@ -63,7 +63,10 @@ def test_one_file_owns_each_fact(fact: str, owner: str) -> None:
 
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
     assert gpt1.__all__ == [
+        "GPTClassifier",
+        "GPTRegressor",
         "Gpt1Error",
+        "finetune",
         "load_run",
         "load_tokenizer",
         "prepare",

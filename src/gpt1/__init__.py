@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gpt1.base.errors import Gpt1Error
     from gpt1.corpus.prepare import prepare
     from gpt1.corpus.vocabularies import train_tokenizer
+    from gpt1.estimators import GPTClassifier, GPTRegressor
+    from gpt1.finetuning.finetune import finetune
     from gpt1.inference.run import load_run
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.recipes.catalog import recipe
@@ -20,10 +22,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Gpt1Error", "load_run", "load_tokenizer", "prepare", "pretrain", "recipe", "train_tokenizer"]
+__all__ = [
+    "GPTClassifier",
+    "GPTRegressor",
+    "Gpt1Error",
+    "finetune",
+    "load_run",
+    "load_tokenizer",
+    "prepare",
+    "pretrain",
+    "recipe",
+    "train_tokenizer",
+]
 
 _HOMES = {
+    "GPTClassifier": "gpt1.estimators",
+    "GPTRegressor": "gpt1.estimators",
     "Gpt1Error": "gpt1.base.errors",
+    "finetune": "gpt1.finetuning.finetune",
     "load_run": "gpt1.inference.run",
     "load_tokenizer": "gpt1.text.tokenizer",
     "prepare": "gpt1.corpus.prepare",

@@ -147,4 +147,4 @@ def test_completion_completes_verbs() -> None:
     words = {"COMP_WORDS": "gpt1 pre", "COMP_CWORD": "1", "_GPT1_COMPLETE": "bash_complete"}
     code = "from gpt1.cli.app import gpt1; gpt1.main(prog_name='gpt1')"
     done = subprocess.run([sys.executable, "-c", code], env=words, capture_output=True, text=True)
-    assert done.stdout.split() == ["plain,prepare", "plain,pretrain"]
+    assert done.stdout.split() == ["plain,prepare", "plain,pretrain", "plain,predict"]

@@ -15,7 +15,7 @@ from gpt1.training.checkpoints import MODEL_FILE, OPTIMIZER_FILE, STATE_FILE, sa
 
 
 def save(run: Path, step: int, valid_loss: float | None) -> None:
-    save_checkpoint(run, step, {"w": torch.full((2,), float(step))}, {}, {"valid_loss": valid_loss})
+    save_checkpoint(run, step, {"w": torch.full((2,), float(step))}, {}, {"cost": valid_loss})
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_the_best_step_of_a_run_is_the_one_with_the_lowest_validation_loss(train
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     losses = {line["valid_loss"]: line["step"] for line in lines if "valid_loss" in line}
     best = load_run(trained, device="cpu").checkpoint
-    assert (best.step, best.progress["valid_loss"]) == (losses[min(losses)], min(losses))
+    assert (best.step, best.progress["cost"]) == (losses[min(losses)], min(losses))
 
 
 def test_opening_a_run_reads_no_weights(trained: Path, tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def test_the_number_of_sequences_follows_from_the_shape(name, sequences):
 
 
 def test_mnli_is_judged_on_two_dev_sets():
-    assert find_task("mnli").splits == ("train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")
+    task = find_task("mnli")
+    assert task.dev_splits == ("dev_matched", "dev_mismatched")
+    assert task.test_splits == ("test_matched", "test_mismatched", "diagnostic")
 
 
 def test_a_misspelt_task_gets_the_nearest_name():

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables
-from gpt1.tasks.shapes import CHOICES, PAIR, SINGLE
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -176,8 +176,9 @@ def test_a_folder_without_training_rows_says_so(tmp_path):
 
 def test_a_folder_without_any_split_says_what_was_expected_and_what_is_there(tmp_path):
     (tmp_path / "notes.txt").touch()
+    assert find_splits(CATALOGUE["sst2"], tmp_path) == {}
     with pytest.raises(InputError, match=r"expected train\.jsonl, dev\.jsonl, test\.jsonl.* found notes\.txt"):
-        find_splits(CATALOGUE["sst2"], tmp_path)
+        read_folder(CATALOGUE["sst2"], tmp_path)
 
 
 def test_two_files_for_one_split_are_refused(tmp_path):
@@ -363,11 +364,41 @@ def test_number_labels_are_scores_when_asked_for(tmp_path):
         ([("x", "no"), ("y", "yes"), ("z", "NaN")], False, "row 3: the label in 'label' is empty"),
         ([("x", "1"), ("y", "two")], True, "row 2: label 'two' is not a number"),
         ([("x", "1"), ("", "2")], True, "row 2: 'text' is empty"),
+        ([("x", "no"), ("y", "z" * 2_000)], False, "row 2: 'label' holds 2,000 characters; a label is short"),
     ],
 )
 def test_a_table_that_cannot_be_learnt_from_is_refused(tmp_path, rows, regression, message):
     with pytest.raises(InputError, match=message):
         read_tables({"train": write_csv(tmp_path / "table.csv", "text,label", *rows)}, regression=regression)
+
+
+def test_a_cell_of_parquet_that_is_not_a_number_is_an_empty_one(tmp_path):
+    columns = {"text": ["x", "y", "z"], "label": [1.0, float("nan"), 2.0]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"rows\.parquet, row 2: the label in 'label' is empty"):
+        read_tables({"train": tmp_path / "rows.parquet"}, regression=True)
+
+
+def test_a_column_that_only_the_dev_table_lacks_is_named_with_the_row(tmp_path):
+    train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
+    dev = write_csv(tmp_path / "dev.csv", "txt,label", ["x", "no"])
+    with pytest.raises(
+        InputError, match=r"dev\.csv, row 1: no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
+    ):
+        read_tables({"train": train, "dev": dev})
+
+
+def test_a_message_shows_only_the_beginning_of_a_huge_cell(tmp_path):
+    path = write_jsonl(tmp_path / "rows.jsonl", [{"text": "x", "label": 1}, {"text": ["y" * 10**6], "label": 0}])
+    with pytest.raises(InputError, match=r"row 2: 'text' holds .*expected text") as raised:
+        read_tables({"train": path})
+    assert len(str(raised.value)) < 300
+
+
+def test_a_symmetric_table_is_a_task_of_both_orders(tmp_path):
+    path = write_csv(tmp_path / "train.csv", "sentence1,sentence2,score", ["x", "y", 1], ["u", "v", 3])
+    task = read_tables({"train": path}, symmetric=True, regression=True).task
+    assert (task.shape, task.fields, task.score_range) == (BOTH, ("sentence1", "sentence2"), (1.0, 3.0))
 
 
 def test_a_table_of_choices_takes_the_number_of_answers_from_its_first_row(tmp_path):

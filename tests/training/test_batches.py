@@ -36,7 +36,7 @@ def test_every_row_is_in_one_micro_batch_of_one_rank(size: int, missing: int, mi
     assert len({len(share) for share in shares}) == 1, "ranks must keep step"
     places = []
     for share in shares:
-        for arrays, rows in share:
+        for arrays, rows in ((part.arrays, part.sequences) for part in share):
             assert {len(array) for array in (*arrays.values(), rows)} == {micro}
             assert {name: array.dtype for name, array in arrays.items()} == {
                 name: array.dtype for name, array in batch.arrays.items()
@@ -55,15 +55,15 @@ def test_every_row_is_in_one_micro_batch_of_one_rank(size: int, missing: int, mi
 
 
 def test_an_uneven_batch_is_filled_up() -> None:
-    (first, rows), (second, more) = share_of(numbered(5), 5, 3, 0, 1)
+    (first, rows), (second, more) = ((part.arrays, part.sequences) for part in share_of(numbered(5), 5, 3, 0, 1))
     assert (first["ids"][:, 0].tolist(), rows.tolist()) == ([1, 2, 3], [0, 1, 2])
     assert (second["targets"][:, 0].tolist(), more.tolist()) == ([4, 5, NO_TARGET], [3, 4, 5])
 
 
 def test_a_rank_without_rows_works_on_filling() -> None:
-    ((arrays, rows),) = share_of(numbered(2), 4, 2, 1, 2)
-    assert (arrays["targets"] == NO_TARGET).all()
-    assert rows.tolist() == [2, 3]
+    (part,) = share_of(numbered(2), 4, 2, 1, 2)
+    assert (part.arrays["targets"] == NO_TARGET).all()
+    assert part.sequences.tolist() == [2, 3]
 
 
 # ---- the loader ----
@@ -103,7 +103,7 @@ def test_batches_come_in_the_order_they_are_asked_for_and_are_read_once(source: 
     for k in range(5):
         micros, counts = loader.load(k, k + 1)
         assert [micro.tensors["ids"][0, 0].item() for micro in micros] == [100 * k + 1, 100 * k + 4]
-        assert [micro.rows.tolist() for micro in micros] == [[0, 1, 2], [3, 4, 5]]
+        assert [micro.sequences.tolist() for micro in micros] == [[0, 1, 2], [3, 4, 5]]
         assert counts == {"lm": 12.0}
     loader.close()
     assert source.asked[:5] == [0, 1, 2, 3, 4]

@@ -30,14 +30,14 @@ from gpt1.training.checkpoints import (
     save_checkpoint,
 )
 
-PROGRESS: dict[str, Any] = {"batch": 3, "skipped": [1], "running_loss": 0.1 + 0.2, "valid_loss": None}
+PROGRESS: dict[str, Any] = {"batch": 3, "skipped": [1], "running_loss": 0.1 + 0.2, "cost": None}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.uint8]
 
 
-def save(run: Path, step: int, valid_loss: float | None = None) -> Path:
+def save(run: Path, step: int, cost: float | None = None) -> Path:
     """Save a small checkpoint whose every number tells its step."""
     model = {"w": torch.full((3, 2), float(step)), "b": torch.arange(4.0)}
-    return save_checkpoint(run, step, model, {"m.w": torch.ones(3, 2)}, {**PROGRESS, "valid_loss": valid_loss})
+    return save_checkpoint(run, step, model, {"m.w": torch.ones(3, 2)}, {**PROGRESS, "cost": cost})
 
 
 def steps_of(run: Path) -> list[int]:
@@ -184,7 +184,7 @@ def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoin
 def test_a_checkpoint_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     save(tmp_path, 3, 2.0)
     save(tmp_path, 3, 1.0)
-    assert read_state(tmp_path / FOLDER / "step-00000003")["progress"]["valid_loss"] == 1.0
+    assert read_state(tmp_path / FOLDER / "step-00000003")["progress"]["cost"] == 1.0
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000003"]
 
 

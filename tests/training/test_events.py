@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.training.trainer import Evaluation
 from gpt1.training.distributed import World
 from gpt1.training.events import Evaluated, Noticed, Sampled, Saved, Stepped
 from tests.training.tools import TOY, Recorder, toy_trainer, with_training
@@ -19,7 +20,7 @@ def test_events_come_in_the_order_in_which_things_happen(tmp_path: Path, capsys:
         tmp_path / "run",
         with_training(replace(TOY, watching=watching), steps=5),
         listeners=[record],
-        evaluate=lambda: {"valid_loss": 1.0},
+        evaluate=lambda: Evaluation({"valid_loss": 1.0}, 1.0),
         sample=lambda step: [{"prompt": "p", "text": str(step)}],
     )
     assert trainer.train()

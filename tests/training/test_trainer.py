@@ -24,7 +24,7 @@ from gpt1.training.checkpoints import (
     read_state,
 )
 from gpt1.training.events import Evaluated, Event, Noticed, Saved, Stepped
-from gpt1.training.trainer import Diverged, Trainer
+from gpt1.training.trainer import Diverged, Evaluation, Trainer
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 
 
@@ -178,7 +178,7 @@ def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> No
     losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
     watching = replace(TOY.watching, evaluate_every=4, keep=1, keep_every=16)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": next(losses)}
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, next(losses))
     )
     assert trainer.train()
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
@@ -188,7 +188,7 @@ def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_
     losses = iter([3.0, 1.0, 2.0, 2.5])
     watching = replace(TOY.watching, evaluate_every=5, save_every=2, keep=1)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": next(losses)}
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, next(losses))
     )
     assert trainer.train()
     assert best_step(tmp_path / "run") == 10
@@ -288,7 +288,7 @@ def test_the_trainer_reports_evaluations_and_speed(tmp_path: Path) -> None:
     record = Recorder()
     watching = replace(TOY.watching, evaluate_every=10, log_every=5)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: {"valid_loss": 1.0}, listeners=[record]
+        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, 1.0), listeners=[record]
     )
     assert trainer.train()
     assert [event.step for event in record.events if isinstance(event, Evaluated)] == [10, 20]
@@ -329,6 +329,7 @@ def losses_of(trainer: Trainer) -> dict[int, float]:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("default")  # the compiler has advice of its own, such as on TensorFloat32
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_save_on_the_way_changes_nothing_on_a_gpu_either(tmp_path: Path, compiled: bool) -> None:
     def losses(name: str, save_every: int) -> list[float]:

@@ -20,10 +20,14 @@ VERBS = {
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
+    "tasks": ("gpt1.cli.tasks", "List the labelled tasks, or show examples of one as tokens."),
+    "check": ("gpt1.cli.check", "Tell what a task of your own was understood as, and what is wrong with it."),
     "recipes": ("gpt1.cli.recipes", "Show the recipes, one recipe, or how two differ."),
     "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
     "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),
-    "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text."),
+    "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
+    "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
+    "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

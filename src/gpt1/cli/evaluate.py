@@ -1,48 +1,92 @@
-"""`gpt1 evaluate`: how well a run predicts text."""
+"""`gpt1 evaluate`: how well a run predicts text, or answers its tasks."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpt1.cli import options
+
+if TYPE_CHECKING:
+    from gpt1.inference.run import Run
+
+step_option = click.option("--step", metavar="N|best|last", default="best", show_default=True, help="Which checkpoint.")
 
 
 @click.command()
 @click.argument("run")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option("--corpus", metavar="DIR", help="A corpus that `gpt1 prepare` made.  [the one the run was trained on]")
-@click.option("--split", metavar="NAME", default="valid", show_default=True, help="--corpus: train or valid.")
-@click.option("--step", metavar="N|best|last", default="best", show_default=True, help="Which checkpoint.")
+@click.option("--task", metavar="NAME", help="Fine-tuned: which of its tasks.  [all]")
+@click.option("--data", metavar="DIR", help="Fine-tuned: the folder of its tasks.  [what it was trained with]")
+@click.option("--table", metavar="FILE", help="Fine-tuned: a labelled table with the columns of its task.")
+@click.option("--encoded", metavar="DIR", help="Fine-tuned: what `gpt1 prepare --task` made.")
+@click.option("--split", metavar="NAME", help="Which part.  [valid; fine-tuned: dev; --table: the file's name]")
+@options.encoding
+@step_option
 @options.device
 @options.as_json
 def command(
-    run: str, paths: tuple[str, ...], corpus: str | None, split: str, step: str, device: str | None, as_json: bool
+    run: str,
+    paths: tuple[str, ...],
+    corpus: str | None,
+    step: str,
+    device: str | None,
+    as_json: bool,
+    **given: str | None,
 ) -> None:
-    """Measure how well a run predicts text: loss, perplexity and bits per byte.
+    """Measure how well a run predicts text, or how well a fine-tuned run answers.
 
-    PATHs are text in any form `gpt1 prepare` reads; without them a split of a prepared corpus is measured.
+    Text is measured by loss, perplexity and bits per byte: PATHs in any form `gpt1 prepare` reads, or a split of a
+    prepared corpus. Answers are measured by the metrics of the task with their 95 % intervals, confusion, calibration
+    and the worst mistakes; all of it is kept in the run's folder.
 
     \b
     Examples:
       gpt1 evaluate runs/tiny
       gpt1 evaluate runs/tiny --corpus other-corpus --split train
       gpt1 evaluate runs/tiny letters/*.txt
+      gpt1 evaluate runs/reviews --table march.csv
     """
-    from gpt1.base.wording import some
-    from gpt1.cli.training import score_line
-    from gpt1.inference.run import load_run
-    from gpt1.pretraining.measure import measure_corpus, measure_text
+    from gpt1.inference.run import FINETUNING
 
     if paths and corpus is not None:
         raise click.UsageError("name either texts or a --corpus, not both")
-    opened = load_run(
+    opened = open_run(run, step, device)
+    if opened.facts["kind"] == FINETUNING:
+        if paths or corpus is not None:
+            raise click.UsageError(
+                f"{run} is fine-tuned: measure it on labelled data with --data, --table or --encoded"
+            )
+        _evaluate_answers(opened, run, as_json, given)
+    else:
+        for name in ("task", "data", "table", "encoded", "encoding"):
+            if given[name] is not None:
+                raise click.UsageError(f"--{name} is for fine-tuned runs, and {run} is none")
+        _evaluate_text(opened, run, paths, corpus, given["split"] or "valid", as_json)
+
+
+def open_run(run: str, step: str, device: str | None) -> Run:
+    """Open a run as the options of a verb say."""
+    from gpt1.inference.run import load_run
+
+    return load_run(
         run,
         device=device,
         step=int(step) if step.isdecimal() else step,
         refused=lambda problem: click.echo(problem, err=True),
     )
+
+
+def _evaluate_text(
+    opened: Run, run: str, paths: tuple[str, ...], corpus: str | None, split: str, as_json: bool
+) -> None:
+    from gpt1.base.wording import some
+    from gpt1.cli.training import score_line
+    from gpt1.pretraining.measure import measure_corpus, measure_text
+
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
     what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
     if as_json:
@@ -50,3 +94,18 @@ def command(
     else:
         click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
+
+
+def _evaluate_answers(opened: Run, run: str, as_json: bool, given: dict[str, Any]) -> None:
+    from gpt1.finetuning.evaluate import evaluate_run
+    from gpt1.finetuning.measure import evaluation_file
+    from gpt1.finetuning.wording import describe
+
+    named = {name: value for name, value in given.items() if value is not None}
+    found = evaluate_run(opened, **named, notice=lambda text: click.echo(text, err=True))
+    if as_json:
+        click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
+        return
+    for index, one in enumerate(found):
+        file = evaluation_file(opened.path, one["task"], one["split"])
+        click.echo("\n".join([*([""] if index else []), *describe(one), "", f"All of it: {file}"]))

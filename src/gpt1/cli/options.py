@@ -18,6 +18,19 @@ document = click.option(
 field = click.option("--field", metavar="COLUMN", help="The column of a table that holds the text.")
 encoding = click.option("--encoding", metavar="NAME", help="Encoding of text files.  [utf-8]")
 unwrap = click.option("--unwrap", is_flag=True, default=None, help="Join the lines of hard-wrapped paragraphs.")
+columns = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="Of a labelled table: which column is text, a, b, label ...",
+)
+regression = click.option(
+    "--regression", is_flag=True, default=None, help="Of a labelled table: the labels are numbers to predict."
+)
+symmetric = click.option(
+    "--symmetric", is_flag=True, default=None, help="Of a labelled table: the order of a pair means nothing."
+)
 recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes lists them), or module:NAME.")
 changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."
@@ -26,3 +39,14 @@ steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updat
 minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
 seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
 device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")
+
+
+def roles_and_names(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return what `--column ROLE=NAME` said, given any number of times."""
+    found = {}
+    for pair in pairs:
+        role, equals, name = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--column takes ROLE=NAME, such as text=review, not '{pair}'")
+        found[role] = name
+    return found

@@ -11,7 +11,7 @@ import click
 from gpt1.cli import options
 
 ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "restart", "workers")
-ONLY_TASK = ("data", "dev", "test", "columns", "regression", "context")
+ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "context")
 
 
 @click.command()
@@ -34,17 +34,12 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "context")
 @click.option(
     "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
 )
-@click.option("--data", metavar="DIR", help="--task: the folder of the task's files.")
+@click.option("--data", metavar="DIR", help="--task: the folder of the task's files, or hub:NAME.")
 @click.option("--dev", metavar="FILE", help="--task TABLE: a table for development.")
 @click.option("--test", metavar="FILE", help="--task TABLE: a table for the final test.")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="ROLE=NAME",
-    help="--task TABLE: which column is text, a, b, label ...",
-)
-@click.option("--regression", is_flag=True, default=None, help="--task TABLE: the labels are numbers to predict.")
+@options.columns
+@options.regression
+@options.symmetric
 @click.option("--context", type=click.IntRange(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
@@ -92,16 +87,9 @@ def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: 
     from gpt1.tasks.preparing import describe, prepare_task
     from gpt1.text.tokenizer import load_tokenizer
 
-    settings["columns"] = dict(_role_and_name(pair) for pair in settings.get("columns", ()))
+    settings["columns"] = options.roles_and_names(settings.get("columns", ()))
     encoded, notices = prepare_task(task, load_tokenizer(tokenizer), out, **settings)
     for notice in notices:
         click.echo(notice, err=True)
     manifest = read_json(Path(out, MANIFEST), "an encoded task")
     click.echo(json.dumps(manifest, indent=1) if as_json else "\n".join(describe(encoded)))
-
-
-def _role_and_name(pair: str) -> tuple[str, str]:
-    role, equals, name = pair.partition("=")
-    if not equals:
-        raise click.UsageError(f"--column takes ROLE=NAME, such as text=review, not '{pair}'")
-    return role, name

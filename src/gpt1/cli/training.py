@@ -47,7 +47,9 @@ def step_line(event: Stepped) -> str:
 
 
 def score_line(scores: dict[str, float], name: str = "validation loss") -> str:
-    """Return scores in words."""
+    """Return scores in words: those of text, or of tasks as they are called."""
+    if "perplexity" not in scores:
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
     return (
         f"{name} {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
         f"{scores['bits_per_byte']:.3f} bits per byte"

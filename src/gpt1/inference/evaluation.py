@@ -24,8 +24,8 @@ def text_loss(
     world = world or World()
     totals = torch.zeros(2, dtype=torch.float64, device="cpu" if device.type == "mps" else device)
     for batch, counts in _turns(batches, world):
-        for arrays, _ in share_of(batch, size, size, 0, 1):
-            ids, targets = (torch.from_numpy(arrays[name]).to(device).long() for name in ("ids", "targets"))
+        for part in share_of(batch, size, size, 0, 1):
+            ids, targets = (torch.from_numpy(part.arrays[name]).to(device).long() for name in ("ids", "targets"))
             hidden, output = model(ids)
             losses = token_losses(hidden.flatten(0, 1), output, targets.flatten(), model.vocab_size)
             if counts:

@@ -6,13 +6,18 @@ import warnings
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from gpt1.base.devices import find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
-from gpt1.model import Model, build_model
+from gpt1.inference.classification import head_shapes
+from gpt1.model import Classifier, Model, build_classifier, build_model
 from gpt1.recipes.values import Recipe
+from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.checkpoints import (
     Checkpoint,
@@ -21,21 +26,29 @@ from gpt1.training.checkpoints import (
     load_checkpoint,
     newest_checkpoint,
 )
-from gpt1.training.runs import read_run
+from gpt1.training.runs import read_run, run_folder
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
 BEST, LAST = "best", "last"
+PRETRAINING, FINETUNING = "pretraining", "finetuning"  # kinds of runs
+BODY = "body."  # what the network's weights are called in a fine-tuned run
+
+
+Network = TypeVar("Network", Model, Classifier)
 
 
 class Run:
-    """What a training left: `path`, `facts` (run.json), `recipe`; loaded when asked for: `model` and `tokenizer`."""
+    """What a training left: `path`, `facts` (run.json), `recipe`; loaded when asked for: `model` and `tokenizer`.
+
+    Of a fine-tuned run also `tasks` and `classifier`; its `model` is the network without its heads.
+    """
 
     def __init__(
         self, path: Path, *, device: torch.device, step: int | str, refused: Callable[[str], None] = warnings.warn
     ) -> None:
-        self.path = path
+        self.path = run_folder(path)
         self.device = device
-        self.facts = read_run(path)
+        self.facts = read_run(self.path)
         self.recipe: Recipe = self.facts["recipe"]
         self._step = step
         self._refused = refused
@@ -48,9 +61,32 @@ class Run:
     @cached_property
     def model(self) -> Model:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
-        precision, _ = usable_precision(self.device, self.recipe.training.precision)
-        model = build_model(self.recipe.shape, self.facts["vocab_size"], compute=DTYPES[precision])
-        model = model.double() if precision == "fp64" else model
+        if self.facts["kind"] == FINETUNING:
+            return self.classifier.body
+        return self._loaded(self._body(self.facts["vocab_size"]))
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks that a fine-tuned run has learned, by name."""
+        if self.facts["kind"] != FINETUNING:
+            raise SettingError(f"{self.path} has learned no task yet; gpt1 finetune --init {self.path} teaches it one")
+        return {name: task_from_json(task) for name, task in self.facts["tasks"].items()}
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The network of a fine-tuned run with its heads."""
+        heads = head_shapes(self.tasks)
+        return self._loaded(build_classifier(self._body(self.facts["vocab_size"] + len(SPECIALS)), heads, seed=0))
+
+    @property
+    def _precision(self) -> str:
+        return usable_precision(self.device, self.recipe.training.precision)[0]
+
+    def _body(self, vocab_size: int) -> Model:
+        return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision])
+
+    def _loaded(self, model: Network) -> Network:
+        model = model.double() if self._precision == "fp64" else model
         load_weights(model, self.checkpoint)
         return model.to(self.device).eval()
 
@@ -99,7 +135,7 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
     return load_checkpoint(steps[step], with_optimizer=False)
 
 
-def load_weights(model: Model, checkpoint: Checkpoint) -> None:
+def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:
     """Copy a checkpoint's weights into a model of the same shape."""
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | checkpoint.model.keys()):

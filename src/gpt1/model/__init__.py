@@ -1,7 +1,21 @@
 """Networks and nothing but networks: the paper's Transformer, its modern variants, its LSTM, and their loss."""
 
+from gpt1.model.classifier import Classifier, HeadShape, build_classifier
 from gpt1.model.loss import linear_cross_entropy, token_losses
 from gpt1.model.network import Model, build_model
 from gpt1.model.noise import Noise, step_noise
+from gpt1.model.packing import Packing, pack
 
-__all__ = ["Model", "Noise", "build_model", "linear_cross_entropy", "step_noise", "token_losses"]
+__all__ = [
+    "Classifier",
+    "HeadShape",
+    "Model",
+    "Noise",
+    "Packing",
+    "build_classifier",
+    "build_model",
+    "linear_cross_entropy",
+    "pack",
+    "step_noise",
+    "token_losses",
+]

@@ -3,11 +3,13 @@
 Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
 A window is computed block by block, in time and memory of T x window; it drops what full attention would drop.
+A packed row is attended to by a kernel that knows where sequences begin; where there is none, over a grid and back.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +18,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpt1.model.layers import Linear, Rotary, UnitRMS
 from gpt1.model.noise import Noise, Place, column_words, drop, drop_where, keep_mask, kept, layer_site, row_words
+from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
-# B sequences, T positions, C width, H heads, D width per head.
+# B sequences, T positions, C width, H heads, D width per head; in a packed row, N tokens for B and T.
 # In a window: N blocks of W positions; S = 2 W keys that a block may look at, its own and those of the block before.
 
 # Fastest first; each takes what the ones before it cannot.
@@ -42,26 +45,21 @@ class Attention(nn.Module):
         self.qkv = Linear(shape.width, 3 * shape.width, shape.bias)
         self.out = Linear(shape.width, shape.width, shape.bias)
         # What queries and keys go through before they meet. A rotation leaves lengths alone: the order is free.
-        self.prepare = nn.Sequential()
+        self.prepare = nn.ModuleList()
         if shape.positions == "rotary":
             self.prepare.append(Rotary(shape.context, shape.width // shape.heads))
         if shape.qk_norm:
             self.prepare.append(UnitRMS())
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
-        """Return what each position gathers from itself and from those before it."""
-        B, T, C = x_BTC.shape
-        q_BHTD, k_BHTD, v_BHTD = self.qkv(x_BTC).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
-        y_BHTD = attend(
-            self.prepare(q_BHTD),
-            self.prepare(k_BHTD),
-            v_BHTD,
-            rate=self.dropout,
-            noise=noise,
-            site=self.weights_site,
-            window=self.window,
-        )
-        return drop(self.out(y_BHTD.transpose(1, 2).flatten(2)), self.dropout, noise, self.branch_site)
+    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+        """Return what each position gathers from itself and from those of its sequence before it."""
+        # Heads before positions: [B, H, T, D], or of a packed row [H, N, D].
+        q, k, v = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1)).transpose(-4, -2).unbind(-3)
+        for part in self.prepare:
+            q, k = part(q, packing), part(k, packing)
+        attending = attend if packing is None else partial(attend_packed, packing=packing)
+        y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
+        return drop(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
 
 def attend(
@@ -79,6 +77,32 @@ def attend(
     allowed_TT = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device).tril()
     keep_BHTT = None if noise is None or rate == 0 else keep_mask((H, T, T), rate, noise, site)
     return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_BHTT, rate)
+
+
+def attend_packed(
+    q_HND: Tensor,
+    k_HND: Tensor,
+    v_HND: Tensor,
+    *,
+    packing: Packing,
+    rate: float,
+    noise: Noise | None,
+    site: int,
+    window: int | None,
+) -> Tensor:
+    """Do as `attend` does, for each sequence of a packed row."""
+    if q_HND.is_cuda and q_HND.dtype in (torch.bfloat16, torch.float16) and window is None:
+        q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
+        y_NHD: Tensor = torch.ops.aten._flash_attention_forward(
+            *(q_NHD, k_NHD, v_NHD, packing.offsets, packing.offsets, packing.longest, packing.longest),
+            0.0 if noise is None else rate,
+            True,  # causal
+            False,  # return_debug_mask
+        )[0]
+        return y_NHD.transpose(0, 1)
+    q, k, v = (packing.to_grid(x.transpose(0, 1)).transpose(1, 2) for x in (q_HND, k_HND, v_HND))
+    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, window=window)
+    return packing.from_grid(y_BHTD.transpose(1, 2)).transpose(0, 1)
 
 
 def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tensor:

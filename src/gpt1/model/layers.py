@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gpt1.model.packing import Packing
+
 LAYER_EPSILON = 1e-5
 RMS_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
@@ -71,20 +73,20 @@ class Rotary(nn.Module):
         self.register_buffer("cosines", angles.cos().float(), persistent=False)
         self.register_buffer("sines", angles.sin().float(), persistent=False)
 
-    def forward(self, x_BHTD: Tensor) -> Tensor:
-        """Rotate each head's vector by its position."""
-        T = x_BHTD.shape[-2]
-        cosines, sines = self.cosines[:T], self.sines[:T]
-        a, b = x_BHTD.chunk(2, dim=-1)
-        return torch.cat((a * cosines - b * sines, a * sines + b * cosines), dim=-1).to(x_BHTD.dtype)
+    def forward(self, x: Tensor, packing: Packing | None = None) -> Tensor:
+        """Rotate each head's vectors [..., T, D] by their positions."""
+        positions = slice(x.shape[-2]) if packing is None else packing.position
+        cosines, sines = self.cosines[positions], self.sines[positions]
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cosines - b * sines, a * sines + b * cosines), dim=-1).to(x.dtype)
 
 
 class UnitRMS(nn.Module):
     """Root mean square 1 over a head's width, with nothing to learn."""
 
-    def forward(self, x_BHTD: Tensor) -> Tensor:
-        """Return the normalised input."""
-        return F.rms_norm(x_BHTD, x_BHTD.shape[-1:], None, RMS_EPSILON)
+    def forward(self, x: Tensor, packing: Packing | None = None) -> Tensor:
+        """Return the normalised input, wherever it stands."""
+        return F.rms_norm(x, x.shape[-1:], None, RMS_EPSILON)
 
 
 def make_norm(kind: str, width: int, bias: bool) -> nn.Module:

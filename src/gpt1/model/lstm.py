@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gpt1.model.layers import Linear
 from gpt1.model.noise import Noise, Place, drop, layer_site
+from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
 # B sequences, T positions, C width, U units, G = 4 U gates (input, forget, cell, output: torch's order).
@@ -28,11 +29,13 @@ class LSTMBlock(nn.Module):
         self.recurrent = Linear(shape.units, 4 * shape.units, bias=False)
         self.out = Linear(shape.units, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
         """Return the projected states of all positions."""
-        states_BTU = _lstm(x_BTC, self.input.weight, self.recurrent.weight, self.input.bias)
-        states_BTU = drop(states_BTU, self.dropout, noise, self.states_site)
-        return drop(self.out(states_BTU), self.dropout, noise, self.branch_site)
+        grid_BTC = x_BTC if packing is None else packing.to_grid(x_BTC)
+        states_BTU = _lstm(grid_BTC, self.input.weight, self.recurrent.weight, self.input.bias)
+        states_BTU = states_BTU if packing is None else packing.from_grid(states_BTU)
+        states_BTU = drop(states_BTU, self.dropout, noise, self.states_site, packing)
+        return drop(self.out(states_BTU), self.dropout, noise, self.branch_site, packing)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler would write out hundreds of steps

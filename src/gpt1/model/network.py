@@ -16,10 +16,11 @@ from gpt1.model.initial import initialise
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.noise import Noise, Site, drop_table
+from gpt1.model.packing import Packing
 from gpt1.model.transformer import transformer_blocks
 from gpt1.recipes.values import TRANSFORMER, Shape
 
-# B sequences, T positions, C width, V vocabulary.
+# B sequences, T positions, C width, V vocabulary; in a packed row, N tokens for B and T.
 
 CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
 
@@ -41,25 +42,29 @@ class Model(nn.Module):
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
 
-    def forward(self, ids_BT: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, ids_BT: Tensor, noise: Noise | None = None, packing: Packing | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
 
-        Both are in `compute`. The matrix is a working copy: dropped as a whole (tied, it is the very table the tokens
-        were looked up in), and on a GPU filled up with rows of zeros, which the loss knows to leave out.
+        With a packing the ids are a packed row [N], and so is the output [N, C]. Both results are in `compute`. The
+        matrix is a working copy: dropped as a whole (tied, it is the very table the tokens were looked up in), and on a
+        GPU filled up with rows of zeros, which the loss knows to leave out.
         """
-        T = ids_BT.shape[1]
+        T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         tokens_VC = self._working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self._working(self.output, Site.OUTPUT, noise)
         x_BTC = F.embedding(ids_BT, tokens_VC)
         if self.positions is not None:
-            x_BTC = x_BTC + self._working(self.positions, Site.POSITIONS, noise)[:T]
+            positions_TC = self._working(self.positions, Site.POSITIONS, noise)
+            x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
         for block in self.blocks:
             if self.checkpoint_activations:
-                x_BTC = checkpoint(block, x_BTC, noise, use_reentrant=False)
+                x_BTC = checkpoint(block, x_BTC, noise, packing, use_reentrant=False)
             else:
-                x_BTC = block(x_BTC, noise)
+                x_BTC = block(x_BTC, noise, packing)
         return self.final_norm(x_BTC), output_VC
 
     def _working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:

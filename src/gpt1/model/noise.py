@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpt1.model.packing import Packing
+
 LOWEST = -(2**31)
 
 
@@ -57,11 +59,13 @@ def step_noise(seed: int, step: int, rows: Tensor) -> Noise:
     return Noise(torch.full((), int(word), dtype=torch.int32, device=rows.device), rows)
 
 
-def drop(x: Tensor, rate: float, noise: Noise | None, site: int) -> Tensor:
-    """Zero a share `rate` of `x` [B, ..., C] and scale the rest; without noise, return `x`."""
+def drop(x: Tensor, rate: float, noise: Noise | None, site: int, packing: Packing | None = None) -> Tensor:
+    """Zero a share `rate` of `x` [B, ..., C] (packed: [N, C]) and scale the rest; without noise, return `x`."""
     if noise is None or rate == 0:
         return x
-    return drop_where(x, keep_mask(x.shape[1:], rate, noise, site), rate)
+    if packing is None:
+        return drop_where(x, keep_mask(x.shape[1:], rate, noise, site), rate)
+    return drop_where(x, kept(token_words(noise, site, packing), column_words(noise, site, x.shape[-1]), rate), rate)
 
 
 def drop_table(table: Tensor, rate: float, noise: Noise | None, site: int) -> Tensor:
@@ -94,6 +98,11 @@ def row_words(noise: Noise, site: int, sizes: list[int]) -> Tensor:
     for size in sizes:
         words = _indexed(words, size)
     return words
+
+
+def token_words(noise: Noise, site: int, packing: Packing) -> Tensor:
+    """Return a word for each token of a packed row [N]: those that `row_words` has for sequences and positions."""
+    return _mix(row_words(noise, site, [])[packing.sequence] ^ packing.position.to(torch.int32))
 
 
 def column_words(noise: Noise, site: int, size: int) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from gpt1.model.attention import Attention
 from gpt1.model.layers import ACTIVATIONS, Linear, make_norm
 from gpt1.model.noise import Noise, Place, drop, layer_site
+from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
-# B sequences, T positions, C width, F width inside the feed-forward part.
+# B sequences, T positions, C width, F width inside the feed-forward part; in a packed row, N tokens for B and T.
 
 
 class FeedForward(nn.Module):
@@ -25,10 +26,10 @@ class FeedForward(nn.Module):
         self.up = Linear(shape.width, shape.feed_forward, shape.bias)
         self.down = Linear(shape.feed_forward, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
         """Return what the two layers make of each position."""
         y_BTF = self.activation(self.up(x_BTC))
-        return drop(self.down(y_BTF), self.dropout, noise, self.branch_site)
+        return drop(self.down(y_BTF), self.dropout, noise, self.branch_site, packing)
 
 
 class Block(nn.Module):
@@ -41,20 +42,20 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(shape, layer)
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
         """Return the block's output."""
-        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise))
-        y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise))
+        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing))
+        y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC
 
 
 class PreNormBlock(Block):
     """The same parts, but what enters a branch is normalised and the sum is left alone."""
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None) -> Tensor:
+    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
         """Return the block's output."""
-        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise)
-        y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise)
+        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing)
+        y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise, packing)
         return y_BTC
 
 

@@ -2,67 +2,54 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.generation import continue_ids
-from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
+from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
-from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
-from gpt1.recipes.values import FSDP, LSTM, Recipe
+from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, list_checkpoints, newest_checkpoint
+from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
-from gpt1.training.events import Listener, Noticed
+from gpt1.training.events import Listener
 from gpt1.training.runs import (
     RunFiles,
     begin_run,
-    forget_after,
-    has_begun,
     is_left_over,
     is_run,
     read_run,
     tensorboard,
     update_run,
 )
-from gpt1.training.trainer import Trainer
-
-KIND = "pretraining"
-# A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
-FREE_ON_RESUME = (
-    "watching.",
-    "training.steps",
-    "training.epochs",
-    "training.micro_batch",
-    "training.precision",
-    "training.compile",
-    "training.checkpoint_activations",
-    "training.deterministic",
-    "training.distribution",
-    "training.spike",
+from gpt1.training.session import (
+    as_recipe,
+    checkpoint_to_resume,
+    conduct,
+    fact,
+    facts_of,
+    resumed,
+    speed_up,
+    teller,
 )
+from gpt1.training.trainer import Evaluation, Trainer
+
 SAMPLE_PROMPT, SAMPLE_TOKENS, SAMPLES = 16, 48, 2  # tokens, tokens, how many
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal asked the run to stop, and it did, with its state saved."""
 
 
 @dataclass(frozen=True)
@@ -129,21 +116,13 @@ def _train(
     notices: list[str],
     going_on: bool,
 ) -> None:
-    def tell(text: str | None) -> None:
-        for listener in ears if text else ():
-            listener(Noticed(cast(str, text)))
-
+    tell = teller(ears)
     train, valid = texts
     for notice in notices:
         tell(notice)
-    checkpoint = newest_checkpoint(asked.out, tell) if going_on else None
-    if going_on and checkpoint is None and has_begun(asked.out):
-        raise InputError(
-            f"{asked.out} has no whole checkpoint to go on from; bring one back into its folder 'checkpoints', or "
-            "begin anew in another folder"
-        )
+    checkpoint = checkpoint_to_resume(asked.out, tell) if going_on else None
     model.to(device)
-    tell(_speed_up(model, recipe, device, world))
+    tell(speed_up(model, recipe, device, world))
     windows = Windows(train, context=recipe.shape.context, batch=recipe.training.batch, seed=recipe.training.seed)
     updates = recipe.training.steps or windows.batches_in(recipe.training.epochs)
     tell(_in_short(recipe, model, updates, device))
@@ -166,23 +145,7 @@ def _train(
         sample=None if valid is None else _sampler(model, valid, asked.out, recipe.training.seed),
         minutes=minutes,
     )
-    if checkpoint is not None:
-        trainer.restore(checkpoint)
-        done = checkpoint.step >= updates
-        tell(
-            f"all {updates} updates are made (step {checkpoint.step}); more --steps would go on"
-            if done
-            else f"going on from step {checkpoint.step} of {updates}"
-        )
-    elif asked.resume:
-        tell(f"nothing to resume in {asked.out}: beginning with the first step")
-    if world.is_first:
-        forget_after(asked.out, trainer.progress.step)
-    if not trainer.train():
-        left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same command with --resume goes on"
-        if not trainer.out_of_time:
-            raise Interrupted(left)
-        tell(left)
+    conduct(trainer, checkpoint, asked.resume, tell)
 
 
 # ---- what would be run ----
@@ -194,9 +157,9 @@ def _new_recipe(asked: Asked) -> Recipe:
     if asked.init is None:
         if asked.recipe is None:
             raise SettingError("name a recipe (gpt1 recipes lists them)")
-        return change(_as_value(asked.recipe), asked.changes)
+        return change(as_recipe(asked.recipe), asked.changes)
     parent = read_run(asked.init)["recipe"]
-    base = parent if asked.recipe is None else replace(_as_value(asked.recipe), shape=parent.shape)
+    base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
     recipe = change(base, asked.changes)
     for name in differences(replace(recipe, shape=parent.shape), recipe):
         if name != "shape.dropout":
@@ -204,55 +167,40 @@ def _new_recipe(asked: Asked) -> Recipe:
     return recipe
 
 
-def _as_value(recipe: Recipe | str) -> Recipe:
-    return find_recipe(recipe) if isinstance(recipe, str) else recipe
-
-
 def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
-    facts = read_run(asked.out)
-    try:
-        kind, tokenizer, identity = facts["kind"], facts["tokenizer"], facts["corpus"]["identity"]
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{asked.out}: run.json is damaged ({error!r})") from None
-    if kind != KIND:
-        raise SettingError(f"{asked.out} is a run of another kind ({kind})")
-    if tokenizer != train.fingerprint:
+    facts = facts_of(asked.out, PRETRAINING)
+    if fact(asked.out, facts, "tokenizer") != train.fingerprint:
         raise InputError(f"{asked.corpus} was made with another tokenizer than the run {asked.out}; it cannot go on")
-    if identity != train.identity:
+    if fact(asked.out, facts, "corpus", "identity") != train.identity:
         raise InputError(
             f"{asked.corpus} holds other text than the run {asked.out} was begun with; resume it on its own corpus, or "
             f"begin a new run with --init {asked.out}"
         )
     old: Recipe = facts["recipe"]
-    new = change(old if asked.recipe is None else _as_value(asked.recipe), asked.changes)
-    if asked.init is not None:
-        new = replace(new, shape=old.shape)  # as when it was begun: the shape is the parent's
-    for name, (before, after) in differences(old, new).items():
-        if not name.startswith(FREE_ON_RESUME):
-            raise SettingError(
-                f"{name} is {before} in the run {asked.out} and {after} now: a run goes on as it was begun; leave "
-                f"it, or begin a new run with --init {asked.out}"
-            )
-    return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
+    # As when it was begun: with a parent, the shape is the parent's.
+    return resumed(
+        asked.out, old, asked.recipe, asked.changes, lambda new: replace(new, shape=old.shape) if asked.init else new
+    )
 
 
 # ---- the folder and the weights ----
 
 
 def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool) -> None:
+    corpus = {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)}
     if going_on:
         clean_up(asked.out)
-        update_run(asked.out, recipe, asked.corpus)
+        update_run(asked.out, recipe, corpus=corpus)
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
         "tokenizer": train.fingerprint,
         "vocab_size": train.vocab_size,
-        "corpus": {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)},
+        "corpus": corpus,
         "parent": None if asked.init is None else str(asked.init.resolve()),
     }
-    begin_run(asked.out, KIND, recipe, asked.corpus / TOKENIZER_FILE, about)
+    begin_run(asked.out, PRETRAINING, recipe, asked.corpus / TOKENIZER_FILE, about)
 
 
 def _first_weights(asked: Asked, going_on: bool) -> Path | None:
@@ -287,25 +235,6 @@ def _validation(corpus: Path) -> TokenStream | None:
     return stream if len(stream) > 1 else None
 
 
-# ---- the device ----
-
-
-def _speed_up(model: Model, recipe: Recipe, device: torch.device, world: World) -> str | None:
-    """Set what makes the device fast (or repeatable), and say what is not available."""
-    training = recipe.training
-    if training.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS picks its sums' order anew
-        torch.use_deterministic_algorithms(True)
-    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
-        return None
-    if world.size > 1 and training.distribution == FSDP:
-        return "not compiled: fsdp shares out the weights that compiled code would hold"
-    if importlib.util.find_spec("triton") is None:
-        return "not compiled: the package triton is not installed; training runs, but slower"
-    model.compile()
-    return None
-
-
 def _in_short(recipe: Recipe, model: Model, updates: int, device: torch.device) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = recipe.training.batch * recipe.shape.context
@@ -327,15 +256,16 @@ def _on_warmup(recipe: Recipe, updates: int) -> str | None:
 
 def _evaluator(
     model: Model, valid: TokenStream, recipe: Recipe, device: torch.device, world: World
-) -> Callable[[], dict[str, float]]:
+) -> Callable[[], Evaluation]:
     size = recipe.training.micro_batch or -(-recipe.training.batch // world.size)
 
-    def evaluate() -> dict[str, float]:
+    def evaluate() -> Evaluation:
         batches = validation_windows(
             valid, context=recipe.shape.context, batch=size, limit=recipe.watching.evaluate_tokens
         )
         total, targets = text_loss(model, batches, size, device, world)
-        return scores(total, targets, valid.bytes * targets / (len(valid) - 1))
+        found = scores(total, targets, valid.bytes * targets / (len(valid) - 1))
+        return Evaluation(found, cost=found["valid_loss"])
 
     return evaluate
 

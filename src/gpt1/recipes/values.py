@@ -153,6 +153,7 @@ class Training:
     deterministic: bool = False  # bit for bit on a GPU too, at some cost
     distribution: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
     spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
+    patience: int | None = None  # evaluations without a better one after which training ends; None: never
 
     def __post_init__(self) -> None:
         _among("precision", self.precision, PRECISIONS)
@@ -165,19 +166,20 @@ class Training:
                 f"steps is at least 1, not {self.steps}": self.steps is None or self.steps >= 1,
                 f"seed is between 0 and 2**31, not {self.seed}": 0 <= self.seed < 2**31,
                 f"spike is above 0 (or none), not {self.spike}": self.spike is None or self.spike > 0,
+                f"patience is at least 1 (or none), not {self.patience}": self.patience is None or self.patience >= 1,
             }
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watching:
-    """How often a run is looked at and saved, in updates."""
+    """How often a run is looked at and saved, in updates; None: at the end, and in fine-tuning after each epoch."""
 
     log_every: int = 10
-    evaluate_every: int = 1000
+    evaluate_every: int | None = 1000
     evaluate_tokens: int | None = None  # of the validation text; None: all of it
     sample_every: int | None = 1000  # None: no samples of generated text
-    save_every: int = 1000
+    save_every: int | None = 1000
     keep: int = 2  # checkpoints, besides the best one
     keep_every: int | None = None  # every so many updates a checkpoint that is never removed
 
@@ -185,6 +187,27 @@ class Watching:
         for name, value in vars(self).items():
             _check({f"{name} is at least 1, not {value}": value is None or value >= 1})
         _check({"evaluate_tokens is at least 2, not 1: the first token is never predicted": self.evaluate_tokens != 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetuning:
+    """What fine-tuning takes over from pre-training, and what it learns besides; the paper's sections 3.2 and 4.2."""
+
+    lm_weight: float = 0.5  # lambda: of the language model's loss beside the task's; 0 leaves it out
+    transfer_layers: int | None = None  # blocks taken from the pre-trained network, from the first on; None: all
+    scratch: bool = False  # take its shape and words, but none of its weights
+    class_weights: bool = False  # let rare labels count as much as frequent ones
+    word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
+    drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
+
+    def __post_init__(self) -> None:
+        _check(
+            {
+                f"lm_weight is at least 0, not {self.lm_weight}": self.lm_weight >= 0,
+                f"transfer_layers is 0 or more, or none, not {self.transfer_layers}": (self.transfer_layers or 0) >= 0,
+                f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,3 +221,4 @@ class Recipe:
     schedule: Schedule = field(default_factory=Schedule)
     training: Training = field(default_factory=Training)
     watching: Watching = field(default_factory=Watching)
+    finetuning: Finetuning = field(default_factory=Finetuning)

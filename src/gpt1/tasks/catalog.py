@@ -14,6 +14,7 @@ from typing import Any
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, unknown
 from gpt1.base.modules import load_value
+from gpt1.base.wording import some
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
 
 CLASS_METRICS = ("accuracy", "f1", "matthews")
@@ -64,6 +65,13 @@ class Task:
     def sequences(self) -> int:
         """How many token sequences an example has."""
         return {SINGLE: 1, PAIR: 1, BOTH: 2, CHOICES: self.choices}[self.shape]
+
+    def in_short(self) -> str:
+        """Return a line that tells a person which columns are read, and as what."""
+        low, high = self.score_range or (0, 0)
+        scores = f"scores from {low:g} to {high:g}" if self.score_range else "choices"
+        what = some(self.labels) if self.labels else scores
+        return f"{self.name}: {self.shape} of {', '.join(self.fields)}; label {self.label_field}: {what}"
 
 
 def _wrong_types(task: Task) -> list[str]:
@@ -186,7 +194,7 @@ CATALOGUE: dict[str, Task] = {
             metrics=("accuracy",),
             fields=_A_B,
             dev_splits=("dev_matched", "dev_mismatched"),
-            test_splits=("test_matched", "test_mismatched"),
+            test_splits=("test_matched", "test_mismatched", "diagnostic"),  # the last: GLUE's own set of hard cases
         ),
         Task(
             name="qnli",
@@ -256,6 +264,9 @@ CATALOGUE: dict[str, Task] = {
         ),
     )
 }
+
+# The tasks whose mean is the score of GLUE, in the order of its table.
+GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
 
 def find_task(name: str) -> Task:

@@ -1,18 +1,22 @@
-"""Encoding a labelled task into a folder: `gpt1 prepare --task`."""
+"""From what a person names to a labelled task, and into a folder of token sequences: `gpt1 prepare --task`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
-from gpt1.base.wording import some
 from gpt1.tasks.catalog import find_task
+from gpt1.tasks.doubts import look_at_rows
 from gpt1.tasks.encoded import EncodedTask, Tokenizer, check_folder, encode_task, save
-from gpt1.tasks.readers import Labelled, read_folder, read_tables
+from gpt1.tasks.examples import Labelled
+from gpt1.tasks.hub import HUB, read_hub
+from gpt1.tasks.readers import read_folder, read_tables
 from gpt1.tasks.shapes import CONTEXT
+from gpt1.tasks.splitting import with_dev
 
 _MODULE = re.compile(r"[\w.]+:\w+")
 
@@ -27,30 +31,44 @@ def prepare_task(
     test: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     regression: bool = False,
+    symmetric: bool = False,
     context: int = CONTEXT,
     encoding: str = "utf-8",
 ) -> tuple[EncodedTask, tuple[str, ...]]:
-    """Encode a task of the catalogue, of a module, or of labelled tables; return it with notices about its labels.
-
-    `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too).
-    """
+    """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows."""
     check_folder(Path(out))  # before minutes of work
-    labelled = _read(task, data, dev, test, columns, regression, encoding)
+    labelled = read_task(
+        task,
+        data=data,
+        dev=dev,
+        test=test,
+        columns=columns,
+        regression=regression,
+        symmetric=symmetric,
+        encoding=encoding,
+    )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):
         save(encoded, Path(out))
     return encoded, labelled.notices
 
 
-def _read(
+def read_task(
     task: str,
-    data: str | Path | None,
-    dev: str | Path | None,
-    test: str | Path | None,
-    columns: Mapping[str, str] | None,
-    regression: bool,
-    encoding: str,
+    *,
+    data: str | Path | None = None,
+    dev: str | Path | None = None,
+    test: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    regression: bool = False,
+    symmetric: bool = False,
+    encoding: str = "utf-8",
 ) -> Labelled:
+    """Read a task of the catalogue, of a module, or of labelled tables, with rows for dev and with all notices.
+
+    `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too); `data`
+    is the folder of a task with a name, or `hub:NAME`.
+    """
     if Path(task).suffix and not _MODULE.fullmatch(task):
         if data is not None:
             raise SettingError(
@@ -58,20 +76,27 @@ def _read(
             )
         tables = {"train": Path(task)}
         tables |= {split: Path(path) for split, path in (("dev", dev), ("test", test)) if path is not None}
-        return read_tables(tables, columns=columns, regression=regression, encoding=encoding)
-    found = find_task(task)
-    if dev or test or columns or regression:
-        raise SettingError(f"'{task}' is a task with its own files and columns; --data names their folder")
-    if data is None:
-        raise SettingError(f"where is the data of '{task}'? Name its folder with --data")
-    return read_folder(found, Path(data), encoding=encoding)
+        found = read_tables(tables, columns=columns, regression=regression, symmetric=symmetric, encoding=encoding)
+    else:
+        named = find_task(task)
+        if dev or test or columns or regression or symmetric:
+            raise SettingError(f"'{task}' is a task with its own files and columns; --data names their folder")
+        if data is None:
+            raise SettingError(f"where is the data of '{task}'? Name its folder with --data")
+        on_hub = str(data).startswith(HUB)
+        found = read_hub(named, str(data)) if on_hub else read_folder(named, Path(data), encoding=encoding)
+    return complete(found)
+
+
+def complete(labelled: Labelled) -> Labelled:
+    """Return labelled rows with some of them kept for dev where there are none, and told what is doubtful in them."""
+    found = with_dev(labelled)
+    return replace(found, notices=(*found.notices, *look_at_rows(found)))
 
 
 def describe(encoded: EncodedTask) -> list[str]:
     """Return the lines that tell a person what an encoded task holds."""
-    task = encoded.task
-    what = some(task.labels) if task.labels else f"scores {task.score_range}" if task.score_range else "choices"
-    lines = [f"{task.name}: {task.shape} of {', '.join(task.fields)}; label {task.label_field}: {what}"]
+    lines = [encoded.task.in_short()]
     for name, split in encoded.splits.items():
         cut = int((split.cut > 0).sum())
         lines.append(

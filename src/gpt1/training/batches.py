@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +22,31 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
+class Part:
+    """What a device works on at once."""
+
+    arrays: Arrays
+    sequences: npt.NDArray[np.int32]  # the place of each of its sequences in the whole batch
+    facts: dict[str, Any] = field(default_factory=dict)  # what an objective must know without asking the device
+
+
+class AnyBatch(Protocol):
+    """The examples of one update, and what each term of the loss is divided by."""
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """How much each term of the loss counts in the whole batch."""
+
+    def __len__(self) -> int:
+        """Return how many examples there are."""
+
+    def part(self, first: int, real: int, size: int) -> Part:
+        """Return `real` examples from `first` on, and so many to fill up to `size` that have nothing to predict."""
+
+
+@dataclass(frozen=True)
 class Batch:
-    """The sequences of one update, one on each row of every array, and what each term of the loss is divided by."""
+    """A batch whose examples are sequences of equal length, one on each row of every array."""
 
     arrays: Arrays
     counts: dict[str, float]
@@ -31,36 +54,39 @@ class Batch:
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
 
+    def part(self, first: int, real: int, size: int) -> Part:
+        """Return `real` rows from `first` on, filled up to `size` rows."""
+        rows = np.arange(first, first + real)
+        arrays = {name: _padded(array, rows, size, FILL.get(name, 0)) for name, array in self.arrays.items()}
+        return Part(arrays, np.arange(first, first + size, dtype=np.int32))
+
 
 class Batches(Protocol):
     """Where batches come from."""
 
-    def batch(self, k: int) -> Batch:
+    def batch(self, k: int) -> AnyBatch:
         """Return batch `k`, whatever was asked for before."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What a device works on at once: tensors, and each row's place in the whole batch."""
+    """A part on its device."""
 
     tensors: dict[str, torch.Tensor]
-    rows: torch.Tensor
+    sequences: torch.Tensor
+    facts: dict[str, Any]
 
 
-def share_of(batch: Batch, size: int, micro: int, rank: int, ranks: int) -> Iterator[tuple[Arrays, npt.NDArray[Any]]]:
-    """Yield a rank's part of a batch of `size` sequences in micro-batches of equal shape, with the rows' places.
+def share_of(batch: AnyBatch, size: int, micro: int, rank: int, ranks: int) -> Iterator[Part]:
+    """Yield a rank's share of a batch of `size` examples in parts of `micro` examples each.
 
-    Every rank gets as many micro-batches as the others, and all have `micro` rows, so that collective operations pair
-    up and compiled code meets one shape; what is missing is filled with rows that have nothing to predict.
+    Every rank gets as many parts as the others, and all have `micro` examples, so that collective operations pair up
+    and compiled code meets one shape; what is missing is filled with examples that have nothing to predict.
     """
     own = -(-size // ranks)
-    for begin in range(rank * own, (rank + 1) * own, micro):
-        rows = np.arange(begin, begin + micro)
-        real = rows[rows < min(len(batch), (rank + 1) * own)]
-        yield (
-            {name: _padded(array, real, micro, FILL.get(name, 0)) for name, array in batch.arrays.items()},
-            rows.astype(np.int32),
-        )
+    end = min(len(batch), (rank + 1) * own)
+    for first in range(rank * own, (rank + 1) * own, micro):
+        yield batch.part(first, max(0, min(end - first, micro)), micro)
 
 
 def _padded(array: npt.NDArray[Any], rows: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]:
@@ -96,9 +122,9 @@ class Loader:
     def _read(self, k: int) -> tuple[list[MicroBatch], dict[str, float]]:
         batch = self._batches.batch(k)
         micros = []
-        for arrays, rows in share_of(batch, *self._split):
-            tensors = {name: self._tensor(array) for name, array in arrays.items()}
-            micros.append(MicroBatch(tensors, self._tensor(rows)))
+        for part in share_of(batch, *self._split):
+            tensors = {name: self._tensor(array) for name, array in part.arrays.items()}
+            micros.append(MicroBatch(tensors, self._tensor(part.sequences), part.facts))
         return micros, batch.counts
 
     def _tensor(self, array: npt.NDArray[Any]) -> torch.Tensor:
@@ -107,4 +133,4 @@ class Loader:
 
     def _to_device(self, micro: MicroBatch) -> MicroBatch:
         tensors = {name: tensor.to(self._device, non_blocking=True) for name, tensor in micro.tensors.items()}
-        return MicroBatch(tensors, micro.rows.to(self._device, non_blocking=True))
+        return MicroBatch(tensors, micro.sequences.to(self._device, non_blocking=True), micro.facts)

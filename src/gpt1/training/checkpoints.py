@@ -110,16 +110,16 @@ def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimiz
 
 
 def best_step(run: Path) -> int | None:
-    """Return the step of the kept checkpoint with the lowest validation loss, if any was evaluated."""
-    losses = []
+    """Return the step of the kept checkpoint with the lowest cost, if any was evaluated."""
+    costs = []
     for step, path in list_checkpoints(run):
         try:
-            loss = read_state(path)["progress"].get("valid_loss")
+            cost = read_state(path)["progress"].get("cost")
         except (FormatError, InputError):
             continue  # a damaged one is named when it is loaded; here it is only not the best
-        if loss is not None and math.isfinite(loss):
-            losses.append((loss, -step))
-    return -min(losses)[1] if losses else None
+        if cost is not None and math.isfinite(cost):
+            costs.append((cost, -step))
+    return -min(costs)[1] if costs else None
 
 
 def remove_old(run: Path, newest: int, keep: int, keep_every: int | None) -> None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -81,17 +82,18 @@ def _is_lost_peer(error: RuntimeError) -> bool:
     return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)
 
 
-def distribute(objective: nn.Module, model: nn.Module, blocks: nn.ModuleList, world: World, how: str) -> nn.Module:
+def distribute(objective: nn.Module, model: nn.Module, world: World, how: str) -> nn.Module:
     """Make a module whose backward pass adds the gradients up over the ranks; `objective` holds `model`."""
     if world.size == 1:
         return objective
     if how == FSDP:
-        for module in (*blocks, model):
+        for module in (*cast(nn.ModuleList, model.blocks), model):
             sharded = fully_shard(module)
             sharded.set_gradient_divide_factor(1.0)  # losses are divided by global counts: gradients are added
             sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no factor in a sum
         return objective
-    return nn.parallel.DistributedDataParallel(objective)
+    # A step may leave weights out, such as the heads of other tasks.
+    return nn.parallel.DistributedDataParallel(objective, find_unused_parameters=hasattr(model, "heads"))
 
 
 def accumulating(objective: nn.Module, model: nn.Module, last: bool) -> AbstractContextManager[None]:

@@ -36,6 +36,7 @@ from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack
 
 RUN_FILE = "run.json"
 FORMAT, VERSION = "gpt1-run", 1
+SEEDS_FILE = "seeds.json"
 METRICS_FILE, SAMPLES_FILE, LOG_FILE = "metrics.jsonl", "samples.jsonl", "log.txt"
 
 
@@ -66,6 +67,13 @@ def is_run(folder: Path) -> bool:
     return (folder / RUN_FILE).is_file()
 
 
+def run_folder(folder: Path) -> Path:
+    """Return the folder of the run itself: of several seeds, the best one's."""
+    if is_run(folder) or not (folder / SEEDS_FILE).is_file():
+        return folder
+    return folder / str(read_json(folder / SEEDS_FILE, "the result of several seeds").get("best"))
+
+
 def is_left_over(entry: Path, tokenizer: Path) -> bool:
     """Whether an entry of a folder is what a run that was killed while it began left there."""
     if entry.name == TOKENIZER_FILE:
@@ -89,11 +97,10 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{folder / RUN_FILE}: {error}") from None
 
 
-def update_run(folder: Path, recipe: Recipe, corpus: Path) -> None:
-    """Note what may have changed when a run goes on: settings, and where its corpus lies."""
+def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
+    """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
     facts = read_json(folder / RUN_FILE, "a run")
-    moved = {**facts.get("corpus", {}), "path": str(corpus.resolve())}
-    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), "corpus": moved})
+    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
 
 
 def _made_with() -> dict[str, Any]:

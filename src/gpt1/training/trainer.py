@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from gpt1.base.devices import memory_peak
 from gpt1.base.errors import FormatError, Gpt1Error
-from gpt1.model import Model, Noise, step_noise
+from gpt1.model import Noise, step_noise
 from gpt1.recipes.values import Recipe
 from gpt1.training.batches import Batches, Loader
 from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
@@ -54,11 +54,18 @@ class Diverged(Gpt1Error):
 class Objective(Protocol):
     """What is learned: a module that holds the model and gives the sums of the loss's terms for a micro-batch."""
 
-    model: Model
+    model: nn.Module  # what learns and is saved; its `blocks` are what FSDP shares out one by one
     weights: dict[str, float]  # of each term
 
-    def __call__(self, tensors: dict[str, Tensor], noise: Noise | None) -> dict[str, Tensor]:
+    def __call__(self, tensors: dict[str, Tensor], noise: Noise | None, **facts: Any) -> dict[str, Tensor]:
         """Return the sum of each term over the micro-batch."""
+
+
+class Evaluation(NamedTuple):
+    """How good a model is: scores for people, and a cost by which the best checkpoint is found."""
+
+    scores: dict[str, float]
+    cost: float
 
 
 @dataclass
@@ -72,8 +79,18 @@ class Progress:
     running_loss: float | None = None
     loss_scale: float = 1.0
     scale_age: int = 0  # steps since the loss scale changed
-    valid_loss: float | None = None
+    cost: float | None = None  # of these weights, where they were evaluated
+    best_cost: float | None = None  # of all evaluations
+    stale: int = 0  # evaluations since the best one
     seconds: float = 0.0
+
+    def judge(self, cost: float) -> None:
+        """Note what an evaluation gave."""
+        self.cost = cost
+        if self.best_cost is None or cost < self.best_cost:
+            self.best_cost, self.stale = cost, 0
+        else:
+            self.stale += 1
 
     def next_batch(self, after: int) -> int:
         """Return the first batch after this one that may be used."""
@@ -119,7 +136,7 @@ class Trainer:
         tokens_per_step: int,
         flops_per_token: float,
         peak_flops: float | None,
-        evaluate: Callable[[], dict[str, float]] | None = None,
+        evaluate: Callable[[], Evaluation] | None = None,
         sample: Callable[[int], list[dict[str, str]]] | None = None,
         minutes: float | None = None,
     ) -> None:
@@ -131,7 +148,7 @@ class Trainer:
         training = recipe.training
         self.model = cast(Objective, objective).model
         self._weights = cast(Objective, objective).weights
-        self._step_module = distribute(objective, self.model, self.model.blocks, world, training.distribution)
+        self._step_module = distribute(objective, self.model, world, training.distribution)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(recipe.optimizer, self.model.named_parameters())
         own = -(-training.batch // world.size)
@@ -197,7 +214,7 @@ class Trainer:
 
     def _loop(self) -> bool:
         before: Reading | None = None
-        while self.progress.step < self.updates:
+        while not self.is_done:
             reading = self._step()
             if before is not None and not self._settle(before):
                 before = None
@@ -207,7 +224,13 @@ class Trainer:
                 before = None
                 if self._settle(reading) and self._attend_to(reading) and self._stopping:
                     break
-        return self.progress.step >= self.updates
+        return self.is_done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all updates are made, or evaluations have not got better for as long as the recipe is patient."""
+        patience = self.recipe.training.patience
+        return self.progress.step >= self.updates or (patience is not None and self.progress.stale >= patience)
 
     def _step(self) -> Reading:
         """Make one update, as far as the host can tell; whether it was one, `_settle` learns."""
@@ -220,9 +243,9 @@ class Trainer:
         self.optimizer.zero_grad()
         shares = torch.zeros(len(self._weights) + 1, dtype=self._dtype, device=self.device)
         for index, micro in enumerate(micros):
-            noise = step_noise(training.seed, k, micro.rows)
+            noise = step_noise(training.seed, k, micro.sequences)
             with accumulating(self._step_module, self.model, last=index == len(micros) - 1):
-                sums: dict[str, Tensor] = self._step_module(micro.tensors, noise)
+                sums: dict[str, Tensor] = self._step_module(micro.tensors, noise, **micro.facts)
                 means = {name: sums[name] / counts[name] for name in self._weights}
                 loss = torch.stack([weight * means[name] for name, weight in self._weights.items()]).sum()
                 (loss * (self._gradient_factor * progress.loss_scale)).backward()
@@ -299,16 +322,16 @@ class Trainer:
     def _is_due(self, step: int) -> bool:
         watching = self.recipe.watching
         often = (watching.log_every, watching.evaluate_every, watching.sample_every, watching.save_every)
-        return step in (1, self.updates) or any(every is not None and step % every == 0 for every in often)
+        return step in (1, self.updates) or any(_is_time(step, every) for every in often)
 
     def _attend_to(self, reading: Reading) -> bool:
         """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
         step, watching, ends = reading.step, self.recipe.watching, reading.step == self.updates
-        evaluates = self._evaluate is not None and (step % watching.evaluate_every == 0 or ends)
-        every = watching.sample_every
-        samples = self._sample is not None and every is not None and (step % every == 0 or ends)
+        evaluates = self._evaluate is not None and (_is_time(step, watching.evaluate_every) or ends)
+        samples = self._sample is not None and watching.sample_every is not None
+        samples = samples and (_is_time(step, watching.sample_every) or ends)
         # An evaluated checkpoint may be the best, and only what is saved can be.
-        saves = step % watching.save_every == 0 or ends or self._stopping or evaluates
+        saves = _is_time(step, watching.save_every) or ends or self._stopping or evaluates
         if not (samples or saves):
             return True
         paused = time.monotonic()
@@ -316,10 +339,10 @@ class Trainer:
             loss, norm, running, *_ = reading.figures()
             self._roll_back(reading, loss, norm, running)
             return False
-        self.progress.valid_loss = None  # of these very weights: another step's would make this one pass for the best
+        self.progress.cost = None  # of these very weights: another step's would make this one pass for the best
         if self._evaluate is not None and evaluates:
-            scores = self._evaluate()
-            self.progress.valid_loss = scores["valid_loss"]
+            scores, cost = self._evaluate()
+            self.progress.judge(cost)
             self._tell(Evaluated(step, scores))
         if self._sample is not None and samples:
             self._tell(Sampled(step, self._sample(step)))
@@ -363,3 +386,7 @@ class Trainer:
         if self.world.is_first:
             for listener in self._listeners:
                 listener(event)
+
+
+def _is_time(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0

@@ -1,0 +1,101 @@
+"""`gpt1 finetune`: a pre-trained run and labelled examples in, a run that answers out."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+
+
+@click.command()
+@click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
+@click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
+@click.option("--task", multiple=True, metavar="NAME", help="A task (see gpt1 tasks), or module:NAME; repeatable.")
+@click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
+@click.option("--train", metavar="FILE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
+@click.option("--dev", metavar="FILE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
+@click.option("--test", metavar="FILE", help="--train: a table for the final test.")
+@click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
+@options.columns
+@options.regression
+@options.symmetric
+@options.encoding
+@click.option("--recipe", default="finetune", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
+@click.option("--epochs", type=click.FloatRange(0, min_open=True), metavar="N", help="Times to see every example.  [3]")
+@click.option("--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [6.25e-5]")
+@click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
+@click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
+@click.option("--scratch", is_flag=True, help="Take the shape and the words of --init, but none of its weights.")
+@click.option("--class-weights", is_flag=True, help="Let rare labels count as much as frequent ones.")
+@click.option("--augment", is_flag=True, help="Leave out a tenth of the tokens of each text, others each time.")
+@click.option("--patience", type=click.IntRange(1), metavar="N", help="Stop after N epochs without a better one.")
+@click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="Train N seeds, keep the best.  [1]")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
+@options.steps
+@options.minutes
+@options.seed
+@options.device
+@options.changes
+@click.option("--tensorboard", is_flag=True, help="Write curves for TensorBoard into the run.")
+@options.as_json
+def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tuple[str, ...], **given: Any) -> None:
+    """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
+
+    After each epoch it is scored on dev; the best epoch is kept. Ctrl-C, SIGTERM or the end of --minutes stop it with
+    its state saved, and the same command with --resume goes on, bit for bit.
+
+    \b
+    Examples:
+      gpt1 finetune --init runs/books --train reviews.csv --out runs/reviews
+      gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
+      gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
+    """
+    from gpt1.base.progress import Terminal
+    from gpt1.cli.training import TrainingLines
+    from gpt1.finetuning.finetune import finetune
+    from gpt1.finetuning.results import describe, results
+
+    told = [*changes, *_settings(given)]
+    sources = ("task", "data", "train", "dev", "test", "encoded", "regression", "symmetric", "encoding")
+    named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
+    terminal = Terminal()
+    try:
+        run = finetune(
+            init,
+            out,
+            **named,
+            columns=options.roles_and_names(given["columns"]),
+            recipe=given["recipe"],
+            changes=told,
+            seeds=given["seeds"],
+            resume=given["resume"],
+            device=given["device"],
+            minutes=given["minutes"],
+            curves=tensorboard,
+            listeners=[TrainingLines(terminal)],
+        )
+    finally:
+        terminal.done()
+    if os.environ.get("RANK", "0") == "0":
+        click.echo(json.dumps(results(run), indent=1) if as_json else "\n".join(describe(run)))
+
+
+def _settings(given: dict[str, Any]) -> list[str]:
+    """Return the settings that have options of their own; they are worth more than a --set."""
+    values = {
+        "training.steps": given["steps"],
+        "training.seed": given["seed"],
+        "training.epochs": given["epochs"],
+        "training.patience": given["patience"],
+        "optimizer.lr": given["lr"],
+        "finetuning.lm_weight": 0 if given["no_lm"] else None,
+        "finetuning.transfer_layers": given["layers"],
+        "finetuning.scratch": given["scratch"] or None,
+        "finetuning.class_weights": given["class_weights"] or None,
+        "finetuning.word_dropout": 0.1 if given["augment"] else None,
+    }
+    return [f"{name}={value}" for name, value in values.items() if value is not None]

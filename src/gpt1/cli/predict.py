@@ -1,0 +1,82 @@
+"""`gpt1 predict`: a fine-tuned run answers the rows of a table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+from gpt1.cli.evaluate import open_run, step_option
+
+STANDARD_INPUT = "-"
+
+
+@click.command()
+@click.argument("run")
+@click.argument("file")
+@click.option("--out", metavar="FILE", help="Where the answers go: .jsonl, .csv or .tsv.  [JSON lines, printed]")
+@click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
+@click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
+@options.encoding
+@step_option
+@options.device
+def command(
+    run: str,
+    file: str,
+    out: str | None,
+    task: str | None,
+    skip_bad: bool,
+    encoding: str | None,
+    step: str,
+    device: str | None,
+) -> None:
+    """Answer the rows of a table with a fine-tuned run.
+
+    FILE is csv, tsv, jsonl or parquet, also compressed, with the text columns that the run was trained on; or - for
+    JSON lines on standard input, answered as they arrive. Every row comes back with its columns and with `prediction`,
+    `probabilities` and `confidence`. A label is not needed.
+
+    \b
+    Examples:
+      gpt1 predict runs/reviews new.csv --out answers.csv
+      echo '{"text": "A quiet, lovely film."}' | gpt1 predict runs/reviews -
+    """
+    from gpt1.inference.predicting import predict_file
+    from gpt1.inference.rows import check_target, json_line, write_rows
+
+    if file == STANDARD_INPUT and encoding is not None:
+        raise click.UsageError("JSON lines on standard input are UTF-8; --encoding is for files")
+    if out is not None:
+        check_target(Path(out))
+        if Path(out).exists() and file != STANDARD_INPUT and Path(file).exists() and Path(out).samefile(file):
+            raise click.UsageError(f"{out} is the table that is read; write the answers to another file")
+    answers = predict_file(
+        open_run(run, step, device),
+        sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
+        task=task,
+        encoding=encoding or "utf-8",
+        skip_bad=skip_bad,
+        notice=lambda text: click.echo(text, err=True),
+    )
+    if out is not None:
+        write_rows(_told(answers), Path(out), answers.added)
+    else:
+        for row in answers:
+            click.echo(json_line(row), nl=False)
+
+
+def _told(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Say now and then how many rows are answered."""
+    from gpt1.base.progress import PLAIN_SECONDS
+
+    began = told = time.monotonic()
+    for count, row in enumerate(rows, 1):
+        yield row
+        if (now := time.monotonic()) - told >= PLAIN_SECONDS:
+            told = now
+            click.echo(f"{count:,} rows answered, {count / (now - began):,.0f} a second", err=True)

@@ -1,0 +1,72 @@
+"""`gpt1 tasks`: which labelled tasks there are, and how their rows reach a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+from gpt1.cli.check import context_option, data_option, load_if_named, print_check, tokenizer_option
+
+
+@click.command()
+@click.argument("name", required=False)
+@data_option
+@click.option("--show", "count", type=click.IntRange(1), metavar="N", help="Print so many examples, token by token.")
+@click.option("--split", metavar="NAME", help="--show: of which split.  [train]")
+@tokenizer_option
+@context_option
+@options.encoding
+@options.as_json
+def command(name: str | None, data: str | None, count: int | None, as_json: bool, **given: Any) -> None:
+    """List the labelled tasks, tell what one is (NAME or module:NAME), or show examples of it as tokens.
+
+    Without a tokenizer words stand for tokens.
+
+    \b
+    Examples:
+      gpt1 tasks
+      gpt1 tasks rte --data tasks/
+      gpt1 tasks rte --data tasks/ --show 2 --tokenizer tokenizer.json
+    """
+    settings = {option: value for option, value in given.items() if value is not None}
+    if name is None:
+        if data or count or settings:
+            raise click.UsageError("name a task, such as: gpt1 tasks rte --data tasks/ --show 2")
+        _list(as_json)
+    elif count is not None:
+        if data is None:
+            raise click.UsageError("--show needs the rows of the task; name their folder with --data")
+        _show(name, data, count, as_json, settings)
+    else:
+        if "split" in settings:
+            raise click.UsageError("--split goes with --show")
+        print_check(name, data, as_json, settings)
+
+
+def _list(as_json: bool) -> None:
+    from gpt1.tasks.catalog import CATALOGUE, task_as_json
+    from gpt1.tasks.checking import describe_catalogue
+
+    if as_json:
+        click.echo(json.dumps({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
+    else:
+        click.echo("\n".join(describe_catalogue()))
+
+
+def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, Any]) -> None:
+    from gpt1.base.tables import printable
+    from gpt1.tasks.showing import in_lines, show_task
+
+    if "tokenizer" not in settings:
+        click.echo("there is no --tokenizer: words stand for tokens", err=True)
+    shown, notices = show_task(name, data, count, **load_if_named(settings))
+    for notice in notices:
+        click.echo(printable(notice), err=True)
+    if as_json:
+        click.echo(json.dumps([asdict(example) for example in shown], ensure_ascii=False, indent=1))
+    else:
+        click.echo(printable("\n".join(line for example in shown for line in in_lines(example))))

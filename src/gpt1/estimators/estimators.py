@@ -1,0 +1,327 @@
+"""`GPTClassifier` and `GPTRegressor`: fine-tuning in the manners of scikit-learn.
+
+Settings go to the constructor, data to `fit`, what is learned ends in `_`. Training is `finetune`, answers come from
+`inference`; what was learned is a run folder, which is also how an estimator is saved: nothing is pickled to disk.
+scikit-learn's `check_estimator` does not hold, as it feeds numbers in place of texts; the rest of the contract does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.wording import many, some
+from gpt1.estimators.folders import in_new_folder, pack, read_facts, unpack, write_facts
+from gpt1.estimators.inputs import (
+    ROWS,
+    Texts,
+    label_field,
+    make_examples,
+    read_classes,
+    read_scores,
+    read_texts,
+)
+from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.results import results
+from gpt1.inference.predicting import answer_split, task_of
+from gpt1.inference.run import Run, load_run
+from gpt1.recipes.values import Recipe
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.doubts import refuse_one_label
+from gpt1.tasks.encoded import encode_task
+from gpt1.tasks.examples import Labelled, label_name
+from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
+from gpt1.tasks.splitting import with_dev
+from gpt1.training.runs import is_run
+from gpt1.training.session import Interrupted
+
+# Arguments that are settings of the recipe under another name.
+_SETTINGS = {
+    "epochs": "training.epochs",
+    "lr": "optimizer.lr",
+    "batch": "training.batch",
+    "lm_weight": "finetuning.lm_weight",
+    "layers": "finetuning.transfer_layers",
+    "scratch": "finetuning.scratch",
+    "class_weights": "finetuning.class_weights",
+    "seed": "training.seed",
+}
+_PLACES = ("device", "out")  # arguments that say where, not what; they are not saved
+
+
+class _Target(NamedTuple):
+    """What is to be learned."""
+
+    answers: dict[str, Any]  # of the task: labels or range of scores, and metrics
+    labels: list[Any]  # of each row, as the task has them
+    learned: dict[str, Any]  # attributes of the fitted estimator
+
+
+class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators do: read rows, train, answer, travel."""
+
+    _kind: ClassVar[str]
+    run_: Run
+    n_features_in_: int
+
+    def __init__(
+        self,
+        init: str | Path,
+        *,
+        recipe: str | Recipe | None = None,
+        epochs: float | None = None,
+        lr: float | None = None,
+        batch: int | None = None,
+        lm_weight: float | None = None,
+        layers: int | None = None,
+        scratch: bool | None = None,
+        seed: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        symmetric: bool | None = None,
+        dev: bool | None = None,
+        device: str | None = None,
+        out: str | Path | None = None,
+    ) -> None:
+        self.init = init
+        self.recipe = recipe
+        self.epochs = epochs
+        self.lr = lr
+        self.batch = batch
+        self.lm_weight = lm_weight
+        self.layers = layers
+        self.scratch = scratch
+        self.seed = seed
+        self.settings = settings
+        self.symmetric = symmetric
+        self.dev = dev
+        self.device = device
+        self.out = out
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fine-tune the run `init` on texts, or pairs of texts, and their labels; whatever was learned before is gone.
+
+        All rows are trained on and the last epoch is kept, unless `dev` is set. Errors count rows from 1.
+        """
+        texts = read_texts(X)
+        target = self._target(y, len(texts.rows))
+        run = self._train(self._labelled(texts, target, label_field(y, texts.fields)))
+        learned = {**target.learned, "n_features_in_": texts.width}
+        if texts.columns is not None:
+            learned["feature_names_in_"] = np.array(texts.columns, dtype=object)
+        if self.dev:
+            learned["dev_scores_"] = results(run)["tasks"][self._kind]["dev"]["metrics"]
+        arguments = {name: value for name, value in self.get_params(deep=False).items() if name not in _PLACES}
+        write_facts(run.path, self._kind, {**arguments, "init": Path(self.init).resolve()}, learned)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self._learn(run, learned)
+        return self
+
+    def _target(self, y: Any, count: int) -> _Target:
+        raise NotImplementedError
+
+    def _labelled(self, texts: Texts, target: _Target, field: str) -> Labelled:
+        """Return the rows as a task and its examples."""
+        if self.symmetric and texts.width == 1:
+            raise SettingError("symmetric is for pairs of texts; these rows have one text each")
+        task = Task(
+            name=self._kind,
+            title=f"rows given to {type(self).__name__}",
+            shape=SINGLE if texts.width == 1 else BOTH if self.symmetric else PAIR,
+            fields=texts.fields,
+            label_field=field,
+            **target.answers,
+        )
+        examples = zip(make_examples(task, texts), target.labels, strict=True)
+        labelled = Labelled(task, {"train": [replace(example, label=label) for example, label in examples]})
+        if not self.dev:
+            return labelled
+        parted = with_dev(labelled)
+        if len(parted.splits) == 1:
+            raise InputError(f"dev: {parted.notices[-1]}")
+        return parted
+
+    def _train(self, labelled: Labelled) -> Run:
+        changes = {**(self.settings or {})}
+        for argument, name in _SETTINGS.items():
+            if (value := getattr(self, argument, None)) is not None:
+                changes[name] = value
+        asked: dict[str, Any] = {} if self.recipe is None else {"recipe": self.recipe}
+        asked |= {"examples": labelled, "device": self.device}
+        asked["changes"] = [f"{name}={value}" for name, value in changes.items()]
+
+        def teach(folder: Path) -> Run:
+            try:
+                return finetune(self.init, folder, **asked)
+            except Interrupted:  # which speaks of going on, and an estimator begins anew
+                raise KeyboardInterrupt("fit was stopped before its end; nothing was learned") from None
+
+        if self.out is None:
+            return in_new_folder(teach)
+        if is_run(Path(self.out)):
+            raise InputError(f"{self.out} holds a run already; every fit needs an `out` of its own, or None")
+        return teach(Path(self.out))
+
+    def _learn(self, run: Run, learned: Mapping[str, Any]) -> None:
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self.run_ = run
+
+    def _answer(self, X: Any) -> tuple[Floats, NDArray[Any]]:
+        """Return for each row the probabilities of classes or bins, and the index of the class or the score."""
+        check_is_fitted(self, "run_")
+        texts = read_texts(X)
+        if texts.width != self.n_features_in_:
+            raise InputError(f"X has {many(texts.width, 'text')} a row, fit was given {self.n_features_in_}")
+        if texts.columns and hasattr(self, "feature_names_in_") and texts.columns != tuple(self.feature_names_in_):
+            raise InputError(f"X has the columns {some(texts.columns)}; fit was given {some(self.feature_names_in_)}")
+        task, context = task_of(self.run_), self.run_.recipe.shape.context
+        encoded = encode_task(task, {ROWS: make_examples(task, texts)}, self.run_.tokenizer, context)
+        split = encoded.splits[ROWS]
+        if cut := int((split.cut > 0).sum()):
+            rows = many(len(split), "row")
+            warnings.warn(
+                f"{cut:,} of {rows} had more text than the model's {context} tokens; the ends were not read",
+                stacklevel=3,
+            )
+        return answer_split(self.run_, task, split)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator to a new or empty folder: a run, without what only training needs."""
+        check_is_fitted(self, "run_")
+        unpack(pack(self.run_), Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str | None = None) -> Self:
+        """Return the estimator that was saved to a folder, or fitted with `out` there; the folder stays its run."""
+        kind, arguments, learned = read_facts(Path(folder), cls.__name__)
+        if kind != cls._kind:
+            raise SettingError(f"{folder} holds an estimator for {kind}; {cls.__name__} is for {cls._kind}")
+        try:
+            estimator = cls(**arguments, device=device)
+        except TypeError as error:
+            raise FormatError(f"{folder} is no estimator of this version of gpt1: {error}") from None
+        estimator._learn(load_run(folder, device=device), learned)
+        return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what goes to another process or into a copy: with the weights, as the folder may be gone by then."""
+        state = dict(super().__getstate__())
+        return {**state, "run_": pack(self.run_)} if "run_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what came, and a folder of one's own for the run."""
+        packed = state.get("run_")
+        super().__setstate__({name: value for name, value in state.items() if name != "run_"})
+        if packed is not None:
+            self.run_ = in_new_folder(lambda folder: load_run(unpack(packed, folder), device=self.device))
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that rows are texts."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        return tags
+
+
+class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
+    """A pre-trained run that learns to tell classes of texts, or of pairs of texts.
+
+    `init` is the run to start from. What is None has the recipe's value: `recipe` (a name, `module:NAME` or a value),
+    `epochs`, `lr`, `batch`, `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to take
+    over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones), `seed`;
+    `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair means
+    nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`: a new
+    folder for the run; without it the run is removed with the estimator.
+
+    Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Fitted, it has
+    `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,
+    `dev_scores_`.
+    """
+
+    _kind = "classification"
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        init: str | Path,
+        *,
+        recipe: str | Recipe | None = None,
+        epochs: float | None = None,
+        lr: float | None = None,
+        batch: int | None = None,
+        lm_weight: float | None = None,
+        layers: int | None = None,
+        scratch: bool | None = None,
+        class_weights: bool | None = None,
+        seed: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        symmetric: bool | None = None,
+        dev: bool | None = None,
+        device: str | None = None,
+        out: str | Path | None = None,
+    ) -> None:
+        super().__init__(
+            init,
+            recipe=recipe,
+            epochs=epochs,
+            lr=lr,
+            batch=batch,
+            lm_weight=lm_weight,
+            layers=layers,
+            scratch=scratch,
+            seed=seed,
+            settings=settings,
+            symmetric=symmetric,
+            dev=dev,
+            device=device,
+            out=out,
+        )
+        self.class_weights = class_weights
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class of each row."""
+        _, indices = self._answer(X)
+        found: NDArray[Any] = self.classes_[indices]
+        return found
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class for each row, in the order of `classes_`."""
+        return self._answer(X)[0]
+
+    def _target(self, y: Any, count: int) -> _Target:
+        classes, codes = read_classes(y, count)
+        names = tuple(label_name(value) for value in classes.tolist())
+        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+            raise InputError(f"y: labels that differ only in the blanks around them: {some(twice)}")
+        refuse_one_label(names, "y")
+        return _Target({"labels": names, "metrics": ("accuracy",)}, codes.tolist(), {"classes_": classes})
+
+
+class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
+    """A pre-trained run that learns to score texts, or pairs of texts.
+
+    A score is learned as the paper learns STS-B: as six bins over the range of the scores that `fit` is given, so
+    answers lie in that range. Arguments, rows and attributes are those of `GPTClassifier`, except those of classes.
+    """
+
+    _kind = "regression"
+
+    def predict(self, X: Any) -> Floats:
+        """Return the score of each row."""
+        return self._answer(X)[1]
+
+    def _target(self, y: Any, count: int) -> _Target:
+        scores = read_scores(y, count)
+        refuse_one_label(scores, "y")
+        return _Target({"score_range": (min(scores), max(scores)), "metrics": ("pearson", "spearman")}, scores, {})

@@ -1,0 +1,131 @@
+"""The folders of estimators: runs that come and go with a value, travel in memory, and are saved.
+
+Beside `run.json` lies `estimator.json`: the arguments of the estimator, and what it learned besides its run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.files import is_temporary, lock_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.inference.run import Run
+from gpt1.recipes.changes import recipe_as_json, recipe_from_json
+from gpt1.recipes.values import Recipe
+from gpt1.training.checkpoints import Tensors, save_checkpoint
+from gpt1.training.runs import RUN_FILE
+
+FILE = "estimator.json"
+FORMAT, VERSION = "gpt1-estimator", 1
+
+
+def in_new_folder(make: Callable[[Path], Run]) -> Run:
+    """Return the run that is made in a temporary folder, which is removed with it, or where none comes of it."""
+    folder = Path(tempfile.mkdtemp(prefix="gpt1-"))
+    try:
+        run = make(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(run, _remove, folder, os.getpid())
+    return run
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a folder of this process; a fork has a copy of the run, but not of the folder."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- runs in memory ----
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A run without what only training needs."""
+
+    files: dict[str, bytes]
+    step: int
+    weights: Tensors
+    progress: dict[str, Any]
+
+
+def pack(run: Run) -> Packed:
+    """Return the files of a run and the weights in use."""
+    try:
+        paths = [path for path in run.path.iterdir() if path.is_file() and not is_temporary(path)]
+        files = {path.name: path.read_bytes() for path in paths}
+    except OSError as error:
+        raise InputError(f"cannot read the estimator's run, {run.path}: {error.strerror}") from error
+    return Packed(files, run.checkpoint.step, run.checkpoint.model, run.checkpoint.progress)
+
+
+def unpack(packed: Packed, folder: Path) -> Path:
+    """Write a run to a new or empty folder, and return that; `run.json` comes last, so that with it all is there."""
+    require_own_folder(folder, lambda entry: False)
+    with lock_folder(folder):
+        save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress)
+        for name in sorted(packed.files, key=lambda name: name == RUN_FILE):
+            with whole_file(folder / name) as file:
+                file.write(packed.files[name])
+    return folder
+
+
+# ---- estimator.json ----
+
+
+def write_facts(folder: Path, kind: str, arguments: Mapping[str, Any], learned: Mapping[str, Any]) -> None:
+    """Write what an estimator is besides its run."""
+    facts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "arguments": {name: _plain(value) for name, value in arguments.items()},
+        "learned": {name: _array_as_json(value) for name, value in learned.items()},
+    }
+    write_json(folder / FILE, facts)
+
+
+def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the kind, the arguments and the learned attributes that `write_facts` wrote."""
+    path = folder / FILE
+    facts = read_json(path, f"what {maker}.save writes")
+    if facts.get("format") != FORMAT or facts.get("version") != VERSION:
+        raise FormatError(f"{path} is no estimator of this version of gpt1")
+    try:
+        arguments = dict(facts["arguments"])
+        if isinstance(arguments["recipe"], dict):
+            arguments["recipe"] = recipe_from_json(arguments["recipe"])
+        learned = {name: _array_from_json(value) for name, value in facts["learned"].items()}
+        return facts["kind"], arguments, learned
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} is damaged: {error!r}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return an argument as JSON; what has no form there is a path or a setting, which can be read from its words."""
+    if isinstance(value, Recipe):
+        return recipe_as_json(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _array_as_json(value: Any) -> Any:
+    """Return a learned attribute as JSON; an array keeps its type."""
+    return {"dtype": value.dtype.str, "values": value.tolist()} if isinstance(value, np.ndarray) else value
+
+
+def _array_from_json(value: Any) -> Any:
+    return np.array(value["values"], value["dtype"]) if isinstance(value, dict) and "dtype" in value else value

@@ -1,0 +1,155 @@
+"""Batches of labelled examples: which examples batch k has, and how their sequences are packed into one row of tokens.
+
+An epoch is a shuffle of each task's examples, drawn by seed and epoch; of several tasks, each batch has examples of
+one, and the batches of all tasks are shuffled too. Batch k is computed from k alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.shuffle import permutation
+from gpt1.tasks.answers import as_shares, balanced_weights
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask
+from gpt1.tasks.packed import pack_sequences
+from gpt1.text.specials import SPECIALS, special_ids
+from gpt1.training.batches import NO_TARGET, Part
+
+LM = "lm"  # the term of the language model; a task's term has the task's name
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A task's training examples, ready to be put into batches."""
+
+    task: Task
+    split: EncodedSplit
+    shares: NDArray[np.float64]  # of each answer, an example a row
+    weights: NDArray[np.float64]  # of each example
+
+
+def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> Lesson:
+    """Return the examples of a task's training split, all alike or with rare labels counted more."""
+    task, split = encoded.task, encoded.splits["train"]
+    weights = np.ones(len(split))
+    if class_weights and task.labels:
+        weights = balanced_weights(task, split.labels)[split.labels]
+    return Lesson(task, split, as_shares(task, split.labels), weights)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How examples become a row of tokens."""
+
+    vocab_size: int  # without special tokens
+    block: int = 1  # the row's length is rounded up to a multiple of this
+    word_dropout: float = 0.0
+    dtype: type[np.floating[Any]] = np.float32
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """The examples of one update, all of one task."""
+
+    lesson: Lesson
+    examples: Integers
+    tasks: tuple[str, ...]  # all that are learned
+    packing: Packing
+    key: tuple[int, int]  # seed and number of the batch
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """How much each term counts: sequences, and the weights of examples; a task that is not here has no sum."""
+        own = {self.lesson.task.name: float(self.lesson.weights[self.examples].sum())}
+        return dict.fromkeys(self.tasks, 1.0) | own | {LM: float(len(self.examples) * self.lesson.task.sequences)}
+
+    def part(self, first: int, real: int, size: int) -> Part:
+        """Return `real` examples from `first` on, filled up to `size` examples that have nothing to predict."""
+        lesson, packing = self.lesson, self.packing
+        chosen = self.examples[first : first + real]
+        sequences = [sequence for example in chosen for sequence in lesson.split.sequences(int(example))]
+        if packing.word_dropout:
+            places = np.repeat(np.arange(first, first + real), lesson.task.sequences)
+            sequences = [self._thinned(ids, int(place)) for ids, place in zip(sequences, places, strict=True)]
+        start, _, extract = special_ids(packing.vocab_size).values()
+        filling = [np.array([start, extract])] * ((size - real) * lesson.task.sequences)
+        row = pack_sequences([*sequences, *filling], block=packing.block, filler=start)
+
+        counted = np.zeros(row.sequences, packing.dtype)
+        counted[: len(sequences)] = [1 / (len(ids) - 1) for ids in sequences]
+        targets = np.full(len(row.ids), NO_TARGET, np.int32)
+        follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
+        follows = follows[row.sequence[follows] < len(sequences)]
+        targets[follows] = row.ids[follows + 1]
+        count = size * lesson.task.sequences
+        begin = first * lesson.task.sequences
+        arrays = {
+            **row.arrays(),
+            "targets": targets,
+            "token_weights": counted[row.sequence],
+            "shares": _filled(lesson.shares[chosen], size).astype(packing.dtype),
+            "weights": _filled(lesson.weights[chosen], size).astype(packing.dtype),
+            "examples": np.arange(first, first + size, dtype=np.int32),
+        }
+        # Filling behind the last example has places of its own, which no real sequence has.
+        places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
+        return Part(arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": row.longest})
+
+    def _thinned(self, ids: NDArray[Any], place: int) -> NDArray[Any]:
+        """Leave some tokens of a sequence out: the same places in all sequences of an example, special tokens never."""
+        draws = np.random.Generator(np.random.Philox(key=self.key[0], counter=[self.key[1], place, 0, 0]))
+        kept = draws.random(len(ids)) >= self.packing.word_dropout
+        thinned = ids[kept | (ids >= self.packing.vocab_size)]
+        return thinned if len(thinned) > len(SPECIALS) else ids
+
+
+class TaskBatches:
+    """Gives batch k of one or several tasks."""
+
+    def __init__(
+        self, lessons: Mapping[str, Lesson], *, batch: int, seed: int, packing: Packing, drop_last: bool = False
+    ) -> None:
+        self._lessons, self._batch, self._seed, self._packing = dict(lessons), batch, seed, packing
+        whole = [
+            max(1, len(lesson.split) // batch) if drop_last else -(-len(lesson.split) // batch)
+            for lesson in self._lessons.values()
+        ]
+        self._begins = np.cumsum([0, *whole])
+
+    @property
+    def batches_an_epoch(self) -> int:
+        """How many batches an epoch of all tasks has."""
+        return int(self._begins[-1])
+
+    @property
+    def tokens_a_batch(self) -> float:
+        """How many tokens a batch has on average."""
+        return sum(len(lesson.split.ids) for lesson in self._lessons.values()) / self.batches_an_epoch
+
+    def batch(self, k: int) -> PackedBatch:
+        """Return batch `k`, whatever was asked for before."""
+        epoch, place = divmod(k, self.batches_an_epoch)
+        place = int(permutation(self.batches_an_epoch, (self._seed, epoch))(place))
+        index = int(np.searchsorted(self._begins, place, "right")) - 1
+        lesson = list(self._lessons.values())[index]
+        first = (place - int(self._begins[index])) * self._batch
+        order = permutation(len(lesson.split), (self._seed, epoch, index))
+        examples = order(np.arange(first, min(first + self._batch, len(lesson.split))))
+        return PackedBatch(lesson, examples, tuple(self._lessons), self._packing, (self._seed, k))
+
+
+def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return rows filled up with zeros."""
+    return np.concatenate((rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)))

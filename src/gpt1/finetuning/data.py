@@ -1,0 +1,171 @@
+"""The labelled data of a fine-tuning: what the user names, turned into encoded tasks that fit the network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.tasks.catalog import task_as_json
+from gpt1.tasks.encoded import EncodedTask, encode_task, load
+from gpt1.tasks.hub import HUB
+from gpt1.text.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
+    from gpt1.tasks.readers import Labelled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where labelled data comes from: tasks in a folder, tables, encoded folders, or values."""
+
+    tasks: Sequence[str] = ()  # names, or module:NAME
+    data: str | None = None  # the folder of those tasks, or hub:NAME
+    train: Path | None = None  # tables
+    dev: Path | None = None
+    test: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    regression: bool = False
+    symmetric: bool = False
+    encoding: str = "utf-8"
+    encoded: Sequence[Path | EncodedTask] = ()
+    examples: Labelled | None = None
+
+    def __post_init__(self) -> None:
+        named = {
+            "--task": bool(self.tasks),
+            "--train": self.train is not None,
+            "--encoded": bool(self.encoded),
+            "examples": self.examples is not None,
+        }
+        given = [name for name, there in named.items() if there]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none of them"
+            raise SettingError(f"say what to learn: --task with --data, --train, or --encoded; found {found}")
+        if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
+            raise SettingError("--dev, --test, --column, --regression and --symmetric go with --train")
+        if self.tasks and self.data is None:
+            raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with --data")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was named, as far as it can be found again."""
+        paths = {
+            name: None if (path := getattr(self, name)) is None else str(path.resolve())
+            for name in ("train", "dev", "test")
+        }
+        is_folder = self.data is not None and not self.data.startswith(HUB)
+        return {
+            "tasks": list(self.tasks),
+            "data": str(Path(str(self.data)).resolve()) if is_folder else self.data,
+            **paths,
+            "columns": dict(self.columns),
+            "regression": self.regression,
+            "symmetric": self.symmetric,
+            "encoding": self.encoding,
+            "encoded": [str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
+        }
+
+
+def source_from_json(value: Mapping[str, Any]) -> Source:
+    """Return the source that `Source.as_json` wrote."""
+    found = {
+        **value,
+        **{name: Path(value[name]) for name in ("train", "dev", "test") if value[name] is not None},
+        "encoded": [Path(folder) for folder in value["encoded"]],
+    }
+    return Source(**found)
+
+
+def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
+    """Return the encoded tasks of a source by name, and what a person should be told about them.
+
+    `tokenizer` is a tokenizer or a run; rows are encoded with it, and what is encoded already must be made with it.
+    """
+    tasks: list[EncodedTask] = []
+    notices: list[str] = []
+    for folder in source.encoded:
+        tasks.append(folder if isinstance(folder, EncodedTask) else load(folder))
+    for labelled in _labelled(source):
+        encoded = encode_task(labelled.task, labelled.splits, load_tokenizer(tokenizer), context)
+        notices += [*([encoded.task.in_short()] if source.train else []), *labelled.notices]
+        tasks.append(encoded)
+    found = {encoded.task.name: encoded for encoded in tasks}
+    if len(found) < len(tasks):
+        raise SettingError(f"two tasks have one name: {', '.join(encoded.task.name for encoded in tasks)}")
+    return found, notices
+
+
+def _labelled(source: Source) -> Iterable[Labelled]:
+    if source.examples is not None:
+        yield source.examples
+    if not source.tasks and source.train is None:
+        return
+    from gpt1.tasks.preparing import read_task
+
+    for name in source.tasks:
+        yield read_task(name, data=source.data, encoding=source.encoding)
+    if source.train is not None:
+        yield read_task(
+            str(source.train),
+            dev=source.dev,
+            test=source.test,
+            columns=source.columns,
+            regression=source.regression,
+            symmetric=source.symmetric,
+            encoding=source.encoding,
+        )
+
+
+def check_fit(tasks: Mapping[str, EncodedTask], *, fingerprint: str, context: int, init: Path) -> None:
+    """Refuse encoded tasks that the network of `init` cannot read."""
+    for name, encoded in tasks.items():
+        if encoded.tokenizer_fingerprint != fingerprint:
+            raise InputError(
+                f"task '{name}' was encoded with another tokenizer than that of {init}; prepare it with "
+                f"--tokenizer {init}"
+            )
+        if encoded.context > context:
+            raise InputError(
+                f"task '{name}' was encoded for a context of {encoded.context} tokens, {init} has {context}; prepare "
+                f"it with --context {context}"
+            )
+
+
+def check_training(tasks: Mapping[str, EncodedTask]) -> None:
+    """Refuse tasks without training examples, or with some that have no label."""
+    for name, encoded in tasks.items():
+        train = encoded.splits.get("train")
+        if train is None or not len(train):
+            raise InputError(f"task '{name}' has no training examples; it can only be evaluated")
+        if not train.labelled.all():
+            example = int((~train.labelled).argmax())
+            raise InputError(f"task '{name}': training example {example + 1} has no label")
+
+
+def identity(tasks: Mapping[str, EncodedTask]) -> str:
+    """Return what tells these training examples from all others."""
+    digest = hashlib.sha256()
+    for encoded in tasks.values():
+        train = encoded.splits["train"]
+        digest.update(json.dumps(task_as_json(encoded.task), sort_keys=True).encode())
+        for array in (train.ids, train.offsets, train.labels):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
+    """Tell of examples that lost tokens to fit the context."""
+    notices = []
+    for name, encoded in tasks.items():
+        for split, data in encoded.splits.items():
+            cut = data.cut[data.cut > 0]
+            if len(cut):
+                notices.append(
+                    f"{name} {split}: {len(cut):,} of {len(data):,} examples are longer than {encoded.context} tokens "
+                    f"and lost {int(cut.sum()):,} in all, at most {int(cut.max()):,} each"
+                )
+    return notices

@@ -1,0 +1,360 @@
+"""`gpt1 finetune`: a pre-trained run and labelled examples in, a run that answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import lock_folder, require_own_folder
+from gpt1.finetuning.batches import Packing, TaskBatches, make_lesson
+from gpt1.finetuning.data import (
+    Source,
+    check_fit,
+    check_training,
+    identity,
+    read_source,
+    truncation_notices,
+)
+from gpt1.finetuning.measure import measure
+from gpt1.finetuning.objective import TaskLearning
+from gpt1.finetuning.seeds import is_measured, report_seeds
+from gpt1.finetuning.transfer import make_classifier
+from gpt1.inference.classification import probabilities
+from gpt1.inference.run import FINETUNING, Run, load_run
+from gpt1.model import Classifier
+from gpt1.model.costs import flops_per_token
+from gpt1.recipes.changes import change, differences
+from gpt1.recipes.values import Recipe
+from gpt1.tasks.answers import as_shares, predictions
+from gpt1.tasks.catalog import task_as_json
+from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.metrics import scores
+from gpt1.text.specials import SPECIALS
+from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.training.checkpoints import clean_up, list_checkpoints
+from gpt1.training.distributed import World, join_world
+from gpt1.training.events import Listener
+from gpt1.training.runs import RunFiles, begin_run, is_left_over, is_run, read_run, run_folder, tensorboard, update_run
+from gpt1.training.session import (
+    as_recipe,
+    checkpoint_to_resume,
+    conduct,
+    fact,
+    facts_of,
+    resumed,
+    speed_up,
+    teller,
+)
+from gpt1.training.trainer import Evaluation, Trainer
+
+if TYPE_CHECKING:
+    from gpt1.tasks.readers import Labelled
+
+CUDA_BLOCK = 128  # tokens; a packed row is filled up to a multiple, so that a GPU meets few different sizes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller of `finetune` wants."""
+
+    init: Path
+    source: Source
+    recipe: Recipe | str
+    changes: Sequence[str]
+    resume: bool
+    minutes: float | None
+    curves: bool
+    listeners: tuple[Listener, ...]
+
+
+def finetune(
+    init: str | Path,
+    out: str | Path,
+    *,
+    task: str | Sequence[str] | None = None,
+    data: str | Path | None = None,
+    train: str | Path | None = None,
+    dev: str | Path | None = None,
+    test: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    regression: bool = False,
+    symmetric: bool = False,
+    encoding: str = "utf-8",
+    encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
+    examples: Labelled | None = None,
+    recipe: Recipe | str = "finetune",
+    changes: Sequence[str] = (),
+    seeds: int = 1,
+    resume: bool = False,
+    device: str | None = None,
+    minutes: float | None = None,
+    curves: bool = False,
+    listeners: Iterable[Listener] = (),
+) -> Run:
+    """Teach the network of the run `init` one task or several, and return the run that has learned them.
+
+    What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
+    folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
+    `examples` as values. `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained,
+    and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    """
+    source = Source(
+        tasks=[task] if isinstance(task, str) else list(task or ()),
+        data=None if data is None else str(data),
+        train=None if train is None else Path(train),
+        dev=None if dev is None else Path(dev),
+        test=None if test is None else Path(test),
+        columns=columns or {},
+        regression=regression,
+        symmetric=symmetric,
+        encoding=encoding,
+        encoded=_several(encoded),
+        examples=examples,
+    )
+    if seeds < 1:
+        raise SettingError(f"at least one seed is needed, not {seeds}")
+    asked = Asked(run_folder(Path(init)), source, recipe, changes, resume, minutes, curves, tuple(listeners))
+    out = Path(out)
+    with join_world(find_device(device)) as (world, own_device):
+        parent = read_run(asked.init)
+        tasks, notices = read_source(source, asked.init, parent["recipe"].shape.context)
+        check_fit(tasks, fingerprint=parent["tokenizer"], context=parent["recipe"].shape.context, init=asked.init)
+        check_training(tasks)
+        notices += truncation_notices(tasks)
+        if seeds == 1:
+            _train_one(asked, out, tasks, notices, world, own_device)
+        else:
+            _train_several(asked, out, seeds, tasks, notices, world, own_device)
+    return load_run(out, device=device)
+
+
+def _several(encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None) -> list[Path | EncodedTask]:
+    if encoded is None:
+        return []
+    listed = [encoded] if isinstance(encoded, str | Path | EncodedTask) else encoded
+    return [one if isinstance(one, EncodedTask) else Path(one) for one in listed]
+
+
+def _train_several(
+    asked: Asked,
+    out: Path,
+    seeds: int,
+    tasks: Mapping[str, EncodedTask],
+    notices: list[str],
+    world: World,
+    device: torch.device,
+) -> None:
+    """Train one run a seed in folders of their own, and keep the best one's weights."""
+    if is_run(out):
+        raise InputError(f"{out} holds a run of one seed; choose another folder for several")
+    tell = teller(asked.listeners if world.is_first else ())
+    first = change(as_recipe(asked.recipe), asked.changes).training.seed
+    for index in range(seeds):
+        folder = out / f"seed-{first + index}"
+        if asked.resume and is_measured(folder, tasks):
+            tell(f"seed {first + index} is trained already")
+            continue
+        tell(f"seed {first + index} ({index + 1} of {seeds})")
+        own = replace(asked, changes=[*asked.changes, f"training.seed={first + index}"])
+        if not _train_one(own, folder, tasks, notices if index == 0 else [], world, device):
+            tell(f"{index} of {seeds} seeds are trained; the same command with --resume goes on")
+            return
+    if world.is_first:
+        for line in report_seeds(out, [f"seed-{first + index}" for index in range(seeds)], tasks):
+            tell(line)
+
+
+def _train_one(
+    asked: Asked, out: Path, tasks: Mapping[str, EncodedTask], notices: list[str], world: World, device: torch.device
+) -> bool:
+    """Train one run to its end, measure it and return True; or stop, saved, when the time is up."""
+    tokenizer = asked.init / TOKENIZER_FILE
+    require_own_folder(out, lambda entry: is_run(out) or is_left_over(entry, tokenizer))
+    going_on = asked.resume and is_run(out)
+    if going_on:
+        planned, changed = _resumed_recipe(asked, out, tasks)
+        notices = [*notices, *changed]
+    else:
+        planned = _new_recipe(asked, out)
+    precision, notice = usable_precision(device, planned.training.precision)
+    notices = [*notices, *([notice] if notice else [])]
+    recipe = replace(planned, training=replace(planned.training, precision=precision))
+    vocab_size = next(iter(tasks.values())).vocab_size
+    model = make_classifier(
+        recipe,
+        {name: encoded.task for name, encoded in tasks.items()},
+        vocab_size,
+        None if going_on and list_checkpoints(out) else asked.init,
+    )
+    world.wait()  # every rank has looked before the first one makes the folder
+    with lock_folder(out) if world.is_first else nullcontext():
+        ears: list[Listener] = []
+        if world.is_first:
+            _prepare_folder(asked, out, planned, tasks, vocab_size, going_on)
+            ears = [RunFiles(out), *asked.listeners, *([tensorboard(out)] if asked.curves else [])]
+        tell = teller(ears)
+        for text in notices:
+            tell(text)
+        checkpoint = checkpoint_to_resume(out, tell) if going_on else None
+        trainer = _make_trainer(asked, out, recipe, model, tasks, world, device, ears)
+        done = conduct(trainer, checkpoint, asked.resume, tell)
+        if done and world.is_first:
+            run = load_run(out, device=str(device))
+            for encoded in tasks.values():
+                measure(run, encoded, [split for split in encoded.splits if split != "train"])
+        world.wait()
+    return done
+
+
+def _make_trainer(
+    asked: Asked,
+    out: Path,
+    recipe: Recipe,
+    model: Classifier,
+    tasks: Mapping[str, EncodedTask],
+    world: World,
+    device: torch.device,
+    ears: list[Listener],
+) -> Trainer:
+    training, settings = recipe.training, recipe.finetuning
+    model.to(device)
+    tell = teller(ears)
+    tell(speed_up(model.body, recipe, device, world))
+    batches = TaskBatches(
+        {name: make_lesson(encoded, class_weights=settings.class_weights) for name, encoded in tasks.items()},
+        batch=training.batch,
+        seed=training.seed,
+        packing=Packing(
+            vocab_size=model.body.vocab_size - len(SPECIALS),
+            block=min(CUDA_BLOCK, recipe.shape.context) if device.type == "cuda" else 1,
+            word_dropout=settings.word_dropout,
+            dtype=np.float64 if training.precision == "fp64" else np.float32,
+        ),
+        drop_last=settings.drop_last,
+    )
+    epoch = batches.batches_an_epoch
+    updates = training.steps or max(1, round(epoch * training.epochs))
+    watching = recipe.watching
+    recipe = replace(
+        recipe,
+        watching=replace(
+            watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
+        ),
+    )
+    tell(_in_short(recipe, model, tasks, updates, device))
+    return Trainer(
+        TaskLearning(model, lm_weight=settings.lm_weight, tasks=tasks),
+        batches,
+        updates,
+        recipe,
+        out,
+        device=device,
+        world=world,
+        listeners=ears,
+        tokens_per_step=round(batches.tokens_a_batch),
+        flops_per_token=flops_per_token(recipe.shape, model.body.vocab_size),
+        peak_flops=peak_flops(device_name(device), training.precision),
+        evaluate=_evaluator(model, tasks),
+        minutes=asked.minutes,
+    )
+
+
+# ---- what would be run ----
+
+
+def _new_recipe(asked: Asked, out: Path) -> Recipe:
+    if is_run(out):
+        raise InputError(f"{out} holds a run already; --resume goes on with it, or choose another folder")
+    return _with_parents_shape(asked, change(as_recipe(asked.recipe), asked.changes))
+
+
+def _with_parents_shape(asked: Asked, recipe: Recipe) -> Recipe:
+    """Return the recipe with the shape of the pre-trained network; only dropout is the fine-tuning's own."""
+    parent: Recipe = read_run(asked.init)["recipe"]
+    base = as_recipe(asked.recipe)
+    for name in differences(base, replace(base, shape=recipe.shape)):
+        if name != "shape.dropout":
+            raise SettingError(f"{name} is decided by {asked.init}, whose network is taken; it cannot be changed")
+    return replace(recipe, shape=replace(parent.shape, dropout=recipe.shape.dropout))
+
+
+def _resumed_recipe(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> tuple[Recipe, list[str]]:
+    """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
+    facts = facts_of(out, FINETUNING)
+    if fact(out, facts, "identity") != identity(tasks):
+        raise InputError(
+            f"the training examples are not those that the run {out} was begun with; resume it with its own, or begin "
+            "a new run in another folder"
+        )
+    return resumed(out, facts["recipe"], asked.recipe, asked.changes, lambda new: _with_parents_shape(asked, new))
+
+
+def _prepare_folder(
+    asked: Asked, out: Path, recipe: Recipe, tasks: Mapping[str, EncodedTask], vocab_size: int, going_on: bool
+) -> None:
+    source = asked.source.as_json()
+    if going_on:
+        clean_up(out)
+        update_run(out, recipe, source=source)
+        return
+    about: dict[str, Any] = {
+        "seed": recipe.training.seed,
+        "tokenizer": read_run(asked.init)["tokenizer"],
+        "vocab_size": vocab_size,
+        "tasks": {name: task_as_json(encoded.task) for name, encoded in tasks.items()},
+        "examples": {name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
+        "identity": identity(tasks),
+        "source": source,
+        "parent": str(asked.init.resolve()),
+    }
+    begin_run(out, FINETUNING, recipe, asked.init / TOKENIZER_FILE, about)
+
+
+def _in_short(
+    recipe: Recipe, model: Classifier, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device
+) -> str:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    examples = ", ".join(f"{len(encoded.splits['train']):,} examples of {name}" for name, encoded in tasks.items())
+    return (
+        f"{examples}; {parameters:,} parameters, {updates:,} updates of {recipe.training.batch} examples, "
+        f"{recipe.training.precision} on {device_name(device)}"
+    )
+
+
+# ---- looking at the model ----
+
+
+def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Evaluation] | None:
+    """Return a function that scores the model on every dev split; the mean of their first metrics decides."""
+    splits = [
+        (name, split, encoded.splits[split])
+        for name, encoded in tasks.items()
+        for split in encoded.task.dev_splits
+        if split in encoded.splits and encoded.splits[split].labelled.any()
+    ]
+    if not splits:
+        return None
+
+    def evaluate() -> Evaluation:
+        found: dict[str, float] = {}
+        decisive = []
+        for name, split, data in splits:
+            task, known = tasks[name].task, data.labelled
+            chances = probabilities(model, name, data)
+            own = scores(task, data.labels[known], predictions(task, chances)[known])
+            decisive.append(own[task.metrics[0]])
+            likelihood = (as_shares(task, data.labels) * np.log(np.maximum(chances, 1e-30))).sum(1)[known]
+            prefix = f"{name}_{split}" if len(tasks) > 1 else split
+            found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
+            found[f"{prefix}_loss"] = float(-likelihood.mean())
+        return Evaluation(found, cost=1 - float(np.mean(decisive)))
+
+    return evaluate

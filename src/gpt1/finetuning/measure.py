@@ -1,0 +1,126 @@
+"""A fine-tuned run measured on labelled examples, and what was found kept in its folder.
+
+    evaluation-TASK-SPLIT.json      metrics with their intervals, confusion, calibration, the worst mistakes with texts
+    predictions-TASK-SPLIT.jsonl    label, answer and probabilities of every example, so that runs can be compared
+
+Encoded examples need no library but torch, numpy and safetensors: mistakes show their texts decoded from the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import InputError, unknown
+from gpt1.base.files import whole_file, write_json
+from gpt1.finetuning.data import check_fit
+from gpt1.inference.predicting import answer_split, task_of
+from gpt1.inference.rows import json_line
+from gpt1.inference.run import Run
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.assessment import answer_name, assess, share_names
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask
+from gpt1.tasks.shapes import CHOICES
+from gpt1.text.tokenizer import Tokenizer
+
+FORMAT, VERSION = "gpt1-evaluation", 1
+TEXT_LENGTH = 300  # characters of a mistake
+_HEAD = 200  # of which so many are its beginning; the rest is the end, where answers stand
+_GAP = " … "
+
+
+def evaluation_file(run: Path, task: str, split: str) -> Path:
+    """Return where the evaluation of a task's split is kept."""
+    return run / f"evaluation-{task}-{split}.json"
+
+
+def predictions_file(run: Path, task: str, split: str) -> Path:
+    """Return where the answers to a task's split are kept."""
+    return run / f"predictions-{task}-{split}.jsonl"
+
+
+def measure(run: Run, encoded: EncodedTask, splits: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the run's metrics on each of the splits that has labels, and keep all that was found in its folder."""
+    found = [measure_split(run, encoded, split) for split in splits if encoded.splits[split].labelled.any()]
+    return {evaluation["split"]: evaluation["metrics"] for evaluation in found}
+
+
+def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
+    """Return all there is to say of a run's answers to a labelled split, which is also kept in the run's folder."""
+    task = _known_task(run, encoded)
+    if split not in encoded.splits:
+        raise unknown(f"split of '{task.name}'", split, encoded.splits)
+    data = encoded.splits[split]
+    known = np.flatnonzero(data.labelled)
+    if not len(known):
+        raise InputError(f"split '{split}' of '{task.name}' has no labels to measure by; gpt1 predict answers its rows")
+    shares, answers = answer_split(run, task, data)
+    found = assess(task, data.labels[known], shares[known], groups=data.groups[known] if task.groups else None)
+    cut = data.cut[data.cut > 0]
+    evaluation = {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": task.name,
+        "split": split,
+        "step": run.checkpoint.step,
+        "unlabelled": len(data) - len(known),
+        "context": encoded.context,
+        "cut": {"examples": len(cut), "tokens": int(cut.sum())},
+        **found,
+        "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
+    }
+    with whole_file(predictions_file(run.path, task.name, split)) as file:
+        file.writelines(map(json_line, _sheet(task, data, shares, answers)))
+    write_json(evaluation_file(run.path, task.name, split), evaluation)
+    return evaluation
+
+
+def _known_task(run: Run, encoded: EncodedTask) -> Task:
+    """Return the run's task that the examples are of, or say why their labels would not mean the same."""
+    name = encoded.task.name
+    check_fit({name: encoded}, fingerprint=run.facts["tokenizer"], context=run.recipe.shape.context, init=run.path)
+    task = task_of(run, name)
+    for fact in ("shape", "labels", "score_range", "choices"):
+        own, theirs = getattr(task, fact), getattr(encoded.task, fact)
+        if own != theirs:
+            raise InputError(
+                f"these examples are not of the task '{name}' that {run.path} has learned: {fact} {theirs}, not {own}"
+            )
+    return task
+
+
+def _sheet(task: Task, data: EncodedSplit, shares: Floats, answers: NDArray[Any]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each example."""
+    labelled = data.labelled
+    for index, answer in enumerate(answers):
+        line = {
+            "index": index,
+            "label": answer_name(task, data.labels[index]) if labelled[index] else None,
+            "prediction": answer_name(task, answer),
+        }
+        yield line if task.score_range is not None else {**line, "probabilities": share_names(task, shares[index])}
+
+
+def _with_text(
+    tokenizer: Tokenizer, task: Task, data: EncodedSplit, index: int, mistake: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a mistake with its place in the split, and its text; of choices, with the answer that was right too."""
+    sequences = data.sequences(index)
+    if task.shape != CHOICES:  # the other order of a pair says nothing new
+        return {**mistake, "index": index, "text": show(tokenizer, sequences[0])}
+    given, right = (show(tokenizer, sequences[mistake[which]]) for which in ("prediction", "label"))
+    return {**mistake, "index": index, "text": given, "right_text": right}
+
+
+def show(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
+    """Return the text of a sequence with its special tokens in brackets; of a long one the beginning and the end."""
+    names = {special: f"[{name}]" for name, special in tokenizer.specials.items()}
+    parts = groupby(map(int, ids), lambda token: names.get(token, ""))
+    text = " ".join(name or tokenizer.decode(list(part)).strip() for name, part in parts)
+    return text if len(text) <= TEXT_LENGTH else text[:_HEAD] + _GAP + text[_HEAD + len(_GAP) - TEXT_LENGTH :]

@@ -1,0 +1,34 @@
+"""What fine-tuning learns: L3 = L2 + lambda L1 of the paper's section 3.2, the task and beside it the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+
+from gpt1.finetuning.batches import LM
+from gpt1.model import Classifier, Noise, Packing, linear_cross_entropy
+
+
+class TaskLearning(nn.Module):
+    """Sums of a micro-batch: each example's loss times its weight, and each sequence's mean loss of its next tokens."""
+
+    def __init__(self, model: Classifier, *, lm_weight: float, tasks: Iterable[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.weights = dict.fromkeys(tasks, 1.0)
+        if lm_weight:
+            self.weights[LM] = lm_weight
+
+    def forward(self, tensors: dict[str, Tensor], noise: Noise | None, *, task: str, longest: int) -> dict[str, Tensor]:
+        """Return all terms; those of tasks that have no examples here are zero."""
+        packing = Packing(tensors["offsets"], tensors["sequence"], tensors["position"], longest)
+        logits_EA, hidden_NC, output_VC = self.model(tensors["ids"].long(), packing, task, noise, tensors["examples"])
+        losses_E = -(tensors["shares"] * logits_EA.log_softmax(-1)).sum(-1)
+        sums = {name: losses_E.new_zeros(()) for name in self.weights}
+        sums[task] = losses_E @ tensors["weights"]
+        if LM in self.weights:
+            sums[LM] = linear_cross_entropy(
+                hidden_NC, output_VC, tensors["targets"].long(), tensors["token_weights"], self.model.body.vocab_size
+            )
+        return sums

@@ -1,0 +1,48 @@
+"""What a fine-tuning gave, read from its folder: for programs and, in short, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpt1.base.files import read_json
+from gpt1.finetuning.measure import evaluation_file
+from gpt1.inference.run import Run
+from gpt1.training.runs import SEEDS_FILE
+
+
+def results(run: Run) -> dict[str, Any]:
+    """Return the run's folder and, for each task and split that was measured, metrics and their 95 % intervals."""
+    measured = {
+        name: {
+            split: {key: facts[key] for key in ("examples", "metrics", "intervals", "step")}
+            for split, facts in _evaluations(run, name).items()
+        }
+        for name in run.tasks
+    }
+    found: dict[str, Any] = {"run": str(run.path), "tasks": measured}
+    seeds = run.path.parent / SEEDS_FILE
+    if seeds.is_file():
+        found["seeds"] = read_json(seeds, "the result of several seeds")["summary"]
+    return found
+
+
+def describe(run: Run) -> list[str]:
+    """Return the results in lines."""
+    lines = []
+    for name in run.tasks:
+        for split, facts in _evaluations(run, name).items():
+            shown = []
+            for metric, value in facts["metrics"].items():
+                low, high = facts["intervals"].get(metric, (None, None))
+                shown.append(f"{metric} {value:.4f}" + ("" if low is None else f" (95 %: {low:.4f} to {high:.4f})"))
+            lines.append(f"{name} {split}, {facts['examples']:,} examples: {', '.join(shown)}")
+    return [*lines, f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"]
+
+
+def _evaluations(run: Run, task: str) -> dict[str, dict[str, Any]]:
+    found = {}
+    for split in run.tasks[task].splits:
+        path = evaluation_file(run.path, task, split)
+        if path.is_file():
+            found[split] = read_json(path, "an evaluation")
+    return found

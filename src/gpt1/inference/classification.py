@@ -1,0 +1,72 @@
+"""Answers of a fine-tuned network: the probability of each answer to each example, whatever order they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpt1.model import Classifier, HeadShape, Packing
+from gpt1.tasks.answers import answers
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit
+from gpt1.tasks.packed import pack_sequences
+from gpt1.tasks.shapes import CHOICES
+
+TOKENS = 8192  # at once, where an example is not longer by itself
+
+Probabilities = NDArray[np.float64]
+
+
+def head_shape(task: Task) -> HeadShape:
+    """Return the head that a task needs."""
+    chooses = task.shape == CHOICES
+    return HeadShape(1 if chooses else answers(task), task.sequences, scores_sequences=chooses)
+
+
+def head_shapes(tasks: Mapping[str, Task]) -> dict[str, HeadShape]:
+    """Return the heads that tasks need."""
+    return {name: head_shape(task) for name, task in tasks.items()}
+
+
+@torch.no_grad()
+def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabilities:
+    """Return the probability of each answer to each example [examples, answers], in float64."""
+    found: list[Probabilities] = []
+    order: list[NDArray[np.int64]] = []
+    device = next(model.parameters()).device
+    sequences = model.tasks[task].sequences
+    for examples in _portions(split, sequences):
+        row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
+        offsets, sequence, position, ids = (
+            torch.from_numpy(array).to(device) for array in (row.offsets, row.sequence, row.position, row.ids)
+        )
+        logits_EA, *_ = model(ids.long(), Packing(offsets, sequence, position, row.longest), task)
+        found.append(logits_EA.float().cpu().double().softmax(-1).numpy())
+        order.append(examples)
+    if not found:
+        return np.zeros((0, 0))
+    everything = np.concatenate(found)
+    everything[np.concatenate(order)] = everything.copy()
+    return everything
+
+
+def _portions(split: EncodedSplit, sequences: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the examples, short ones first, in portions of about as many tokens as fit at once."""
+    bounds = split.offsets[::sequences]
+    longest = np.maximum.reduceat(np.diff(split.offsets), np.arange(0, len(split) * sequences, sequences))
+    order = np.lexsort((np.arange(len(split)), longest))
+    portion: list[Any] = []
+    tokens = 0
+    for example in order:
+        own = int(bounds[example + 1] - bounds[example])
+        if portion and tokens + own > TOKENS:
+            yield np.array(portion)
+            portion, tokens = [], 0
+        portion.append(example)
+        tokens += own
+    if portion:
+        yield np.array(portion)

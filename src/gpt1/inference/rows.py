@@ -1,0 +1,146 @@
+"""Rows in and out for answering: tables and streams by chunks, results as JSON lines, csv or tsv."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import whole_file
+from gpt1.base.tables import BLOCK_BYTES, BadRow, FileError, read_rows
+from gpt1.tasks.examples import Row
+
+CHUNK = 1024  # rows
+STANDARD_INPUT = "standard input"
+WRITTEN = {".jsonl": None, ".csv": ",", ".tsv": "\t"}  # suffix -> what parts the cells
+
+Found = Row | FileError  # a row, or why there is none
+Item = TypeVar("Item")
+
+
+class Stream(Protocol):
+    """Bytes that arrive."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return what has arrived, at most `size` bytes; nothing at the end."""
+
+
+def by_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield the items some at a time."""
+    source = iter(items)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk
+
+
+def file_chunks(path: str | Path, encoding: str) -> Iterator[list[Found]]:
+    """Yield the rows of a table by chunks, with the fault in the place of each row that cannot be read."""
+    return by_chunks(_file_rows(path, encoding))
+
+
+def _file_rows(path: str | Path, encoding: str) -> Iterator[Found]:
+    faults: list[FileError] = []
+    for number, cells in read_rows(path, encoding=encoding, on_fault=faults.append):
+        yield from faults
+        faults.clear()
+        yield Row(cells, str(path), number)
+    yield from faults
+
+
+def stream_chunks(stream: Stream) -> Iterator[list[Found]]:
+    """Yield rows of JSON lines as they arrive: who writes slowly is answered at once, who writes fast by chunks."""
+    number = 0
+    for lines in _arrived_lines(stream):
+        numbered = list(enumerate(lines, number + 1))
+        number += len(lines)
+        yield from by_chunks(_parse(line, place) for place, line in numbered if line.strip())
+
+
+def _arrived_lines(stream: Stream) -> Iterator[list[bytes]]:
+    begun: list[bytes] = []  # the blocks of a line that has not ended
+    while block := stream.read1(BLOCK_BYTES):
+        first, *rest = block.split(b"\n")
+        begun.append(first)
+        if rest:
+            yield [b"".join(begun), *rest[:-1]]
+            begun = [rest[-1]]
+    yield [b"".join(begun)]
+
+
+def _parse(line: bytes, number: int) -> Found:
+    position = f"line {number}"
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return BadRow(STANDARD_INPUT, position, f"the line is not JSON ({error}); write one whole {{...}} a line")
+    if not isinstance(value, dict):
+        return BadRow(STANDARD_INPUT, position, "the line holds no JSON object; expected one {...} a line")
+    return Row(value, STANDARD_INPUT, number)
+
+
+def json_line(row: dict[str, Any]) -> bytes:
+    """Return a row as a line of JSON; what JSON cannot hold, such as a date, is written as text."""
+    # A half character, which UTF-8 cannot hold, becomes an escape that JSON readers give back.
+    return json.dumps(_plain(row), ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with null for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def check_target(out: Path) -> None:
+    """Refuse a file for results whose name does not say how they are to be written."""
+    if out.suffix.lower() not in WRITTEN:
+        raise SettingError(f"how is {out} to be written? Give it a name that ends in {', '.join(WRITTEN)}")
+
+
+def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str]) -> None:
+    """Write rows as JSON lines, csv or tsv; the file appears when all of them are in it.
+
+    The columns of a csv or tsv file are those of the first rows, then the `added` ones.
+    """
+    check_target(out)
+    delimiter = WRITTEN[out.suffix.lower()]
+    with whole_file(out) as file:
+        if delimiter is None:
+            file.writelines(map(json_line, rows))
+        else:
+            _write_cells(rows, file, delimiter, added)
+
+
+def _write_cells(rows: Iterator[dict[str, Any]], file: IO[bytes], delimiter: str, added: Sequence[str]) -> None:
+    first = list(islice(rows, CHUNK))
+    header = [name for name in dict.fromkeys(name for row in first for name in row) if name not in added]
+    known = {*header, *added}
+    writer = csv.DictWriter(_Utf8(file), [*header, *added], delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    for number, row in enumerate(chain(first, rows), 1):
+        if new := [name for name in row if name not in known]:
+            raise InputError(
+                f"row {number} has a column '{new[0]}' that the first rows do not have; write .jsonl instead"
+            )
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+class _Utf8:
+    """Takes text and writes its bytes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        return self._file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a cell shows it: lists and mappings as JSON."""
+    return json.dumps(_plain(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value

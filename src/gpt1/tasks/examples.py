@@ -1,0 +1,195 @@
+"""One labelled row, checked: what its cells must hold, and what is said where they do not.
+
+Who reads which file knows where rows come from; here a row is cells with a place, and becomes an example or an error.
+A row that cannot be used is an error: which row is to be mended or left out is not ours to decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpt1.base.errors import InputError, did_you_mean
+from gpt1.base.tables import printable
+from gpt1.base.wording import some
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.shapes import BOTH, CHOICES
+from gpt1.text.cleaning import to_utf8
+
+SHOWN = 10  # names in a message
+LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
+
+_LONG = 80  # characters of a value in a message
+_NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a file, and where it stands for the errors."""
+
+    cells: Mapping[str, Any]
+    place: str
+    number: int
+
+    def error(self, message: str) -> InputError:
+        """Return an error about this row."""
+        return InputError(printable(f"{self.place}, row {self.number}: {message}"))
+
+    def cell(self, column: str) -> Any:
+        """Return what stands in a column, or say which columns there are."""
+        if column not in self.cells:
+            columns = list(self.cells)
+            near = did_you_mean(column, columns)
+            raise self.error(f"no column '{column}'{near} (columns: {some(columns, SHOWN)})")
+        return self.cells[column]
+
+    def check_text(self, text: str, column: str) -> None:
+        """Refuse half a character, which neither a tokenizer nor a file can hold."""
+        try:
+            to_utf8(text)
+        except InputError as error:
+            raise self.error(f"'{column}': {error}") from None
+
+    def label(self, column: str) -> Any:
+        """Return the label in a column, None if there is none."""
+        value = self.cells.get(column)
+        if isinstance(value, list | dict):
+            raise self.error(f"'{column}' holds {_brief(value)}; several labels a row are not supported, write one")
+        if isinstance(value, str):
+            self.check_text(value, column)
+            if len(value) > LONGEST_LABEL:
+                raise self.error(f"'{column}' holds {len(value):,} characters; a label is short: is it the text?")
+        return None if _is_empty(value) or str(value).strip() in _NO_LABEL else value
+
+
+@dataclass(frozen=True)
+class Example:
+    """One row, checked: its texts in the order of the shape's parts, and its label as a number.
+
+    The texts of choices are context, question ("" where the task has none) and the answers. The label is the index of
+    the class or of the right answer, or the score itself; None where a test row has none. `index` is what an official
+    test file calls the row, and what a submission answers to.
+    """
+
+    texts: tuple[str, ...]
+    label: int | float | None
+    row: int
+    group: int | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A task, its examples by split, and what a person should be told about them."""
+
+    task: Task
+    splits: dict[str, list[Example]]
+    notices: tuple[str, ...] = ()
+
+
+def same_texts(task: Task, examples: Sequence[Example]) -> list[tuple[str, ...]]:
+    """Return for each example what is equal where texts are; case and blanks do not count, nor the order of `both`."""
+    plain: dict[str, str] = {}  # a passage comes with many questions, and is kept once
+    for example in examples:
+        for text in example.texts:
+            if text not in plain:
+                plain[text] = " ".join(text.casefold().split())
+    found = (tuple(plain[text] for text in example.texts) for example in examples)
+    return [tuple(sorted(texts)) if task.shape == BOTH else texts for texts in found]
+
+
+def make_example(task: Task, row: Row, split: str, *, may_be_empty: bool = False) -> Example:
+    """Check one row against its task; only rows of a test split may lack a label, and none a text unless told so."""
+
+    def text(value: Any, field: str) -> str:
+        blank = isinstance(value, str) and not value.strip()
+        return value if blank and may_be_empty else _text(row, value, field)
+
+    if task.shape == CHOICES:
+        *asked, answers = task.fields
+        texts = [text(row.cell(field), field) for field in asked] + [""] * (2 - len(asked))
+        texts += [text(answer, f"{answers}[{index}]") for index, answer in enumerate(_answers(task, row, answers))]
+    else:
+        texts = [text(row.cell(field), field) for field in task.fields]
+    value = row.label(task.label_field)
+    if value is not None:
+        return Example(tuple(texts), _label(task, row, value), row.number, _group(task, row))
+    if split not in task.test_splits:
+        row.cell(task.label_field)
+        raise row.error(f"the label in '{task.label_field}' is empty; label the row or take it out")
+    return Example(tuple(texts), None, row.number, _group(task, row))
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or value != value  # only NaN differs from itself
+
+
+def _text(row: Row, value: Any, field: str) -> str:
+    if _is_empty(value):
+        raise row.error(f"'{field}' is empty; fill it or take the row out")
+    if not isinstance(value, str):
+        raise row.error(f"'{field}' holds {_brief(value)}, expected text")
+    row.check_text(value, field)
+    return value
+
+
+def _answers(task: Task, row: Row, field: str) -> list[Any]:
+    value = row.cell(field)
+    if not isinstance(value, list):
+        raise row.error(f"'{field}' holds {_brief(value)}, expected a list of {task.choices} answers")
+    if len(value) != task.choices:
+        raise row.error(f"'{field}' has {len(value)} answers, task '{task.name}' has {task.choices}")
+    return value
+
+
+def _label(task: Task, row: Row, value: Any) -> int | float:
+    if task.shape == CHOICES:
+        name = label_name(value)
+        if not (name.isascii() and name.isdigit() and int(name) < task.choices):
+            raise row.error(f"label {_brief(value)} is not the index of an answer (0 to {task.choices - 1})")
+        return int(name)
+    if task.score_range is None:
+        name = label_name(value)
+        if name not in task.labels:
+            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{did_you_mean(name, task.labels)}")
+        return task.labels.index(name)
+    score, (low, high) = to_score(row, value), task.score_range
+    if not low <= score <= high:
+        raise row.error(f"score {score} is outside {low} to {high}")
+    return score
+
+
+def to_score(row: Row, value: Any) -> float:
+    """Return a label as a number, or say that it is none."""
+    try:
+        score = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        score = math.nan
+    if not math.isfinite(score):
+        raise row.error(f"label {_brief(value)} is not a number")
+    return score
+
+
+def _group(task: Task, row: Row) -> int | None:
+    name = row.cells.get(task.group_field) if task.groups else None
+    if name is None:
+        return None
+    if name not in task.groups:
+        raise row.error(f"'{task.group_field}' is {name!r}, expected one of {some(task.groups, SHOWN)}")
+    return task.groups.index(name)
+
+
+def label_name(value: Any) -> str:
+    """Return a label as its name: 1, 1.0 and " 1 " are all the label 1."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value).strip()
+
+
+def _brief(value: Any) -> str:
+    """Return a value as Python writes it, cut where it is long: a cell may hold megabytes."""
+    text = repr(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."

@@ -1,0 +1,122 @@
+"""Scores of a task's answers: accuracy, F1, Matthews' and Pearson's and Spearman's correlations, the score of GLUE.
+
+Numpy alone, as fine-tuning needs it on machines that have little else; scikit-learn and SciPy are the judges in the
+tests. All scores are between 0 and 1, correlations between -1 and 1. Where a score is not defined (no rows, a class
+that is neither there nor answered, one side that never changes) it is 0.0: it has shown nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
+
+Values = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+def accuracy(labels: Values, predictions: Values) -> float:
+    """Return the share of right answers."""
+    return float((labels == predictions).mean()) if len(labels) else 0.0
+
+
+def f1(labels: Values, predictions: Values) -> float:
+    """Return the harmonic mean of precision and recall of class 1, the second label."""
+    named = int((labels == 1).sum() + (predictions == 1).sum())
+    return float(2 * ((labels == 1) & (predictions == 1)).sum() / named) if named else 0.0
+
+
+def matthews(labels: Values, predictions: Values) -> float:
+    """Return the correlation of classes and answers, for any number of classes (Gorodkin, 2004)."""
+    if not len(labels):
+        return 0.0
+    classes = int(max(labels.max(), predictions.max())) + 1
+    # Python's integers: products of four counts leave 64 bits behind.
+    there = np.bincount(labels, minlength=classes).tolist()
+    answered = np.bincount(predictions, minlength=classes).tolist()
+    rows, right = len(labels), int((labels == predictions).sum())
+    together = rows * right - sum(a * b for a, b in zip(there, answered, strict=True))
+    alone = (rows**2 - sum(count**2 for count in there)) * (rows**2 - sum(count**2 for count in answered))
+    return together / math.sqrt(alone) if alone else 0.0
+
+
+def pearson(labels: Values, predictions: Values) -> float:
+    """Return how well a straight line links two sets of numbers."""
+    one, other = _direction(labels), _direction(predictions)
+    return min(1.0, max(-1.0, float(one @ other)))  # rounding may step over the ends
+
+
+def spearman(labels: Values, predictions: Values) -> float:
+    """Return Pearson's correlation of the ranks, equal numbers sharing the mean of theirs."""
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+_METRICS: dict[str, Callable[[Values, Values], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+
+def scores(task: Task, labels: Values, predictions: Values, groups: Values | None = None) -> dict[str, float]:
+    """Return the task's metrics by name, and with `groups` also as `metric/group` for each group that has rows.
+
+    Labels and predictions are indices of classes or answers, or scores. Rows without a label are left out.
+    """
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    if len(labels) != len(predictions):
+        raise InputError(f"task '{task.name}': {len(predictions)} predictions for {len(labels)} labels")
+    known = labels >= 0 if task.score_range is None else ~np.isnan(labels)
+    if not known.any():
+        raise InputError(f"task '{task.name}': no row has a label, so there is nothing to score")
+    if not np.isfinite(predictions).all():
+        raise InputError(f"task '{task.name}': {int((~np.isfinite(predictions)).sum())} predictions are not numbers")
+    found = {metric: _METRICS[metric](labels[known], predictions[known]) for metric in task.metrics}
+    for number, name in enumerate(task.groups if groups is not None else ()):
+        own = known & (np.asarray(groups) == number)
+        if own.any():
+            found |= {f"{metric}/{name}": _METRICS[metric](labels[own], predictions[own]) for metric in task.metrics}
+    return found
+
+
+def glue_score(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
+    """Return the mean over the nine tasks of GLUE, from their scores by task and split.
+
+    The metrics of a task, and the two splits of MNLI, are averaged first. A task's splits may be those for
+    development or those for the test, but all of one kind.
+    """
+    if absent := [name for name in GLUE if name not in found]:
+        raise SettingError(f"the score of GLUE is a mean over nine tasks; not given: {', '.join(absent)}")
+    return float(np.mean([_task_score(CATALOGUE[name], found[name]) for name in GLUE]))
+
+
+def _task_score(task: Task, splits: Mapping[str, Mapping[str, float]]) -> float:
+    if len(splits) != len(task.dev_splits):
+        expected = " and ".join(task.dev_splits)
+        raise SettingError(f"the score of '{task.name}' is that of {expected}, given: {', '.join(splits) or 'none'}")
+    return float(np.mean([[split[metric] for metric in task.metrics] for split in splits.values()]))
+
+
+def _direction(values: Values) -> Floats:
+    """Return the numbers less their mean, scaled to length one; all zeros if they are all the same."""
+    found: Floats = np.array(values, np.float64)
+    if not len(found) or (found == found[0]).all():  # the mean of equal numbers may differ from them by rounding
+        return np.zeros(len(found))
+    found /= np.abs(found).max()  # squares of huge numbers would overflow
+    found -= found.mean()
+    return found / float(np.linalg.norm(found))
+
+
+def _ranks(values: Values) -> Floats:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: Floats = (last - (counts - 1) / 2)[place]
+    return ranks

@@ -1,0 +1,50 @@
+"""Token sequences of different lengths put side by side into one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Row:
+    """The tokens of all sequences, where each sequence begins, and where each token stands."""
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int32]  # sequence s is ids[offsets[s]:offsets[s + 1]]
+    sequence: NDArray[np.int64]  # of each token
+    position: NDArray[np.int64]  # of each token in its sequence
+    longest: int
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences there are."""
+        return len(self.offsets) - 1
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a device needs."""
+        return {"ids": self.ids, "offsets": self.offsets, "sequence": self.sequence, "position": self.position}
+
+
+def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler: int = 0) -> Row:
+    """Return sequences side by side; one more sequence of `filler` fills the row up to a multiple of `block` tokens.
+
+    With a block above 1 that sequence is always there, empty if need be, so that rows of one block count look alike.
+    """
+    lengths = [len(ids) for ids in sequences]
+    if block > 1:
+        lengths.append(-sum(lengths) % block)
+        sequences = [*sequences, np.full(lengths[-1], filler)]
+    offsets = np.cumsum([0, *lengths])
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
+    return Row(
+        ids=np.concatenate(sequences).astype(np.int32),
+        offsets=offsets.astype(np.int32),
+        sequence=sequence,
+        position=np.arange(len(sequence)) - offsets[sequence],
+        longest=max(lengths),
+    )

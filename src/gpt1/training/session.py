@@ -1,0 +1,148 @@
+"""What every training verb does around the loop: go on or begin, tell what happens, stop with the state saved."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.recipes.catalog import find_recipe
+from gpt1.recipes.changes import change, differences
+from gpt1.recipes.values import FSDP, LSTM, Recipe
+from gpt1.training.checkpoints import Checkpoint, newest_checkpoint
+from gpt1.training.distributed import World
+from gpt1.training.events import Listener, Noticed
+from gpt1.training.runs import forget_after, has_begun, read_run
+from gpt1.training.trainer import Trainer
+
+# A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
+FREE_ON_RESUME = (
+    "watching.",
+    "training.steps",
+    "training.epochs",
+    "training.micro_batch",
+    "training.precision",
+    "training.compile",
+    "training.checkpoint_activations",
+    "training.deterministic",
+    "training.distribution",
+    "training.spike",
+    "training.patience",
+)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the run to stop, and it did, with its state saved."""
+
+
+Tell = Callable[[str | None], None]
+
+
+def teller(listeners: Sequence[Listener]) -> Tell:
+    """Return a function that tells listeners a sentence, if there is one."""
+
+    def tell(text: str | None) -> None:
+        for listener in listeners if text else ():
+            listener(Noticed(str(text)))
+
+    return tell
+
+
+def as_recipe(recipe: Recipe | str) -> Recipe:
+    """Return a recipe that is a value or the name of one."""
+    return find_recipe(recipe) if isinstance(recipe, str) else recipe
+
+
+def facts_of(run: Path, kind: str) -> dict[str, Any]:
+    """Return what the run that is to go on says of itself, if it is of this kind."""
+    facts = read_run(run)
+    if facts.get("kind") != kind:
+        raise SettingError(f"{run} is a run of another kind ({facts.get('kind')})")
+    return facts
+
+
+def fact(run: Path, facts: dict[str, Any], *names: str) -> Any:
+    """Return one of a run's facts, or say that its file is damaged."""
+    value: Any = facts
+    try:
+        for name in names:
+            value = value[name]
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{run}: run.json is damaged ({error!r})") from None
+    return value
+
+
+def resumed(
+    run: Path, old: Recipe, asked: Recipe | str | None, changes: Iterable[str], keep: Callable[[Recipe], Recipe]
+) -> tuple[Recipe, list[str]]:
+    """Return the recipe of a run that goes on, and what changed; refuse where what decides its losses differs.
+
+    `keep` gives the asked recipe what is not asked for but taken over, such as a parent's shape.
+    """
+    new = keep(change(old if asked is None else as_recipe(asked), changes))
+    for name, (before, after) in differences(old, new).items():
+        if not name.startswith(FREE_ON_RESUME):
+            raise SettingError(
+                f"{name} is {before} in the run {run} and {after} now: a run goes on as it was begun; leave "
+                f"it, or begin a new run with --init {run}"
+            )
+    return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
+
+
+def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
+    """Return the checkpoint a run goes on from, None where it never got to one."""
+    checkpoint = newest_checkpoint(run, tell)
+    if checkpoint is None and has_begun(run):
+        raise InputError(
+            f"{run} has no whole checkpoint to go on from; bring one back into its folder 'checkpoints', or "
+            "begin anew in another folder"
+        )
+    return checkpoint
+
+
+def speed_up(model: nn.Module, recipe: Recipe, device: torch.device, world: World) -> str | None:
+    """Set what makes the device fast (or repeatable), and say what is not available."""
+    training = recipe.training
+    if training.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS picks its sums' order anew
+        torch.use_deterministic_algorithms(True)
+    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
+        return None
+    if world.size > 1 and training.distribution == FSDP:
+        return "not compiled: fsdp shares out the weights that compiled code would hold"
+    if importlib.util.find_spec("triton") is None:
+        return "not compiled: the package triton is not installed; training runs, but slower"
+    model.compile()
+    return None
+
+
+def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell: Tell) -> bool:
+    """Go on from a checkpoint, or begin, and train; return whether all is done (else the time was up).
+
+    A signal to stop ends in `Interrupted`. Either way the state is saved.
+    """
+    run, updates = trainer.run, trainer.updates
+    if checkpoint is not None:
+        trainer.restore(checkpoint)
+        tell(
+            f"all {updates} updates are made (step {checkpoint.step}); more --steps would go on"
+            if checkpoint.step >= updates
+            else f"going on from step {checkpoint.step} of {updates}"
+        )
+    elif resume:
+        tell(f"nothing to resume in {run}: beginning with the first step")
+    if trainer.world.is_first:
+        forget_after(run, trainer.progress.step)
+    if trainer.train():
+        return True
+    left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same command with --resume goes on"
+    if not trainer.out_of_time:
+        raise Interrupted(left)
+    tell(left)
+    return False

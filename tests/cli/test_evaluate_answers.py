@@ -1,0 +1,87 @@
+"""`gpt1 evaluate` on a fine-tuned run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
+from tests.cli.tools import run
+from tests.conftest import make_text
+from tests.inference.tools import STEP, make_run
+
+MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
+
+
+@pytest.fixture
+def moods(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
+    """A run that has learned to read moods."""
+    return make_run(tmp_path / "run", words_tokenizer, MOODS)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Twenty labelled rows."""
+    rows = [{"text": make_text(1, seed=row), "label": MOODS.labels[row % 2]} for row in range(20)]
+    (tmp_path / "march.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "march.jsonl"
+
+
+def test_a_table_gives_scores_confusion_calibration_and_mistakes(
+    moods: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "evaluate", str(moods), "--table", str(table), "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"moods march, step {STEP}: 20 examples\n")
+    for part in ("accuracy", "(95 %: ", "Labels (rows)", "precision", "(ECE)", "confidence", "The surest mistakes:"):
+        assert part in out
+    assert out.endswith(f"All of it: {moods / 'evaluation-moods-march.json'}\n")
+
+
+def test_json_is_what_is_kept_in_the_run(moods: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("evaluate", str(moods), "--table", str(table), "--split", "dev", "--json", "--device", "cpu")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    answer = json.loads(out)
+    kept = json.loads((moods / "evaluation-moods-dev.json").read_text())
+    assert answer == {"run": str(moods), "step": STEP, "evaluations": [kept]}
+    assert len((moods / "predictions-moods-dev.jsonl").read_text().splitlines()) == 20
+
+
+def test_a_folder_of_the_task_is_measured_on_dev(
+    moods: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    for split, rows in (("train", 14), ("dev", 6)):
+        lines = table.read_text().splitlines(keepends=True)
+        (tmp_path / "data" / f"{split}.jsonl").write_text("".join(lines[:rows] if split == "train" else lines[-rows:]))
+    arguments = ("evaluate", str(moods), "--data", str(tmp_path / "data"), "--device", "cpu")
+    assert run(capsys, *arguments)[1].startswith("moods dev, step 5: 6 examples\n")
+    assert run(capsys, *arguments, "--split", "train")[1].startswith("moods train, step 5: 14 examples\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["RUN", "letter.txt"], 2, "is fine-tuned: measure it on labelled data"),
+        (["RUN", "--corpus", "c"], 2, "is fine-tuned: measure it on labelled data"),
+        (["PRETRAINED", "--table", "x.csv"], 2, "--table is for fine-tuned runs"),
+        (["PRETRAINED", "--task", "moods"], 2, "--task is for fine-tuned runs"),
+        (["RUN", "--table", "absent.csv"], 1, "absent.csv does not exist"),
+        (["RUN", "--table", "x.csv", "--data", "d"], 2, "name one of --data, --table and --encoded, not several"),
+        (["RUN", "--data", "absent"], 1, "absent has no rows of task 'moods'"),
+        (["RUN", "--encoded", "absent"], 1, "task.json does not exist"),
+        (["RUN", "--table", "x.csv", "--task", "mods"], 2, "did you mean 'moods'?"),
+    ],
+)
+def test_errors_are_for_people(
+    arguments: list[str], code: int, message: str, moods: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {"RUN": str(moods), "PRETRAINED": str(trained)}
+    found, out, err = run(capsys, "evaluate", "--device", "cpu", *(places.get(name, name) for name in arguments))
+    assert (found, out) == (code, "")
+    assert message in err

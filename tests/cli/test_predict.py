@@ -1,0 +1,152 @@
+"""`gpt1 predict` on tables and on standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpt1.base.tables import read_rows
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
+from tests.cli.tools import run
+from tests.inference.tools import make_run
+
+MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
+
+
+@pytest.fixture(scope="module")
+def moods(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> str:
+    """A run that has learned to read moods."""
+    return str(make_run(tmp_path_factory.mktemp("moods"), words_tokenizer, MOODS))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """A table with a semicolon between its cells and a quoted line end."""
+    (tmp_path / "new.csv").write_text('id;text\n1;Ann lost a key\n2;"Tom sold\na hat"\n')
+    return str(tmp_path / "new.csv")
+
+
+def test_answers_are_printed_as_json_lines(moods: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "predict", moods, table, "--device", "cpu")
+    assert (code, err) == (0, "")
+    first, second = map(json.loads, out.splitlines())
+    assert (first["id"], first["text"], second["text"]) == ("1", "Ann lost a key", "Tom sold\na hat")
+    assert first["prediction"] in MOODS.labels
+    assert sum(first["probabilities"].values()) == pytest.approx(1, abs=2e-6)
+    assert first["confidence"] == first["probabilities"][first["prediction"]]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
+def test_or_written_to_a_file(
+    moods: str, table: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = [json.loads(line) for line in run(capsys, "predict", moods, table, "--device", "cpu")[1].splitlines()]
+    out = tmp_path / f"answers.{suffix}"
+    assert run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu") == (0, "", "")
+    rows = [row for _, row in read_rows(out)]
+    if suffix != "jsonl":
+        rows = [
+            {**r, "probabilities": json.loads(r["probabilities"]), "confidence": float(r["confidence"])} for r in rows
+        ]
+    assert rows == printed
+
+
+def test_standard_input_is_json_lines(
+    moods: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = b'{"text": "Ann lost a key", "n": 1}\n{"text": "Tom sold a hat", "n": 2}\n'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    code, out, err = run(capsys, "predict", moods, "-", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["n"] for line in out.splitlines()] == [1, 2]
+
+
+def test_who_writes_a_line_and_waits_is_answered(moods: str) -> None:
+    command = [sys.executable, "-m", "gpt1", "predict", moods, "-", "--device", "cpu"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in ("Ann lost a key", "Tom sold a hat"):
+            process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_bad_rows_stop_it_or_are_written_and_counted(
+    moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new.csv").write_text("text,n\nAnn lost a key,1\n,2\nTom sold a hat,3,4\n")
+    arguments = ("predict", moods, str(tmp_path / "new.csv"), "--device", "cpu")
+    out = tmp_path / "out.csv"
+    code, printed, err = run(capsys, *arguments, "--out", str(out))
+    assert (code, printed, out.exists()) == (1, "", False)
+    assert err == f"error: {tmp_path / 'new.csv'}, row 2: 'text' is empty; fill it or take the row out\n"
+    code, printed, err = run(capsys, *arguments, "--out", str(out), "--skip-bad")
+    assert (code, printed, err) == (0, "", "2 of 3 rows could not be used: see 'error'\n")
+    first, second, third = (row for _, row in read_rows(out))
+    assert (first["prediction"] != "", first["error"]) == (True, "")
+    assert (second["n"], second["prediction"]) == ("2", "")
+    assert "row 2: 'text' is empty" in second["error"]
+    assert "row 3: 3 cells where the header has 2" in third["error"]
+
+
+def test_columns_of_the_same_name_are_told_of(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new.jsonl").write_text('{"text": "Ann", "prediction": "mine"}\n')
+    code, out, err = run(capsys, "predict", moods, str(tmp_path / "new.jsonl"), "--device", "cpu")
+    assert code == 0
+    assert json.loads(out)["prediction"] == "mine"
+    assert json.loads(out)["gpt1_prediction"] in MOODS.labels
+    assert err.startswith("the table has prediction already; what is added is called gpt1_prediction")
+
+
+def test_one_of_several_tasks_is_named(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = str(make_run(tmp_path / "run", words_tokenizer, MOODS, CATALOGUE["stsb"]))
+    (tmp_path / "pairs.jsonl").write_text('{"a": "Ann", "b": "Tom"}\n')
+    arguments = ("predict", both, str(tmp_path / "pairs.jsonl"), "--device", "cpu")
+    code, _, err = run(capsys, *arguments)
+    assert (code, "name one with --task: moods, stsb" in err) == (2, True)
+    code, out, _ = run(capsys, *arguments, "--task", "stsb")
+    assert code == 0
+    assert 0 <= json.loads(out)["prediction"] <= 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["RUN"], 2, "Missing argument 'FILE'"),
+        (["RUN", "absent.csv"], 1, "absent.csv does not exist"),
+        (["RUN", "TABLE", "--out", "answers.xlsx"], 2, "name that ends in .jsonl, .csv, .tsv"),
+        (["RUN", "TABLE", "--out", "TABLE"], 2, "is the table that is read"),
+        (["RUN", "TABLE", "--out", "no/such/folder/answers.csv"], 1, "cannot write no/such/folder/answers.csv"),
+        (["RUN", "TABLE", "--task", "mods"], 2, "did you mean 'moods'?"),
+        (["RUN", "TABLE", "--step", "7"], 2, "has no checkpoint of step 7"),
+        (["RUN", "-", "--encoding", "cp1252"], 2, "standard input are UTF-8"),
+        (["RUN", "book.txt"], 2, "is a text, not a table"),
+        (["absent", "TABLE"], 1, "absent does not exist"),
+        (["PRETRAINED", "TABLE"], 2, "has learned no task yet; gpt1 finetune --init"),
+    ],
+)
+def test_errors_are_for_people(
+    arguments: list[str],
+    code: int,
+    message: str,
+    moods: str,
+    table: str,
+    trained: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"RUN": moods, "TABLE": table, "PRETRAINED": str(trained)}
+    found, out, err = run(capsys, "predict", "--device", "cpu", *(places.get(name, name) for name in arguments))
+    assert (found, out) == (code, "")
+    assert message in err

@@ -1,0 +1,45 @@
+"""`gpt1 prepare --task` encodes labelled rows and tells what it made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpt1.text.tokenizer import Tokenizer
+from tests.cli.tools import run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_tokenizer: Tokenizer) -> Path:
+    bytes_tokenizer.save(tmp_path / "tokenizer.json")
+    (tmp_path / "pairs.csv").write_text("left,right,same\n" + "".join(f"a {n},b {n},{n % 2}\n" for n in range(20)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_symmetric_table_is_encoded_in_both_orders_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [word for role in ("a=left", "b=right", "label=same") for word in ("--column", role)]
+    arguments = ["prepare", "--task", "pairs.csv", *columns, "--tokenizer", "tokenizer.json", "--out", "out"]
+    code, out, err = run(capsys, *arguments, "--symmetric")
+    assert code == 0
+    assert "pairs: both of left, right; label same: 0, 1" in out
+    assert "2 rows of the 20 in train kept for dev" in err
+    assert json.loads(run(capsys, *arguments, "--json")[1])["task"]["shape"] == "pair"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pairs.csv", "--symmetric"], "--symmetric goes only with --task"),
+        (["--task", "pairs.csv", "--column", "left"], "--column takes ROLE=NAME"),
+        (["--task", "pairs.csv", "--unwrap"], "--unwrap does not go with --task"),
+    ],
+)
+def test_options_that_do_not_fit_are_usage_errors(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "prepare", *arguments, "--tokenizer", "tokenizer.json", "--out", "out")
+    assert code == 2
+    assert message in err

@@ -1,0 +1,374 @@
+"""A fine-tuned run measured on labelled examples: what is found, what is kept, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.finetuning.data import Source
+from gpt1.finetuning.evaluate import evaluate_run
+from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
+from gpt1.finetuning.wording import describe
+from gpt1.inference.predicting import answer_split
+from gpt1.inference.run import Run, load_run
+from gpt1.tasks.assessment import assess
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.encoded import EncodedTask, encode_task, save
+from gpt1.tasks.examples import Example
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
+from tests.conftest import make_text
+from tests.inference.tools import CONTEXT, STEP, make_run
+
+MOODS = Task(
+    name="moods",
+    title="moods",
+    shape=SINGLE,
+    labels=("glad", "sad", "so-so"),
+    metrics=("accuracy",),
+    fields=("text",),
+)
+TASKS = {task.name: task for task in (MOODS, CATALOGUE["mrpc"], CATALOGUE["stsb"], CATALOGUE["race"])}
+
+
+def sentence(seed: int) -> str:
+    return " ".join(make_text(1, seed=seed).split())
+
+
+def examples(task: Task, count: int, labelled: bool = True) -> list[Example]:
+    """Return examples of a task, each fourth of them too long for the context."""
+    found = []
+    for row in range(count):
+        texts = [sentence(row * 10 + part) for part in range(task.texts)]
+        texts[0] = make_text(9, seed=row) if row % 4 == 3 else texts[0]
+        label = row % 6 * 1.0 if task.score_range else row % (len(task.labels) or task.choices)
+        found.append(Example(tuple(texts), label if labelled else None, row + 1, row % 2 if task.groups else None))
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Path:
+    """A run of four tasks, not to be changed."""
+    return make_run(tmp_path_factory.mktemp("made") / "run", words_tokenizer, *TASKS.values())
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Run:
+    """The same run in a folder to write to."""
+    import shutil
+
+    return load_run(shutil.copytree(made, tmp_path / "run"), device="cpu")
+
+
+def encode(run: Run, task: Task, **splits: list[Example]) -> EncodedTask:
+    return encode_task(task, splits, run.tokenizer, CONTEXT)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+# ---- what is found and kept ----
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_metrics_and_assessment_are_those_of_the_answers(run: Run, name: str) -> None:
+    task = TASKS[name]
+    encoded = encode(run, task, dev=examples(task, 24))
+    metrics = measure(run, encoded, ["dev"])
+    split = encoded.splits["dev"]
+    shares, _ = answer_split(run, task, split)
+    expected = assess(task, split.labels, shares, groups=split.groups if task.groups else None)
+    kept = json.loads(evaluation_file(run.path, name, "dev").read_text())
+    assert metrics == {"dev": expected["metrics"]}
+    for key in expected.keys() - {"mistakes"}:
+        assert kept[key] == expected[key]
+    assert [one["index"] for one in kept["mistakes"]] == [one["index"] for one in expected["mistakes"]]
+    assert (kept["task"], kept["split"], kept["step"]) == (name, "dev", STEP)
+    assert (kept["format"], kept["version"]) == ("gpt1-evaluation", 1)
+    assert kept["context"] == CONTEXT
+    assert kept["cut"]["examples"] == (split.cut > 0).sum() >= 6
+    assert kept["cut"]["tokens"] == split.cut.sum()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_answer_is_kept(run: Run, name: str) -> None:
+    task = TASKS[name]
+    encoded = encode(run, task, dev=examples(task, 10))
+    measure(run, encoded, ["dev"])
+    kept = lines(predictions_file(run.path, name, "dev"))
+    shares, answers = answer_split(run, task, encoded.splits["dev"])
+    assert [one["index"] for one in kept] == list(range(10))
+    if task.score_range:
+        assert [one["prediction"] for one in kept] == answers.tolist()
+        assert kept[0].keys() == {"index", "label", "prediction"}
+    else:
+        names = task.labels or range(task.choices)
+        assert [one["prediction"] for one in kept] == [names[answer] for answer in answers]
+        assert [one["label"] for one in kept] == [names[label] for label in encoded.splits["dev"].labels]
+        np.testing.assert_allclose([list(one["probabilities"].values()) for one in kept], shares, atol=1e-6)
+
+
+def test_levels_are_measured_apart(run: Run) -> None:
+    task = TASKS["race"]
+    metrics = measure(run, encode(run, task, dev=examples(task, 12)), ["dev"])["dev"]
+    assert list(metrics) == ["accuracy", "accuracy/middle", "accuracy/high"]
+    assert metrics["accuracy"] == pytest.approx((metrics["accuracy/middle"] + metrics["accuracy/high"]) / 2)
+
+
+def test_splits_without_labels_are_passed_over_and_single_labels_that_miss_are_counted(run: Run) -> None:
+    some = [*examples(MOODS, 3, labelled=False), *examples(MOODS, 9)]
+    encoded = encode(run, replace(MOODS, test_splits=("test", "blind")), test=some, blind=examples(MOODS, 5, False))
+    assert list(measure(run, encoded, ["test", "blind"])) == ["test"]
+    kept = json.loads(evaluation_file(run.path, "moods", "test").read_text())
+    assert (kept["examples"], kept["unlabelled"]) == (9, 3)
+    assert not evaluation_file(run.path, "moods", "blind").exists()
+    sheet = lines(predictions_file(run.path, "moods", "test"))
+    assert [one["label"] for one in sheet] == [None, None, None, *(MOODS.labels[row % 3] for row in range(9))]
+    for one in kept["mistakes"]:  # their places are those in the split, not among the labelled
+        assert sheet[one["index"]]["label"] == one["label"] != sheet[one["index"]]["prediction"]
+    with pytest.raises(InputError, match=r"split 'blind' of 'moods' has no labels to measure by; gpt1 predict"):
+        measure_split(run, encoded, "blind")
+
+
+def test_measuring_twice_gives_the_same_bytes(run: Run) -> None:
+    encoded = encode(run, MOODS, dev=examples(MOODS, 20))
+    files = evaluation_file(run.path, "moods", "dev"), predictions_file(run.path, "moods", "dev")
+    written = []
+    for _ in range(2):
+        measure(run, encoded, ["dev"])
+        written.append([path.read_bytes() for path in files])
+    assert written[0] == written[1]
+    assert list(run.path.glob("*.tmp")) == []
+
+
+# ---- mistakes have texts ----
+
+
+def test_a_mistake_shows_its_text_with_the_special_tokens(run: Run) -> None:
+    rows = [replace(example, texts=("Ann lost a silver key",)) for example in examples(MOODS, 3)]
+    found = measure_split(run, encode(run, MOODS, dev=rows), "dev")
+    assert len(found["mistakes"]) == 2
+    assert {one["text"] for one in found["mistakes"]} == {"[start] ann lost a silver key [extract]"}
+
+
+def test_a_pair_is_shown_in_its_own_order_and_a_choice_with_the_right_answer(run: Run) -> None:
+    pair = Example(("Ann sold the map", "nothing was lost"), 0, 1)
+    either = measure_split(run, encode(run, TASKS["mrpc"], dev=[pair, replace(pair, label=1)]), "dev")["mistakes"]
+    assert [one["text"] for one in either] == ["[start] ann sold the map [delimiter] nothing was lost [extract]"]
+    people = "Ann", "Tom", "Dr. Wu", "the cat"
+    story = [Example(("Somebody sold the map", "Who?", *people), label, 1) for label in range(4)]
+    wrong = measure_split(run, encode(run, TASKS["race"], dev=story), "dev")["mistakes"]
+    assert len(wrong) == 3
+    for one in wrong:
+        for text, answer in ((one["text"], one["prediction"]), (one["right_text"], one["label"])):
+            shown = " ".join(run.tokenizer.decode(run.tokenizer.encode(people[answer])).split())
+            assert text.endswith(f"[delimiter] {shown} [extract]")
+
+
+@pytest.mark.parametrize("kind", ["words", "bytes"])
+def test_a_long_text_shows_its_beginning_and_its_end(
+    kind: str, words_tokenizer: Tokenizer, bytes_tokenizer: Tokenizer
+) -> None:
+    tokenizer = words_tokenizer if kind == "words" else bytes_tokenizer
+    special = tokenizer.specials
+    ids = [
+        special["start"],
+        *tokenizer.encode("Ann " * 200),
+        special["delimiter"],
+        *tokenizer.encode("Tom"),
+        special["extract"],
+    ]
+    text = show(tokenizer, np.array(ids, np.uint16))
+    assert len(text) == TEXT_LENGTH
+    assert text.lower().startswith("[start] ann ann")
+    assert text.lower().endswith("ann [delimiter] tom [extract]")
+    assert " … " in text
+
+
+def test_words_in_brackets_are_text_and_stay_it(bytes_tokenizer: Tokenizer) -> None:
+    ids = [bytes_tokenizer.specials["start"], *bytes_tokenizer.encode("<start> [extract]")]
+    assert show(bytes_tokenizer, ids) == "[start] <start> [extract]"
+
+
+# ---- what does not fit ----
+
+
+def test_examples_of_another_task_tokenizer_or_context_are_refused(run: Run, bytes_tokenizer: Tokenizer) -> None:
+    rows = examples(MOODS, 4)
+    with pytest.raises(SettingError, match=r"unknown task of .* 'tempers'"):
+        measure(run, encode(run, replace(MOODS, name="tempers"), dev=rows), ["dev"])
+    with pytest.raises(InputError, match=r"not of the task 'moods' .*: labels \('glad', 'sad', 'x'\), not"):
+        measure(run, encode(run, replace(MOODS, labels=("glad", "sad", "x")), dev=rows), ["dev"])
+    with pytest.raises(InputError, match="task 'moods' was encoded with another tokenizer"):
+        measure(run, encode_task(MOODS, {"dev": rows}, bytes_tokenizer, CONTEXT), ["dev"])
+    with pytest.raises(InputError, match=f"prepare it with --context {CONTEXT}"):
+        measure(run, encode_task(MOODS, {"dev": rows}, run.tokenizer, CONTEXT + 1), ["dev"])
+    assert list(run.path.glob("evaluation-*")) == []
+
+
+# ---- with little installed ----
+
+BARE = """
+import sys
+
+sys.modules.update(dict.fromkeys(sys.argv[3].split()))  # importing them fails, as if they were not installed
+from pathlib import Path
+from gpt1.finetuning.measure import measure
+from gpt1.inference.run import load_run
+from gpt1.tasks.encoded import load
+print(measure(load_run(sys.argv[1], device="cpu"), load(Path(sys.argv[2])), ["dev"]))
+"""
+
+
+def test_encoded_examples_are_measured_where_only_torch_numpy_and_safetensors_are(run: Run, tmp_path: Path) -> None:
+    encoded = encode(run, MOODS, dev=examples(MOODS, 12))
+    save(encoded, tmp_path / "encoded")
+    absent = "sklearn scipy rich click spacy ftfy tokenizers pyarrow zstandard rensa datasets huggingface_hub pandas"
+    command = [sys.executable, "-c", BARE, str(run.path), str(tmp_path / "encoded"), absent]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    bare = evaluation_file(run.path, "moods", "dev").read_text()
+    assert str(measure(run, encoded, ["dev"])) == done.stdout.strip()
+    assert "[start]" in bare
+    assert bare == evaluation_file(run.path, "moods", "dev").read_text()
+
+
+# ---- what to measure on, as a person names it ----
+
+
+def write_task(folder: Path, splits: dict[str, int]) -> Path:
+    folder.mkdir()
+    for split, count in splits.items():
+        rows = [{"text": sentence(row), "label": MOODS.labels[row % 3]} for row in range(count)]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def with_source(run: Run, **named: Any) -> Run:
+    """Return the run with a note of what it was trained on."""
+    path = run.path / "run.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "source": Source(**named).as_json()}))
+    return load_run(run.path, device="cpu")
+
+
+def quiet(text: str) -> None:
+    """Take a notice that is not looked at."""
+
+
+def test_other_data_is_a_folder_a_table_or_an_encoded_task(run: Run, tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "data", {"train": 9, "dev": 6, "test": 12})
+    (by_folder,) = evaluate_run(run, task="moods", data=folder, notice=quiet)
+    assert (by_folder["split"], by_folder["examples"]) == ("dev", 6)
+    (by_split,) = evaluate_run(run, task="moods", data=folder, split="test", notice=quiet)
+    assert (by_split["split"], by_split["examples"]) == ("test", 12)
+    (by_table,) = evaluate_run(run, task="moods", table=folder / "dev.jsonl")
+    assert by_table == by_folder
+    save(encode(run, MOODS, dev=examples(MOODS, 5)), tmp_path / "encoded")
+    (by_code,) = evaluate_run(run, encoded=tmp_path / "encoded")
+    assert (by_code["split"], by_code["examples"]) == ("dev", 5)
+
+
+def test_a_table_is_called_by_its_name_or_as_told(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "March 2024.new.csv"
+    table.write_text("text,label\nAnn lost a key,glad\nTom sold a hat,sad\n")
+    for split, name in ((None, "march-2024"), ("april", "april"), ("train", "train")):
+        (found,) = evaluate_run(run, task="moods", table=table, split=split)
+        assert found["split"] == name
+        assert evaluation_file(run.path, "moods", name).is_file()
+
+
+def test_rows_of_a_table_need_a_label_that_the_run_knows(run: Run, tmp_path: Path) -> None:
+    for cell, message in (("", "row 1: the label in 'label' is empty"), ("gald", "label 'gald' is none of .*'glad'")):
+        (tmp_path / "new.csv").write_text(f"text,label\nAnn lost a key,{cell}\n")
+        with pytest.raises(InputError, match=message):
+            evaluate_run(run, task="moods", table=tmp_path / "new.csv")
+
+
+def test_without_other_data_it_is_what_the_run_was_trained_with(run: Run, tmp_path: Path) -> None:
+    save(encode(run, MOODS, train=examples(MOODS, 8), dev=examples(MOODS, 4)), tmp_path / "moods")
+    save(encode(run, TASKS["mrpc"], dev=examples(TASKS["mrpc"], 7)), tmp_path / "mrpc")
+    run = with_source(run, encoded=[tmp_path / "moods", tmp_path / "mrpc"])
+    found = evaluate_run(run)
+    assert [(one["task"], one["split"], one["examples"]) for one in found] == [("moods", "dev", 4), ("mrpc", "dev", 7)]
+    (only,) = evaluate_run(run, task="mrpc")
+    assert only == found[1]
+    (train,) = evaluate_run(run, task="moods", split="train")
+    assert train["examples"] == 8
+
+
+def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    gone = with_source(run, encoded=[tmp_path / "gone"])
+    with pytest.raises(InputError, match=r"cannot be read now; --data, --table or --encoded name other data: .*gone"):
+        evaluate_run(gone)
+    save(encode(run, MOODS, train=examples(MOODS, 8)), tmp_path / "moods")
+    values = with_source(run, encoded=[encode(run, MOODS, train=examples(MOODS, 8))])
+    with pytest.raises(InputError, match="was trained on examples that no file holds"):
+        evaluate_run(values)
+    with pytest.raises(SettingError, match=r"'moods' comes without rows for dev; name one .* --split: train"):
+        evaluate_run(run, encoded=tmp_path / "moods")
+    with pytest.raises(SettingError, match="unknown split of 'moods' 'tset'"):
+        evaluate_run(run, encoded=tmp_path / "moods", split="tset")
+    with pytest.raises(SettingError, match=r"unknown task of .* 'modos'; did you mean 'moods'"):
+        evaluate_run(run, encoded=tmp_path / "moods", task="modos")
+    with pytest.raises(SettingError, match="name one of --data, --table and --encoded, not several"):
+        evaluate_run(run, data=tmp_path, table=tmp_path / "x.csv")
+
+
+# ---- in words ----
+
+
+def evaluation(run: Run, task: Task, count: int = 24) -> dict[str, Any]:
+    return measure_split(run, encode(run, task, dev=examples(task, count)), "dev")
+
+
+def test_classes_are_described_by_scores_confusion_calibration_and_mistakes(run: Run) -> None:
+    found = evaluation(run, MOODS)
+    text = "\n".join(describe(found))
+    low, high = found["intervals"]["accuracy"]
+    assert text.startswith(f"moods dev, step {STEP}: 24 examples\n6 examples had more text than {CONTEXT} tokens")
+    assert f"accuracy          {found['metrics']['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f})" in text
+    assert "Labels (rows) and answers (columns):\n         glad  sad  so-so\n" in text
+    assert f"expected error (ECE) {found['calibration']['ece']:.4f}, Brier score" in text
+    assert "  confidence    examples  its mean  accuracy\n" in text
+    worst = found["mistakes"][0]
+    assert f"{worst['probability']:.3f} for '{worst['prediction']}', label '{worst['label']}'" in text
+
+
+def test_scores_are_described_by_correlations_residuals_and_the_largest_errors(run: Run) -> None:
+    found = evaluation(run, TASKS["stsb"])
+    text = "\n".join(describe(found))
+    assert f"mean absolute error      {found['residuals']['mean_absolute_error']:.4f}" in text
+    assert "The largest errors:" in text
+    assert "onfusion" not in text
+    assert "ECE" not in text
+
+
+def test_choices_are_described_with_the_right_answers(run: Run) -> None:
+    text = "\n".join(describe(evaluation(run, TASKS["race"])))
+    assert "accuracy/middle" in text
+    assert "    right: [start] " in text
+    assert "Labels (rows)" not in text
+
+
+def test_of_many_classes_the_commonest_mistakes_are_listed(run: Run) -> None:
+    found = evaluation(run, MOODS)
+    labels = [f"a class with quite a long name {index}" for index in range(20)]
+    counts = np.zeros((20, 20), int)
+    counts[3, 4], counts[5, 6], counts[7, 7] = 2, 9, 30
+    rates = [{"label": name, "precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2} for name in labels]
+    many = {**found, "confusion": {"labels": labels, "counts": counts.tolist()}, "classes": rates}
+    shown = "\n".join(describe(many))
+    assert (
+        "What is mixed up most:\n  times  label                     answered\n      9  a class with quite a lo" in shown
+    )
+    assert max(map(len, shown.splitlines())) < 320

@@ -1,0 +1,77 @@
+"""What a fine-tuning gave, for programs and for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpt1.finetuning.measure import measure
+from gpt1.finetuning.results import describe, results
+from gpt1.inference.run import Run, load_run
+from gpt1.tasks.encoded import encode_task
+from gpt1.text.tokenizer import Tokenizer
+from tests.finetuning.tools import make_examples, make_task
+from tests.inference.tools import CONTEXT, STEP, make_run
+
+MOODS, GRADES = make_task(), make_task("grades", score_range=(0.0, 9.0))
+
+
+@pytest.fixture
+def run(tmp_path: Path, words_tokenizer: Tokenizer) -> Run:
+    """A run of two tasks of which nothing was measured yet."""
+    return load_run(make_run(tmp_path / "out" / "seed-1", words_tokenizer, MOODS, GRADES), device="cpu")
+
+
+def measured(run: Run) -> Run:
+    """Measure the run on dev and test of one task, and on dev of the other."""
+    for task, splits in ((MOODS, ("dev", "test")), (GRADES, ("dev",))):
+        rows = {split: make_examples(task, 12, seed=len(split)) for split in splits}
+        measure(run, encode_task(task, rows, run.tokenizer, CONTEXT), splits)
+    return run
+
+
+def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
+    found = results(measured(run))
+    assert found["run"] == str(run.path)
+    assert {task: list(splits) for task, splits in found["tasks"].items()} == {
+        "moods": ["dev", "test"],
+        "grades": ["dev"],
+    }
+    for task, splits in found["tasks"].items():
+        for split, facts in splits.items():
+            kept = json.loads((run.path / f"evaluation-{task}-{split}.json").read_text())
+            assert facts == {key: kept[key] for key in ("examples", "metrics", "intervals", "step")}
+            assert (facts["examples"], facts["step"]) == (12, STEP)
+    assert "seeds" not in found
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_people_get_a_line_for_each_split_and_what_to_do_next(run: Run) -> None:
+    lines = describe(measured(run))
+    assert [line.split(",")[0] for line in lines[:3]] == ["moods dev", "moods test", "grades dev"]
+    facts = results(run)["tasks"]["moods"]["dev"]
+    low, high = facts["intervals"]["accuracy"]
+    wanted = f"moods dev, 12 examples: accuracy {facts['metrics']['accuracy']:.4f} (95 %: {low:.4f} to {high:.4f})"
+    assert lines[0] == wanted
+    assert "pearson" in lines[2]
+    assert lines[3] == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
+
+
+def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> None:
+    assert results(run) == {"run": str(run.path), "tasks": {"moods": {}, "grades": {}}}
+    assert len(describe(run)) == 1
+
+
+def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
+    summary = {"moods dev accuracy": {"median": 0.5}}
+    (run.path.parent / "seeds.json").write_text(json.dumps({"best": "seed-1", "summary": summary}))
+    assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary
+
+
+@pytest.mark.xfail(strict=True, reason="results() takes any seeds.json above a run for the run's own")
+def test_a_run_beside_the_seeds_of_another_is_not_one_of_them(run: Run) -> None:
+    summary = {"best": "seed-7", "seeds": {"seed-7": {}}, "summary": {"moods dev accuracy": {"median": 0.5}}}
+    (run.path.parent / "seeds.json").write_text(json.dumps(summary))
+    assert "seeds" not in results(load_run(run.path, device="cpu"))

@@ -1,0 +1,42 @@
+"""A fine-tuned run as training leaves it, but made in a moment: random weights that do not answer all texts alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from gpt1.inference.classification import head_shapes
+from gpt1.model import build_classifier, build_model
+from gpt1.recipes.catalog import find_recipe
+from gpt1.recipes.changes import change
+from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.text.specials import SPECIALS
+from gpt1.text.tokenizer import Tokenizer
+from gpt1.training.checkpoints import save_checkpoint
+from gpt1.training.runs import begin_run
+from tests.conftest import SMALL_RUN
+
+CONTEXT = 32  # tokens
+STEP = 5
+
+
+def make_run(folder: Path, tokenizer: Tokenizer, *tasks: Task, seed: int = 0, ruined: bool = False) -> Path:
+    """Make a fine-tuned run of these tasks."""
+    recipe = change(find_recipe("tiny"), [*SMALL_RUN, f"shape.context={CONTEXT}"])
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder / "tokenizer.json")
+    body = build_model(recipe.shape, tokenizer.vocab_size + len(SPECIALS), compute=torch.float32, seed=seed)
+    model = build_classifier(body, head_shapes({task.name: task for task in tasks}), seed=seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():  # fresh ones hardly look at the text
+            weight.mul_(10 if weight.dim() > 1 and "tokens" not in name else 1)
+    about = {
+        "tasks": {task.name: task_as_json(task) for task in tasks},
+        "tokenizer": tokenizer.fingerprint,
+        "vocab_size": tokenizer.vocab_size,
+    }
+    begin_run(folder, "finetuning", recipe, folder / "tokenizer.json", about)
+    weights = {name: tensor * (torch.nan if ruined else 1) for name, tensor in model.named_parameters()}
+    save_checkpoint(folder, STEP, weights, {}, {"cost": 0.5})
+    return folder

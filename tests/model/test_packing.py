@@ -1,0 +1,56 @@
+"""A packed row as a grid and back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpt1.model.packing import pack
+
+CALM = settings(max_examples=60, deadline=None, derandomize=True)
+LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=8).filter(any)
+
+
+@CALM
+@given(LENGTHS, st.integers(0, 3))
+def test_a_grid_holds_each_sequence_and_zeros_behind_it(lengths: list[int], more: int) -> None:
+    packing = pack(torch.tensor(lengths), longest=max(lengths) + more)
+    x = torch.arange(1, sum(lengths) + 1).float()[:, None, None] * torch.ones(2, 3)
+    grid = packing.to_grid(x)
+    assert grid.shape == (len(lengths), max(lengths) + more, 2, 3)
+    for row, part in zip(grid, x.split(lengths), strict=True):
+        assert torch.equal(row[: len(part)], part)
+        assert not row[len(part) :].any()
+    assert torch.equal(packing.from_grid(grid), x)
+
+
+@CALM
+@given(LENGTHS)
+def test_positions_restart_with_each_sequence(lengths: list[int]) -> None:
+    packing = pack(torch.tensor(lengths))
+    assert packing.position.tolist() == [place for length in lengths for place in range(length)]
+    assert packing.sequence.tolist() == [number for number, length in enumerate(lengths) for _ in range(length)]
+    assert packing.offsets.dtype == torch.int32
+    assert packing.offsets.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
+    assert packing.longest == max(lengths)
+
+
+def test_gradients_take_the_same_way_and_none_comes_from_what_is_behind_a_sequence() -> None:
+    packing = pack(torch.tensor([3, 1, 4]))
+    x = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(3, 4, 5, dtype=torch.float64)
+    (packing.to_grid(x) * weights).sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, packing.from_grid(weights))
+    grid = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    packing.from_grid(grid).sum().backward()
+    assert grid.grad is not None
+    assert torch.equal(grid.grad, packing.to_grid(torch.ones(8, 5, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_a_grid_has_the_type_of_its_row(dtype: torch.dtype) -> None:
+    packing = pack(torch.tensor([2, 1]))
+    assert packing.to_grid(torch.ones(3, dtype=dtype)).dtype == dtype
