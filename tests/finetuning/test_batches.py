@@ -330,7 +330,6 @@ def test_a_split_is_not_changed_by_what_is_made_of_it() -> None:
         np.testing.assert_array_equal(getattr(lesson.split, name), array)
 
 
-@pytest.mark.xfail(strict=True, reason="places are dropped, not words: in the other order they hold other words")
 def test_both_orders_of_a_pair_lose_the_same_words() -> None:
     task = make_task("a", "both")
     rows = [Example(("1 2 3 4 5", "11 12 13"), number % 2, number) for number in range(8)]
@@ -341,9 +340,6 @@ def test_both_orders_of_a_pair_lose_the_same_words() -> None:
         assert sorted(one) == sorted(other)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="whether a sequence stays whole is decided for each sequence, not for its example"
-)
 def test_a_short_choice_that_stays_whole_does_not_give_back_the_context_to_it_alone() -> None:
     task = make_task("a", "choices", choices=2)
     rows = [Example(("7", "", "1", "2 3 4 5 6 8 9 10"), 0, number) for number in range(16)]

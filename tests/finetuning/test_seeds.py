@@ -13,7 +13,7 @@ import pytest
 from gpt1.base.errors import InputError, SettingError
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split
-from gpt1.finetuning.seeds import is_measured, report_seeds, summarise
+from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
 from gpt1.inference.run import load_run
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.text.tokenizer import Tokenizer
@@ -97,14 +97,11 @@ def test_a_seed_is_the_run_that_it_would_be_alone(
     assert_same_run(tmp_path / "run", three / best)
 
 
-def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, moods: EncodedTask, tmp_path: Path) -> None:
+def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path) -> None:
     out = copy(three, tmp_path / "out")
-    folders = ["seed-3", "seed-4", "seed-5"]
-    for folder, dev, test in zip(folders, (0.5, 0.7, 0.6), (0.9, 0.1, 0.8), strict=True):
-        for split, value in (("dev", dev), ("test", test)):
-            path = out / folder / f"evaluation-moods-{split}.json"
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"metrics": {"accuracy": value}}))
-    told = report_seeds(out, folders, {"moods": moods})
+    for seed, dev, test in ((3, 0.5, 0.9), (4, 0.7, 0.1), (5, 0.6, 0.8)):
+        write_result(out / f"seed-{seed}", {"moods": {"dev": {"accuracy": dev}, "test": {"accuracy": test}}})
+    told = report_seeds(out, {"moods": MOODS})
     assert seeds_file(out)["best"] == "seed-4"
     assert told[-1] == "seed-4 is the best on dev, and kept"
     assert told[0].startswith("moods dev accuracy: median 0.6000, mean 0.6000, sd 0.1000, worst 0.5000, best 0.7000")
@@ -179,7 +176,6 @@ def test_seeds_that_were_cut_off_go_on_bit_for_bit(
     assert_same_run(tmp_path / "out" / best, three / best)
 
 
-@pytest.mark.xfail(strict=True, reason="a folder whose first seed is not done yet is no run to return")
 def test_seeds_in_slices_of_time_are_those_of_one_go(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
@@ -189,7 +185,6 @@ def test_seeds_in_slices_of_time_are_those_of_one_go(
     assert seeds_file(tmp_path / "out") == seeds_file(three)
 
 
-@pytest.mark.xfail(strict=True, reason="every seed has the whole time budget for itself")
 def test_the_time_budget_is_that_of_all_seeds_together(
     trained: Path, moods: EncodedTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,26 +207,25 @@ def test_a_seed_whose_measuring_was_cut_off_is_measured(
     out = copy(three, tmp_path / "out")
     best = out / seeds_file(three)["best"]
     (out / "seeds.json").unlink()
-    for split in ("dev", "test"):
-        (best / f"evaluation-moods-{split}.json").unlink()
-    assert not is_measured(best, {"moods": moods})
+    for name in ("evaluation-moods-dev.json", "evaluation-moods-test.json", "result.json"):
+        (best / name).unlink()
+    assert not is_done(best)
     finetune(trained, out, encoded=moods, changes=CHANGES, seeds=3, resume=True, device="cpu")
     assert seeds_file(out) == seeds_file(three)
 
 
-@pytest.mark.xfail(strict=True, reason="a seed counts as measured when one of its splits is")
 def test_a_seed_of_which_only_dev_was_measured_is_measured_on(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
     out = copy(three, tmp_path / "out")
     best = out / seeds_file(three)["best"]
     (out / "seeds.json").unlink()
-    (best / "evaluation-moods-test.json").unlink()
+    for name in ("evaluation-moods-test.json", "result.json"):
+        (best / name).unlink()
     finetune(trained, out, encoded=moods, changes=CHANGES, seeds=3, resume=True, device="cpu")
     assert seeds_file(out) == seeds_file(three)
 
 
-@pytest.mark.xfail(strict=True, reason="a seed counts as trained when somebody has evaluated it")
 def test_a_seed_that_somebody_evaluated_before_it_was_done_goes_on(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
@@ -244,9 +238,6 @@ def test_a_seed_that_somebody_evaluated_before_it_was_done_goes_on(
     assert len(losses_of(tmp_path / "out" / "seed-4")) == len(losses_of(three / "seed-4"))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="without dev or test rows no seed counts as trained, and all but one lost weights"
-)
 def test_seeds_without_rows_to_be_measured_on_can_be_resumed_after_the_end(
     trained: Path, words_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -255,18 +246,15 @@ def test_seeds_without_rows_to_be_measured_on_can_be_resumed_after_the_end(
     finetune(trained, tmp_path / "out", seeds=2, resume=True, **given)
 
 
-@pytest.mark.xfail(strict=True, reason="the best of fewer seeds may be one whose weights are gone")
 def test_fewer_seeds_than_before_do_not_end_in_a_folder_without_weights(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
     out = copy(three, tmp_path / "out")
+    for seed, dev in ((3, 0.1), (4, 0.2), (5, 0.9)):
+        write_result(out / f"seed-{seed}", {"moods": {"dev": {"accuracy": dev}}})
     best = seeds_file(three)["best"]
-    last = out / "seed-5"
     if best != "seed-5":  # let the last one be the best
-        shutil.rmtree(last / "checkpoints", ignore_errors=True)
-        shutil.move(out / best / "checkpoints", last / "checkpoints")
-        path = last / "evaluation-moods-dev.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"metrics": {"accuracy": 1.1}}))
+        shutil.move(out / best / "checkpoints", out / "seed-5" / "checkpoints")
     try:
         run = finetune(trained, out, encoded=moods, changes=CHANGES, seeds=2, resume=True, device="cpu")
     except (InputError, SettingError):
@@ -305,7 +293,6 @@ def test_seeds_that_are_not_done_refuse_other_examples_and_settings(
         finetune(trained, tmp_path / "out", encoded=moods, changes=slower, resume=True, **given)
 
 
-@pytest.mark.xfail(strict=True, reason="what is measured already is passed over before anything is compared")
 @pytest.mark.parametrize("what", ["examples", "settings"])
 def test_seeds_that_are_done_refuse_other_examples_and_settings_too(
     three: Path, trained: Path, moods: EncodedTask, words_tokenizer: Tokenizer, tmp_path: Path, what: str
@@ -317,9 +304,6 @@ def test_seeds_that_are_done_refuse_other_examples_and_settings_too(
         finetune(trained, out, encoded=encoded, changes=changes, seeds=5, resume=True, device="cpu")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the folder for several seeds is not looked at before seeds.json is written there"
-)
 def test_a_folder_with_other_files_is_not_written_to(trained: Path, moods: EncodedTask, tmp_path: Path) -> None:
     (tmp_path / "seeds.json").write_text("mine")
     with pytest.raises(InputError, match=r"holds other files \(seeds.json\)"):

@@ -11,7 +11,6 @@ from gpt1.tasks.answers import BINS, answers, as_shares, balanced_weights, predi
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 
-
 CALM = settings(max_examples=60, deadline=None, derandomize=True)
 
 

@@ -6,9 +6,11 @@ one, and the batches of all tasks are shuffled too. Batch k is computed from k a
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,10 @@ from gpt1.tasks.answers import as_shares, balanced_weights
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.packed import pack_sequences
-from gpt1.text.specials import SPECIALS, special_ids
+from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, Part
 
-LM = "lm"  # the term of the language model; a task's term has the task's name
+LM = "_lm"  # the term of the language model; a task's term has the task's name, which never begins so
 
 Integers = NDArray[np.int64]
 
@@ -82,7 +84,7 @@ class PackedBatch:
         sequences = [sequence for example in chosen for sequence in lesson.split.sequences(int(example))]
         if packing.word_dropout:
             places = np.repeat(np.arange(first, first + real), lesson.task.sequences)
-            sequences = [self._thinned(ids, int(place)) for ids, place in zip(sequences, places, strict=True)]
+            sequences = [self._thinned(ids, place) for ids, place in zip(sequences, places.tolist(), strict=True)]
         start, _, extract = special_ids(packing.vocab_size).values()
         filling = [np.array([start, extract])] * ((size - real) * lesson.task.sequences)
         row = pack_sequences([*sequences, *filling], block=packing.block, filler=start)
@@ -108,11 +110,19 @@ class PackedBatch:
         return Part(arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": row.longest})
 
     def _thinned(self, ids: NDArray[Any], place: int) -> NDArray[Any]:
-        """Leave some tokens of a sequence out: the same places in all sequences of an example, special tokens never."""
-        draws = np.random.Generator(np.random.Philox(key=self.key[0], counter=[self.key[1], place, 0, 0]))
-        kept = draws.random(len(ids)) >= self.packing.word_dropout
-        thinned = ids[kept | (ids >= self.packing.vocab_size)]
-        return thinned if len(thinned) > len(SPECIALS) else ids
+        """Leave some tokens of a sequence out, never special ones, and never all of a part.
+
+        What a part loses depends on the part: it is the same in all sequences of an example, wherever it stands there.
+        """
+        kept = np.ones(len(ids), bool)
+        specials = np.flatnonzero(ids >= self.packing.vocab_size)
+        for before, after in pairwise(specials.tolist()):
+            part = ids[before + 1 : after]
+            name = zlib.crc32(part.tobytes())
+            draws = np.random.Generator(np.random.Philox(key=self.key[0], counter=[self.key[1], place, name, 0]))
+            stays = draws.random(len(part)) >= self.packing.word_dropout
+            kept[before + 1 : after] = stays if stays.any() else True
+        return ids[kept]
 
 
 class TaskBatches:

@@ -46,6 +46,8 @@ class Source:
         if len(given) != 1:
             found = " and ".join(given) if given else "none of them"
             raise SettingError(f"say what to learn: --task with --data, --train, or --encoded; found {found}")
+        if self.data is not None and not self.tasks:
+            raise SettingError("--data is the folder of a --task; a table or an encoded task stands for itself")
         if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
             raise SettingError("--dev, --test, --column, --regression and --symmetric go with --train")
         if self.tasks and self.data is None:
@@ -104,13 +106,13 @@ def _labelled(source: Source) -> Iterable[Labelled]:
         yield source.examples
     if not source.tasks and source.train is None:
         return
-    from gpt1.tasks.preparing import read_task
+    from gpt1.tasks.preparing import read_table, read_task
 
     for name in source.tasks:
         yield read_task(name, data=source.data, encoding=source.encoding)
     if source.train is not None:
-        yield read_task(
-            str(source.train),
+        yield read_table(
+            source.train,
             dev=source.dev,
             test=source.test,
             columns=source.columns,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from gpt1.finetuning.data import (
 )
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
-from gpt1.finetuning.seeds import is_measured, report_seeds
+from gpt1.finetuning.seeds import check_folder, folder_of, is_done, report_seeds, write_result
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import FINETUNING, Run, load_run
@@ -132,7 +134,7 @@ def finetune(
         if seeds == 1:
             _train_one(asked, out, tasks, notices, world, own_device)
         else:
-            _train_several(asked, out, seeds, tasks, notices, world, own_device)
+            out = _train_several(asked, out, seeds, tasks, notices, world, own_device)
     return load_run(out, device=device)
 
 
@@ -151,25 +153,29 @@ def _train_several(
     notices: list[str],
     world: World,
     device: torch.device,
-) -> None:
-    """Train one run a seed in folders of their own, and keep the best one's weights."""
-    if is_run(out):
-        raise InputError(f"{out} holds a run of one seed; choose another folder for several")
+) -> Path:
+    """Train one run a seed in folders of their own, keep the best one's weights, and return the run to look at."""
+    check_folder(out)
     tell = teller(asked.listeners if world.is_first else ())
     first = change(as_recipe(asked.recipe), asked.changes).training.seed
-    for index in range(seeds):
-        folder = out / f"seed-{first + index}"
-        if asked.resume and is_measured(folder, tasks):
-            tell(f"seed {first + index} is trained already")
+    end = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
+    for seed in range(first, first + seeds):
+        folder = folder_of(out, seed)
+        left = None if asked.minutes is None else max(0.0, (end - time.monotonic()) / 60)
+        own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], minutes=left)
+        if asked.resume and is_done(folder):
+            _resumed_recipe(own, folder, tasks)  # refuses what the seed was not trained with
+            tell(f"seed {seed} is trained already")
             continue
-        tell(f"seed {first + index} ({index + 1} of {seeds})")
-        own = replace(asked, changes=[*asked.changes, f"training.seed={first + index}"])
-        if not _train_one(own, folder, tasks, notices if index == 0 else [], world, device):
-            tell(f"{index} of {seeds} seeds are trained; the same command with --resume goes on")
-            return
+        tell(f"seed {seed} ({seed - first + 1} of {seeds})")
+        if not _train_one(own, folder, tasks, notices if seed == first else [], world, device):
+            tell(f"{seed - first} of {seeds} seeds are trained; the same command with --resume goes on")
+            return folder
     if world.is_first:
-        for line in report_seeds(out, [f"seed-{first + index}" for index in range(seeds)], tasks):
+        for line in report_seeds(out, {name: encoded.task for name, encoded in tasks.items()}):
             tell(line)
+    world.wait()
+    return out
 
 
 def _train_one(
@@ -188,12 +194,11 @@ def _train_one(
     notices = [*notices, *([notice] if notice else [])]
     recipe = replace(planned, training=replace(planned.training, precision=precision))
     vocab_size = next(iter(tasks.values())).vocab_size
-    model = make_classifier(
-        recipe,
-        {name: encoded.task for name, encoded in tasks.items()},
-        vocab_size,
-        None if going_on and list_checkpoints(out) else asked.init,
-    )
+    init = None if going_on and list_checkpoints(out) else asked.init
+    if going_on and init is not None and str(init.resolve()) != read_run(out)["parent"]:
+        raise SettingError(f"{out} was begun from {read_run(out)['parent']}, not from {init}; name that one")
+    learned = {name: encoded.task for name, encoded in tasks.items()}
+    model = make_classifier(recipe, learned, vocab_size, init)
     world.wait()  # every rank has looked before the first one makes the folder
     with lock_folder(out) if world.is_first else nullcontext():
         ears: list[Listener] = []
@@ -208,8 +213,11 @@ def _train_one(
         done = conduct(trainer, checkpoint, asked.resume, tell)
         if done and world.is_first:
             run = load_run(out, device=str(device))
-            for encoded in tasks.values():
-                measure(run, encoded, [split for split in encoded.splits if split != "train"])
+            measured = {
+                name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
+                for name, encoded in tasks.items()
+            }
+            write_result(out, measured)
         world.wait()
     return done
 
@@ -243,12 +251,13 @@ def _make_trainer(
     epoch = batches.batches_an_epoch
     updates = training.steps or max(1, round(epoch * training.epochs))
     watching = recipe.watching
-    recipe = replace(
-        recipe,
-        watching=replace(
-            watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
-        ),
+    watching = replace(
+        watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
     )
+    if len(tasks) > 1 and training.spike is not None:
+        tell("the losses of several tasks differ: a batch is refused when it is no number, not when it is a spike")
+        training = replace(training, spike=None)
+    recipe = replace(recipe, watching=watching, training=training)
     tell(_in_short(recipe, model, tasks, updates, device))
     return Trainer(
         TaskLearning(model, lm_weight=settings.lm_weight, tasks=tasks),

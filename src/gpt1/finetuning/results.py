@@ -6,6 +6,7 @@ from typing import Any
 
 from gpt1.base.files import read_json
 from gpt1.finetuning.measure import evaluation_file
+from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
 from gpt1.training.runs import SEEDS_FILE
 
@@ -36,6 +37,8 @@ def describe(run: Run) -> list[str]:
                 low, high = facts["intervals"].get(metric, (None, None))
                 shown.append(f"{metric} {value:.4f}" + ("" if low is None else f" (95 %: {low:.4f} to {high:.4f})"))
             lines.append(f"{name} {split}, {facts['examples']:,} examples: {', '.join(shown)}")
+    if not is_done(run.path):
+        return [*lines, f"{run.path} is not at its end; the same command with --resume goes on"]
     return [*lines, f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"]
 
 

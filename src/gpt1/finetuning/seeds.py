@@ -1,24 +1,58 @@
-"""Several seeds of one fine-tuning: small data sets move by points from seed to seed, so one seed is no figure."""
+"""Several seeds of one fine-tuning: small data sets move by points from seed to seed, so one seed is no figure.
+
+Each seed is a run in a folder of its own, which says in `result.json` that it was trained and measured to the end. Of
+the weights only those of the best seed are kept, and `seeds.json` says which that is and what all of them gave.
+"""
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from gpt1.base.files import read_json, remove_folder, write_json
-from gpt1.finetuning.measure import evaluation_file
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.base.errors import Gpt1Error, InputError
+from gpt1.base.files import is_temporary, read_json, remove_folder, require_own_folder, write_json
+from gpt1.tasks.catalog import Task
 from gpt1.training.checkpoints import FOLDER
-from gpt1.training.runs import SEEDS_FILE
+from gpt1.training.runs import SEEDS_FILE, is_run
 
 FORMAT, VERSION = "gpt1-seeds", 1
+RESULT_FILE = "result.json"
+_FOLDER = re.compile(r"seed-(\d+)")
+
+Scores = dict[str, dict[str, dict[str, float]]]  # by task, split and metric
 
 
-def is_measured(run: Path, tasks: Mapping[str, EncodedTask]) -> bool:
-    """Whether a seed was trained to its end and measured."""
-    return bool(_scores(run, tasks))
+def folder_of(out: Path, seed: int) -> Path:
+    """Return the folder of one seed."""
+    return out / f"seed-{seed}"
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that holds anything but seeds."""
+    if is_run(out):
+        raise InputError(f"{out} holds a run of one seed; choose another folder for several")
+    require_own_folder(out, _is_ours)
+
+
+def _is_ours(entry: Path) -> bool:
+    if entry.name != SEEDS_FILE:
+        return is_temporary(entry) or (entry.is_dir() and _FOLDER.fullmatch(entry.name) is not None)
+    try:
+        return read_json(entry, "the result of several seeds").get("format") == FORMAT
+    except Gpt1Error:
+        return False
+
+
+def write_result(run: Path, scores: Scores) -> None:
+    """Note that a run was trained and measured to the end, and what it gave."""
+    write_json(run / RESULT_FILE, {"scores": scores})
+
+
+def is_done(run: Path) -> bool:
+    """Whether a run was trained and measured to the end."""
+    return (run / RESULT_FILE).is_file()
 
 
 def summarise(values: Sequence[float]) -> dict[str, float]:
@@ -32,44 +66,42 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def report_seeds(out: Path, folders: Sequence[str], tasks: Mapping[str, EncodedTask]) -> list[str]:
-    """Write what all seeds gave to `seeds.json`, remove the weights of all but the best one, and return it in words."""
-    measured = {folder: _scores(out / folder, tasks) for folder in folders}
-    dev = {folder: _decisive(scores, tasks) for folder, scores in measured.items()}
-    best = max(folders, key=lambda folder: dev[folder])
-    names = list(measured[best])
-    summary = {name: summarise([measured[folder][name] for folder in folders]) for name in names}
+def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
+    """Write what all seeds that are done gave, remove the weights of all but the best one, and return it in words."""
+    found = sorted((int(match[1]), path) for path in out.iterdir() if (match := _FOLDER.fullmatch(path.name)))
+    done = [path for _, path in found if is_done(path)]
+    scores: dict[str, Scores] = {path.name: read_json(path / RESULT_FILE, "a result")["scores"] for path in done}
+    best = max(scores, key=lambda name: decisive(scores[name], tasks))
+    flat = {name: _flat(measured) for name, measured in scores.items()}
+    summary = {name: summarise([measured[name] for measured in flat.values()]) for name in flat[best]}
     write_json(
-        out / SEEDS_FILE,
-        {"format": FORMAT, "version": VERSION, "best": best, "seeds": measured, "summary": summary},
+        out / SEEDS_FILE, {"format": FORMAT, "version": VERSION, "best": best, "seeds": flat, "summary": summary}
     )
-    for folder in folders:
-        if folder != best and (out / folder / FOLDER).is_dir():
-            remove_folder(out / folder / FOLDER)
+    for path in done:
+        if path.name != best and (path / FOLDER).is_dir():
+            remove_folder(path / FOLDER)
     return [
-        f"{name}: " + ", ".join(f"{what} {value:.4f}" for what, value in figures.items()) + f" ({len(folders)} seeds)"
+        f"{name}: " + ", ".join(f"{what} {value:.4f}" for what, value in figures.items()) + f" ({len(done)} seeds)"
         for name, figures in summary.items()
     ] + [f"{best} is the best on dev, and kept"]
 
 
-def _scores(run: Path, tasks: Mapping[str, EncodedTask]) -> dict[str, float]:
-    """Return all metrics of a run as `task split metric`."""
-    found: dict[str, float] = {}
-    for name, encoded in tasks.items():
-        for split in encoded.splits:
-            path = evaluation_file(run, name, split)
-            if path.is_file():
-                facts: dict[str, Any] = read_json(path, "an evaluation")
-                found |= {f"{name} {split} {metric}": value for metric, value in facts["metrics"].items()}
-    return found
-
-
-def _decisive(scores: Mapping[str, float], tasks: Mapping[str, EncodedTask]) -> float:
-    """Return the mean of the first metrics over all dev splits; without any, 0: all seeds are alike then."""
-    decisive = [
-        scores[key]
-        for name, encoded in tasks.items()
-        for split in encoded.task.dev_splits
-        if (key := f"{name} {split} {encoded.task.metrics[0]}") in scores
+def decisive(scores: Scores, tasks: Mapping[str, Task]) -> float:
+    """Return the mean of the first metrics over all dev splits; without any, 0: all runs are alike then."""
+    found = [
+        scores[name][split][task.metrics[0]]
+        for name, task in tasks.items()
+        for split in task.dev_splits
+        if split in scores.get(name, {})
     ]
-    return statistics.fmean(decisive) if decisive else 0.0
+    return statistics.fmean(found) if found else 0.0
+
+
+def _flat(scores: Scores) -> dict[str, float]:
+    """Return all metrics as `task split metric`."""
+    return {
+        f"{task} {split} {metric}": value
+        for task, splits in scores.items()
+        for split, metrics in splits.items()
+        for metric, value in metrics.items()
+    }

@@ -47,8 +47,13 @@ def transfer(body: Model, init: Path, layers: int | None) -> None:
         if name.startswith("final_norm.") and taken < depth:
             continue  # it belongs to the last block's output
         value = found.get(name)
-        rows = None if value is None else len(value)
-        fits = value is not None and value.shape[1:] == parameter.shape[1:]
-        if value is None or not fits or (rows != len(parameter) and name not in TABLES):
+        if value is None or not _fits(name, value.shape, parameter.shape):
             raise FormatError(f"{checkpoint.path} does not fit the network: '{name}' is missing or of another shape")
-        parameter[:rows].copy_(value)
+        parameter[: len(value)].copy_(value)
+
+
+def _fits(name: str, found: torch.Size, wanted: torch.Size) -> bool:
+    """Whether a tensor can be taken over: as it is, or as the first rows of a table that has special tokens too."""
+    if name in TABLES:
+        return found[1:] == wanted[1:] and found[0] in (wanted[0], wanted[0] - len(SPECIALS))
+    return found == wanted

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
@@ -74,18 +75,30 @@ def read_task(
             raise SettingError(
                 f"{task} is a table, so --data has no meaning; give further tables with --dev and --test"
             )
-        tables = {"train": Path(task)}
-        tables |= {split: Path(path) for split, path in (("dev", dev), ("test", test)) if path is not None}
-        found = read_tables(tables, columns=columns, regression=regression, symmetric=symmetric, encoding=encoding)
-    else:
-        named = find_task(task)
-        if dev or test or columns or regression or symmetric:
-            raise SettingError(f"'{task}' is a task with its own files and columns; --data names their folder")
-        if data is None:
-            raise SettingError(f"where is the data of '{task}'? Name its folder with --data")
-        on_hub = str(data).startswith(HUB)
-        found = read_hub(named, str(data)) if on_hub else read_folder(named, Path(data), encoding=encoding)
-    return complete(found)
+        return read_table(
+            task,
+            dev=dev,
+            test=test,
+            columns=columns,
+            regression=regression,
+            symmetric=symmetric,
+            encoding=encoding,
+        )
+    named = find_task(task)
+    if dev or test or columns or regression or symmetric:
+        raise SettingError(f"'{task}' is a task with its own files and columns; --data names their folder")
+    if data is None:
+        raise SettingError(f"where is the data of '{task}'? Name its folder with --data")
+    on_hub = str(data).startswith(HUB)
+    return complete(read_hub(named, str(data)) if on_hub else read_folder(named, Path(data), encoding=encoding))
+
+
+def read_table(
+    train: str | Path, *, dev: str | Path | None = None, test: str | Path | None = None, **settings: Any
+) -> Labelled:
+    """Read labelled tables as a task, with rows for dev and with all notices; settings are those of `read_tables`."""
+    tables = {"train": train, "dev": dev, "test": test}
+    return complete(read_tables({split: Path(path) for split, path in tables.items() if path is not None}, **settings))
 
 
 def complete(labelled: Labelled) -> Labelled:

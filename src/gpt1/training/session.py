@@ -133,6 +133,8 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
         tell(
             f"all {updates} updates are made (step {checkpoint.step}); more --steps would go on"
             if checkpoint.step >= updates
+            else f"the run ended at step {checkpoint.step}, its patience at an end; more training.patience would go on"
+            if trainer.is_done
             else f"going on from step {checkpoint.step} of {updates}"
         )
     elif resume:

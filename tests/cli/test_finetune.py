@@ -1,0 +1,382 @@
+"""`gpt1 finetune` as a person uses it: what it prints, and what it says of tables that cannot be used as they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpt1.inference.run import load_run
+from gpt1.text.tokenizer import Tokenizer
+from gpt1.training.runs import read_run
+from tests.cli.tools import run
+from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, make_task, write_table
+
+Capture = pytest.CaptureFixture[str]
+MOODS = make_task()
+FAST = [word for setting in SETTINGS for word in ("--set", setting)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Forty good rows."""
+    return write_table(tmp_path / "moods.csv", MOODS, make_examples(MOODS, 40))
+
+
+def finetune(capsys: Capture, init: Path, out: Path, *arguments: object) -> tuple[int, str, str]:
+    words = ["finetune", "--init", init, "--out", out, "--device", "cpu", *FAST, *arguments]
+    return run(capsys, *map(str, words))
+
+
+# ---- what is printed ----
+
+
+def test_a_table_is_learned_and_its_scores_are_printed(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    code, out, err = finetune(capsys, trained, tmp_path / "run", "--train", table)
+    assert code == 0
+    assert "4 rows of the 40 in train kept for dev" in err
+    assert "36 examples of moods" in err
+    assert "dev accuracy" in err
+    first, last = out.splitlines()
+    assert first.startswith("moods dev, 4 examples: accuracy ")
+    assert last.startswith(f"{tmp_path / 'run'} is ready: gpt1 evaluate")
+
+
+def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
+    code, out, _ = finetune(capsys, trained, tmp_path / "run", "--train", table, "--steps", "2", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["run"] == str(tmp_path / "run")
+    assert answer["tasks"]["moods"]["dev"]["examples"] == 4
+
+
+def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
+    more = ("--train", table, "--seeds", "2", "--seed", "7", "--steps", "2")
+    code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--json")
+    assert code == 0
+    for part in ("seed 7 (1 of 2)", "seed 8 (2 of 2)", "moods dev accuracy: median", "is the best on dev, and kept"):
+        assert part in err
+    answer = json.loads(out)
+    assert answer["seeds"]["moods dev accuracy"].keys() == {"median", "mean", "sd", "worst", "best"}
+    assert Path(answer["run"]).parent == tmp_path / "run"
+    code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--resume")
+    assert code == 0
+    assert "seed 7 is trained already" in err
+
+
+def test_options_are_settings(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
+    options: dict[str, tuple[str, Any]] = {
+        "--epochs 0.5": ("training.epochs", 0.5),
+        "--lr 1e-3": ("optimizer.lr", 1e-3),
+        "--no-lm": ("finetuning.lm_weight", 0.0),
+        "--layers 1": ("finetuning.transfer_layers", 1),
+        "--class-weights": ("finetuning.class_weights", True),
+        "--augment": ("finetuning.word_dropout", 0.1),
+        "--patience 4": ("training.patience", 4),
+        "--seed 9": ("training.seed", 9),
+        "--set shape.dropout=0": ("shape.dropout", 0.0),
+    }
+    words = [word for option in options for word in option.split()]
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, *words)
+    assert code == 0, err
+    recipe = read_run(tmp_path / "run")["recipe"]
+    for name, value in options.values():
+        part, field = name.split(".")
+        assert getattr(getattr(recipe, part), field) == value
+    assert finetune(capsys, trained, tmp_path / "new", "--train", table, "--scratch", "--steps", "1")[0] == 0
+    assert read_run(tmp_path / "new")["recipe"].finetuning.scratch is True
+
+
+def test_columns_dev_and_test_are_named(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    for name, rows in (("train", 30), ("dev", 8), ("test", 6)):
+        path = write_table(tmp_path / f"{name}.csv", MOODS, make_examples(MOODS, rows, seed=rows))
+        path.write_text(path.read_text().replace("text,label", "words,feeling"))
+    more = ["--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv", "--test", tmp_path / "test.csv"]
+    columns = ["--column", "text=words", "--column", "label=feeling"]
+    code, out, _ = finetune(capsys, trained, tmp_path / "run", *more, *columns, "--steps", "1")
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()[:2]] == ["train dev, 8 examples", "train test, 6 examples"]
+    assert load_run(tmp_path / "run", device="cpu").tasks["train"].label_field == "feeling"
+
+
+def test_tasks_of_the_catalogue_are_learned_together(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    from gpt1.tasks.catalog import CATALOGUE
+
+    for name in ("sst2", "stsb"):
+        (tmp_path / name).mkdir()
+        rows = make_examples(CATALOGUE[name], 24)
+        write_table(tmp_path / name / "train.jsonl", CATALOGUE[name], rows[:16])
+        write_table(tmp_path / name / "dev.jsonl", CATALOGUE[name], rows[16:])
+    more = ["--task", "sst2", "--task", "stsb", "--data", tmp_path, "--steps", "4"]
+    code, out, err = finetune(capsys, trained, tmp_path / "run", *more)
+    assert code == 0
+    assert "16 examples of sst2, 16 examples of stsb" in err
+    assert out.startswith("sst2 dev, 8 examples: accuracy ")
+    assert "stsb dev, 8 examples: pearson " in out
+
+
+def test_a_run_whose_time_is_up_is_saved_and_goes_on(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    more = ("--train", table, "--minutes", "0")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", *more)
+    assert code == 0
+    assert "stopped at step 1 of 10, saved; the same command with --resume goes on" in err
+    code, out, err = finetune(capsys, trained, tmp_path / "run", *more[:2], "--resume")
+    assert code == 0
+    assert "going on from step 1 of 10" in err
+    assert out.startswith("moods dev")
+    assert len(losses_of(tmp_path / "run")) == 10
+
+
+def test_a_run_whose_time_is_up_is_not_called_ready(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    _, out, _ = finetune(capsys, trained, tmp_path / "run", "--train", table, "--minutes", "0")
+    assert "is ready" not in out
+
+
+# ---- tables that cannot be used as they are ----
+
+GOOD = "".join(f"row {number},{number % 2}\n" for number in range(20))
+PAIRS = "".join(f"row {number},other {number},{number % 2}\n" for number in range(20))
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+CHOICE = {"context": "Ann", "choices": ["one", "two"], "label": 0}
+# Content of the table, further words, exit code, and what is said of it.
+BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
+    "no such column": ("t.csv", f"text,label\n{GOOD}", ["--column", "text=txet"], 1, ["no column 'txet'", "'text'"]),
+    "no text column": ("t.csv", f"x,label,y\n{PAIRS}", [], 1, ["which column is the text?", "--column text=COLUMN"]),
+    "no label column": ("t.csv", f"text,x,y\n{PAIRS}", [], 1, ["which column is the label?", "columns: text, x, y"]),
+    "two label columns": ("t.csv", f"text,class,stars\n{PAIRS}", [], 1, ["label, class or stars?"]),
+    "no header": ("t.csv", "good film,1\nbad film,0\ngood film,1\n", [], 1, ["is the header missing?"]),
+    "an unknown role": ("t.csv", f"text,label\n{GOOD}", ["--column", "txt=text"], 2, ["did you mean 'text'?"]),
+    "no role": ("t.csv", f"text,label\n{GOOD}", ["--column", "text"], 2, ["--column takes ROLE=NAME"]),
+    "half a pair": ("t.csv", f"a,b,label\n{PAIRS}", ["--column", "a=a"], 2, ["columns for a make no task"]),
+    "an empty text": ("t.csv", f"text,label\n{GOOD} ,1\n", [], 1, ["row 21: 'text' is empty; fill it or take"]),
+    "an empty label": ("t.csv", f"text,label\n{GOOD}x,\n", [], 1, ["row 21: the label in 'label' is empty"]),
+    "a NaN for a label": ("t.csv", f"text,label\n{GOOD}x,NaN\n", [], 1, ["row 21: the label in 'label' is empty"]),
+    "a null for a text": ("t.jsonl", lines({"text": "a", "label": 1}, {"text": None, "label": 0}), [], 1, ["row 2: "]),
+    "a NaN for a text": (
+        "t.jsonl",
+        '{"text": "a", "label": 1}\n{"text": NaN, "label": 0}\n',
+        [],
+        1,
+        ["'text' is empty"],
+    ),
+    "a number for a text": ("t.jsonl", lines({"text": "a", "label": 1}, {"text": 7, "label": 0}), [], 1, ["holds 7"]),
+    "several labels": ("t.jsonl", lines({"text": "a", "label": ["x", "y"]}), [], 1, ["row 1: ", "several labels"]),
+    "one label": ("t.csv", "text,label\na,1\nb,1\n", [], 1, ["every row has the label '1'", "at least two"]),
+    "no labels": ("t.csv", "text,label\na,\nb,\n", [], 1, ["no row has a label"]),
+    "a word for a score": (
+        "t.csv",
+        f"text,label\n{GOOD}x,high\n",
+        ["--regression"],
+        1,
+        ["row 21: label 'high' is not a n"],
+    ),
+    "an infinite score": (
+        "t.csv",
+        f"text,label\n{GOOD}x,inf\n",
+        ["--regression"],
+        1,
+        ["row 21: label 'inf' is not a number"],
+    ),
+    "one score": ("t.csv", "text,label\na,1\nb,1.0\n", ["--regression"], 1, ["every row has the label '1.0'"]),
+    "symmetry of one text": (
+        "t.csv",
+        f"text,label\n{GOOD}",
+        ["--symmetric"],
+        2,
+        ["--symmetric is for rows of two texts"],
+    ),
+    "too few choices": (
+        "t.jsonl",
+        lines(CHOICE, CHOICE | {"choices": ["one"]}),
+        [],
+        1,
+        ["row 2: 'choices' has 1 answers"],
+    ),
+    "no such choice": ("t.jsonl", lines(CHOICE, CHOICE | {"label": 2}), [], 1, ["row 2: label 2 is not the index"]),
+    "one choice": ("t.jsonl", lines(CHOICE | {"choices": ["one"]}), [], 1, ["a list of two answers or more"]),
+    "too many cells": ("t.csv", f"text,label\n{GOOD}a,b,1\n", [], 1, ["row 21: 3 cells where the header has 2"]),
+    "an open quote": ("t.csv", f'text,label\n{GOOD}"a,1\n', [], 1, ["row 21: the quotes do not match"]),
+    "no JSON": ("t.jsonl", '{"text": "a", "label": 1}\n{"text"\n', [], 1, ["line 2, column ", "the line is not JSON"]),
+    "no rows": ("t.csv", "text,label\n", [], 1, ["t.csv has no rows"]),
+    "nothing at all": ("t.csv", "", [], 1, ["t.csv has no rows"]),
+    "another encoding": (
+        "t.csv",
+        f"text,label\n{GOOD}café,1\n".encode("cp1252"),
+        [],
+        1,
+        ["row 21: ", "0xe9 is not utf-8"],
+    ),
+    "no such encoding": ("t.csv", f"text,label\n{GOOD}", ["--encoding", "utf8x"], 2, ["unknown encoding 'utf8x'"]),
+    "half an archive": (
+        "t.csv.gz",
+        gzip.compress(f"text,label\n{GOOD}".encode())[:60],
+        [],
+        1,
+        ["is damaged or cut short"],
+    ),
+    "no parquet": ("t.parquet", "text,label\n", [], 1, ["t.parquet"]),
+    "another format": ("t.xlsx", "x", [], 1, ["of the kind '.xlsx'", ".csv"]),
+    "a text": ("t.txt", "Ann sold a hat.\n", [], 2, ["is a text, not a table"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_table_that_cannot_be_used_is_named_with_its_row_and_what_to_do(
+    name: str, trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    file, content, more, wanted, messages = BAD[name]
+    path = tmp_path / file
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = finetune(capsys, trained, tmp_path / "run", "--train", path, *more)
+    assert (code, out) == (wanted, ""), err
+    for message in messages:
+        assert message in err
+    if wanted == 1:
+        assert file in err
+    assert len(err.splitlines()) <= 4
+    assert not (tmp_path / "run").exists()
+
+
+def test_nan_and_null_in_a_parquet_file_have_their_rows(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    import pandas
+
+    path = tmp_path / "t.parquet"
+    for column, value, said in (
+        ("text", None, "row 3: 'text' is empty"),
+        ("label", float("nan"), "row 3: the label in 'label' is empty"),
+    ):
+        rows = pandas.DataFrame({"text": ["a", "b", "c", "d"], "label": [1.0, 0.0, 1.0, 0.0]})
+        rows.loc[2, column] = value
+        rows.to_parquet(path)
+        code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", path)
+        assert (code, said in err) == (1, True), err
+
+
+def test_rows_of_dev_are_judged_by_the_labels_of_train(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    dev = tmp_path / "dev.csv"
+    dev.write_text("text,label\nAnn,good\nTom,bda\n")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
+    assert code == 1
+    assert f"{dev}, row 2: label 'bda' is none of bad, good; did you mean 'bad'?" in err
+    dev.write_text("txt,label\nAnn,good\n")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
+    assert code == 1
+    assert f"{dev}, row 1: no column 'text'; did you mean 'txt'?" in err
+
+
+def test_labels_seen_once_and_doubtful_rows_are_told_with_their_rows(
+    trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"text,label\n{GOOD}what,Maybe\nthis,5\nThis,1\n")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", path, "--steps", "1")
+    assert code == 0
+    assert "labels seen once, too rare to learn: 'Maybe' (row 21), '5' (row 22)" in err
+    assert "1 text with more than one label (rows 22 and 23)" in err
+    assert "kept for dev" in err
+
+
+def test_ten_megabytes_in_one_cell_are_cut_and_told(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"text,label\n{GOOD}{'Ann sold 3 apples. ' * 530_000},1\n")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", path, "--steps", "1")
+    assert code == 0
+    said = " ".join(err.split())
+    assert "very long texts, all but their beginning will be cut: row 21 with 10,070,000 characters" in said
+    assert "longer than 16 tokens and lost" in said
+
+
+def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    rows = "".join(f'"Zeile {n}; zweite\r\nHälfte";{"gut" if n % 2 else "schlecht"}\r\n' for n in range(20))
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbf" + f"text;label\r\n{rows}".encode())
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", tmp_path / "t.csv", "--steps", "1")
+    assert code == 0, err
+    assert load_run(tmp_path / "run", device="cpu").tasks["t"].labels == ("gut", "schlecht")
+
+
+# ---- other errors ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--train", "absent.csv"], 1, "absent.csv does not exist"),
+        (["--train", "FOLDER.csv"], 1, "is a folder; expected a file"),
+        ([], 2, "say what to learn: --task with --data, --train, or --encoded; found none of them"),
+        (["--train", "TABLE", "--task", "rte", "--data", "d"], 2, "found --task and --train"),
+        (["--encoded", "ENCODED", "--dev", "TABLE"], 2, "go with --train"),
+        (["--task", "rte"], 2, "where is the data of 'rte'? Name its folder with --data"),
+        (["--task", "ret", "--data", "d"], 2, "unknown task 'ret'; did you mean 'rte'?"),
+        (["--task", "rte", "--data", "absent"], 1, "absent has no rows of task 'rte'"),
+        (["--task", "nowhere:TASK", "--data", "d"], 2, "nowhere"),
+        (["--encoded", "absent"], 1, "task.json does not exist"),
+        (["--encoded", "FAR"], 1, "encoded for a context of 40 tokens"),
+        (["--encoded", "ENCODED", "--encoded", "ENCODED"], 2, "two tasks have one name: moods, moods"),
+        (["--train", "TABLE", "--layers", "9"], 2, "9 blocks cannot be taken from"),
+        (["--train", "TABLE", "--layers", "-1"], 2, "--layers"),
+        (["--train", "TABLE", "--epochs", "0"], 2, "--epochs"),
+        (["--train", "TABLE", "--seeds", "0"], 2, "--seeds"),
+        (["--train", "TABLE", "--lr", "-1"], 2, "--lr"),
+        (["--train", "TABLE", "--lr", "nan"], 2, "lr"),
+        (["--train", "TABLE", "--patience", "0"], 2, "--patience"),
+        (["--train", "TABLE", "--set", "shape.layers=3"], 2, "shape.layers is decided by"),
+        (["--train", "TABLE", "--set", "traning.batch=3"], 2, "did you mean 'training.batch'?"),
+        (["--train", "TABLE", "--set", "finetuning.word_dropout=1"], 2, "word_dropout is at least 0 and below 1"),
+        (["--train", "TABLE", "--recipe", "papre"], 2, "did you mean 'paper'?"),
+        (["--train", "TABLE", "--device", "cudda"], 2, "cudda"),
+        (["--train", "TABLE", "--out", "INIT"], 1, "holds a run already"),
+        (["--train", "TABLE", "--out", "INIT", "--resume"], 2, "is a run of another kind (pretraining)"),
+        (["--train", "TABLE", "--out", "FOLDER.csv"], 1, "holds other files (notes.txt)"),
+        (["--train", "TABLE", "--out", "TABLE"], 1, "cannot create the folder"),
+        (["--train", "TABLE", "--init", "absent"], 1, "absent does not exist"),
+        (["--train", "TABLE", "--init", "FOLDER.csv"], 1, "run.json does not exist; expected a run there"),
+    ],
+)
+def test_errors_are_for_people(
+    arguments: list[str],
+    code: int,
+    message: str,
+    trained: Path,
+    table: Path,
+    words_tokenizer: Tokenizer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    from gpt1.tasks.encoded import save
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FOLDER.csv").mkdir()
+    (tmp_path / "FOLDER.csv" / "notes.txt").touch()
+    for name, context in (("ENCODED", 16), ("FAR", 40)):
+        if name in arguments:
+            save(encode(MOODS, words_tokenizer, 16, context=context), tmp_path / name)
+    places = {"TABLE": str(table), "INIT": str(trained)}
+    found, out, err = finetune(capsys, trained, tmp_path / "run", *(places.get(word, word) for word in arguments))
+    assert (found, out) == (code, ""), err
+    assert message in err
+    assert "fault of gpt1" not in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_init_and_out_are_asked_for(capsys: Capture) -> None:
+    code, _, err = run(capsys, "finetune", "--out", "x", "--train", "t.csv")
+    assert (code, "--init" in err) == (2, True)
+    code, _, err = run(capsys, "finetune", "--init", "x", "--train", "t.csv")
+    assert (code, "--out" in err) == (2, True)
