@@ -9,6 +9,7 @@ import pytest
 
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.results import describe, results
+from gpt1.finetuning.seeds import write_result
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.encoded import encode_task
 from gpt1.text.tokenizer import Tokenizer
@@ -49,7 +50,9 @@ def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
 
 
 def test_people_get_a_line_for_each_split_and_what_to_do_next(run: Run) -> None:
-    lines = describe(measured(run))
+    assert describe(measured(run))[-1] == f"{run.path} is not at its end; the same command with --resume goes on"
+    write_result(run.path, {})
+    lines = describe(run)
     assert [line.split(",")[0] for line in lines[:3]] == ["moods dev", "moods test", "grades dev"]
     facts = results(run)["tasks"]["moods"]["dev"]
     low, high = facts["intervals"]["accuracy"]

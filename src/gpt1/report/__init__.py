@@ -1,0 +1,5 @@
+"""Runs as a page for people: the only room that draws. It reads what runs left, and their makers do not know of it."""
+
+from gpt1.report.page import report
+
+__all__ = ["report"]

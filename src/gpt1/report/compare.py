@@ -1,0 +1,229 @@
+"""Runs that learned the same task side by side, and whether one is really better than another.
+
+The figure of several seeds is their median. A difference is judged in pairs: both runs answered the same examples, so
+these are drawn with replacement, the same for both, and the middle 95 % of the differences are told. Seeds are not
+drawn: the interval is about other examples, not about other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import FormatError
+from gpt1.finetuning.measure import predictions_file
+from gpt1.report.gather import GatheredRun, read_lines
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.metrics import scores
+
+RESAMPLES = 1000
+_SEED = 0
+
+Column = tuple[str, str]  # split and metric
+Answers = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The labels of a split, and the answers of each seed to its examples."""
+
+    labels: Answers
+    answers: list[Answers]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a run reached: the value, of several seeds their median, and its 95 % interval where that is known."""
+
+    value: float
+    interval: tuple[float, float] | None
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much one run is better than another on the same examples, with the 95 % interval."""
+
+    split: str
+    metric: str
+    better: str
+    other: str
+    value: float
+    low: float
+    high: float
+    examples: int
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether zero lies outside the interval."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of one task."""
+
+    task: Task
+    columns: list[Column]
+    rows: list[tuple[GatheredRun, dict[Column, Standing]]]
+    differences: list[Difference]
+    remarks: list[str]
+
+    def best(self, column: Column) -> float | None:
+        """Return the best value of a column, if there are several to choose from."""
+        found = [standings[column].value for _, standings in self.rows if column in standings]
+        return max(found) if len(found) > 1 else None
+
+
+def compare(runs: Sequence[GatheredRun]) -> list[Comparison]:
+    """Return one comparison for each task that any of the runs learned and was measured on."""
+    groups: dict[tuple[Any, ...], list[tuple[GatheredRun, Task]]] = {}
+    for run in runs:
+        for task in run.tasks.values():
+            # What merely shares a name is not the same task.
+            same = (task.name, task.shape, task.labels, task.score_range, task.choices, task.metrics)
+            groups.setdefault(same, []).append((run, task))
+    found = [_compare_task(members[0][1], [run for run, _ in members]) for members in groups.values()]
+    return [comparison for comparison in found if comparison.columns]
+
+
+def _compare_task(task: Task, runs: Sequence[GatheredRun]) -> Comparison:
+    splits = dict.fromkeys(one.split for run in runs for one in run.evaluations if one.task == task.name)
+    columns = [(split, metric) for split in splits for metric in task.metrics]
+    sheets = {
+        (run.name, split): _read_sheet(run, task, split) for run in runs for split in splits if _wanted(run, runs)
+    }
+    rows = []
+    for run in runs:
+        standings = {column: _standing(run, task, *column, sheets.get((run.name, column[0]))) for column in columns}
+        rows.append((run, {column: standing for column, standing in standings.items() if standing is not None}))
+    differences: list[Difference] = []
+    remarks: list[str] = []
+    for split in splits:
+        _judge(task, split, rows, sheets, differences, remarks)
+    return Comparison(task, columns, rows, differences, remarks)
+
+
+def _wanted(run: GatheredRun, runs: Sequence[GatheredRun]) -> bool:
+    """Whether the single answers of a run are needed: to compare it, or for the interval of a median."""
+    return len(runs) > 1 or run.seeds is not None
+
+
+def _standing(run: GatheredRun, task: Task, split: str, metric: str, sheet: Sheet | None) -> Standing | None:
+    measured = run.evaluation(task.name, split)
+    if measured is None or metric not in measured.metrics:
+        return None
+    figures = run.seeds.summary.get(f"{task.name} {split} {metric}") if run.seeds else None
+    if run.seeds is None or figures is None:  # one seed; or only the best one was measured on this split
+        return Standing(measured.metrics[metric], measured.intervals.get(metric), 1)
+    interval = None if sheet is None else resampled_interval(task, metric, sheet)
+    return Standing(figures["median"], interval, len(run.seeds.scores))
+
+
+def _judge(
+    task: Task,
+    split: str,
+    rows: Sequence[tuple[GatheredRun, dict[Column, Standing]]],
+    sheets: dict[tuple[str, str], Sheet | None],
+    differences: list[Difference],
+    remarks: list[str],
+) -> None:
+    """Hold every run against the best one on a split, by the metric that decides."""
+    column = (split, task.metrics[0])
+    ranked = sorted((row for row in rows if column in row[1]), key=lambda row: -row[1][column].value)
+    if len(ranked) < 2:
+        return
+    best = ranked[0][0].name
+    for other in (run.name for run, _ in ranked[1:]):
+        one, two = sheets[best, split], sheets[other, split]
+        if one is None or two is None:
+            remarks.append(
+                f"{best} and {other} are not compared in pairs on {split}: the single answers of "
+                f"{best if one is None else other} are not there (gpt1 evaluate writes them)."
+            )
+        elif not np.array_equal(one.labels, two.labels):
+            remarks.append(f"{best} and {other} were measured on different examples of {split}: not compared in pairs.")
+        else:
+            value, low, high = paired_difference(task, task.metrics[0], one.labels, one.answers, two.answers)
+            differences.append(
+                Difference(split, task.metrics[0], best, other, value, low, high, examples=len(one.labels))
+            )
+
+
+# ---- single answers ----
+
+
+def _read_sheet(run: GatheredRun, task: Task, split: str) -> Sheet | None:
+    """Return the answers of a run, or of each of its seeds, to the labelled examples; None where any are missing."""
+    folders = [run.folder]
+    if run.seeds is not None and any(name.startswith(f"{task.name} {split} ") for name in run.seeds.summary):
+        folders = [run.given / seed for seed in run.seeds.scores]
+    found = [_read_answers(predictions_file(folder, task.name, split), task) for folder in folders]
+    whole = [one for one in found if one is not None]
+    if len(whole) < len(found) or any(not np.array_equal(labels, whole[0][0]) for labels, _ in whole):
+        return None
+    return Sheet(whole[0][0], [answers for _, answers in whole])
+
+
+def _read_answers(path: Path, task: Task) -> tuple[Answers, Answers] | None:
+    if not path.is_file():
+        return None
+    labels, answers = [], []
+    for number, line in read_lines(path):
+        try:
+            if line["label"] is not None:
+                labels.append(_as_number(task, line["label"]))
+                answers.append(_as_number(task, line["prediction"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path}, line {number}: damaged ({error!r}); gpt1 evaluate writes it anew") from None
+    if not labels:
+        return None
+    kind = np.float64 if task.score_range is not None else np.int64
+    return np.array(labels, kind), np.array(answers, kind)
+
+
+def _as_number(task: Task, answer: str | float) -> float:
+    return task.labels.index(str(answer)) if task.labels else float(answer)
+
+
+# ---- drawing examples ----
+
+
+def paired_difference(
+    task: Task, metric: str, labels: Answers, one: Sequence[Answers], other: Sequence[Answers]
+) -> tuple[float, float, float]:
+    """Return by how much `one` (the answers of each of its seeds) is better than `other`, and the 95 % interval."""
+    value = _figure(task, metric, labels, one) - _figure(task, metric, labels, other)
+    drawn = [
+        _figure(task, metric, labels, one, rows) - _figure(task, metric, labels, other, rows) for rows in _draws(labels)
+    ]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return value, float(low), float(high)
+
+
+def resampled_interval(task: Task, metric: str, sheet: Sheet) -> tuple[float, float]:
+    """Return the 95 % interval of the median of several seeds."""
+    drawn = [_figure(task, metric, sheet.labels, sheet.answers, rows) for rows in _draws(sheet.labels)]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _draws(labels: Answers) -> Iterator[NDArray[np.int64]]:
+    """Yield the examples of each resample: the same ones whenever there are as many examples."""
+    draws = np.random.default_rng(_SEED)
+    for _ in range(RESAMPLES):
+        yield draws.integers(len(labels), size=len(labels))
+
+
+def _figure(
+    task: Task, metric: str, labels: Answers, seeds: Sequence[Answers], rows: NDArray[np.int64] | None = None
+) -> float:
+    """Return the median of a metric over seeds, on all examples or those drawn."""
+    judged = replace(task, metrics=(metric,))
+    chosen = slice(None) if rows is None else rows
+    return float(np.median([scores(judged, labels[chosen], answers[chosen])[metric] for answers in seeds]))

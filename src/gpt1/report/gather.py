@@ -1,0 +1,392 @@
+"""What lies in run folders, as values: nothing is trained, measured, changed or drawn here.
+
+What is missing leaves its place empty, and the page says so. What is damaged is an error that names the file. Texts are
+cut to a length that a page can show.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import FormatError, SettingError
+from gpt1.base.files import read_json
+from gpt1.base.tables import printable
+from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
+from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
+from gpt1.inference.run import FINETUNING
+from gpt1.recipes.values import Recipe
+from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.training.runs import LOG_FILE, METRICS_FILE, RUN_FILE, SAMPLES_FILE, SEEDS_FILE, is_run, read_run, run_folder
+
+LONGEST_TEXT = 600  # characters of a sample or a mistake
+LONGEST_NAME = 60  # of a run, a label, a setting
+MOST_LINES = 50  # of each kind from a log
+
+_ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
+_SAVED = re.compile(r"step \d+: saved ")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line ends
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure along the way; what was no number is left out."""
+
+    steps: list[int]
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What metrics.jsonl tells: how far the run got, how far it was to go, and its curves by name."""
+
+    step: int
+    planned: int
+    curves: dict[str, Curve]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Something the model wrote."""
+
+    step: int
+    prompt: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Log:
+    """What log.txt tells, in lines: the first of each kind, and how many there are."""
+
+    rollbacks: list[str]
+    rollback_count: int
+    notices: list[str]
+    notice_count: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How one class was answered."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each label (a row) got each answer (a column), and what that means for each class."""
+
+    labels: list[str]
+    counts: list[list[int]]
+    rates: list[Rates]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers of about the same confidence."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far confidence can be trusted."""
+
+    ece: float
+    brier: float
+    nll: float
+    bins: list[Bin]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer: how sure the model was of it, or by how much a score was missed."""
+
+    index: int
+    label: str
+    prediction: str
+    probability: float | None
+    error: float | None
+    text: str
+    right_text: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What evaluation-TASK-SPLIT.json tells."""
+
+    task: str
+    split: str
+    step: int
+    examples: int
+    unlabelled: int
+    cut: int  # examples that lost tokens
+    metrics: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    residuals: dict[str, float]
+    confusion: Confusion | None
+    calibration: Calibration | None
+    mistakes: list[Mistake]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What seeds.json tells: which seed was kept, and every seed's scores by `task split metric`."""
+
+    best: str
+    scores: dict[str, dict[str, float]]
+    summary: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class GatheredRun:
+    """All that a run left; of several seeds, `folder` is that of the best."""
+
+    name: str
+    given: Path
+    folder: Path
+    facts: dict[str, Any]
+    recipe: Recipe
+    tasks: dict[str, Task]
+    progress: Progress | None
+    samples: list[Sample] | None
+    log: Log | None
+    evaluations: list[Evaluation]
+    seeds: Seeds | None
+
+    @property
+    def is_finetuned(self) -> bool:
+        """Whether it answers tasks."""
+        return bool(self.facts["kind"] == FINETUNING)
+
+    def evaluation(self, task: str, split: str) -> Evaluation | None:
+        """Return the evaluation of a task's split, if there is one."""
+        return next((one for one in self.evaluations if (one.task, one.split) == (task, split)), None)
+
+
+def gather(runs: Sequence[str | Path]) -> list[GatheredRun]:
+    """Read runs, in the order they are named."""
+    if not runs:
+        raise SettingError("name at least one run to report on")
+    paths = [Path(run) for run in runs]
+    twice = [path for index, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:index]]]
+    if twice:
+        raise SettingError(f"{twice[0]} is named twice")
+    return [_gather_one(path, name) for path, name in zip(paths, _names(paths), strict=True)]
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return for each path as many of its last parts as tell it from the others."""
+    parts = [path.resolve().parts for path in paths]
+    found = []
+    for own in parts:
+        count = 1
+        while sum(other[-count:] == own[-count:] for other in parts) > 1:
+            count += 1
+        found.append(_text("/".join(own[-count:]), LONGEST_NAME))
+    return found
+
+
+def _gather_one(given: Path, name: str) -> GatheredRun:
+    folder = run_folder(given)
+    facts = read_run(folder)
+    try:
+        tasks = {task: task_from_json(value) for task, value in facts.get("tasks", {}).items()}
+        _check_facts(facts, tasks)
+    except (AttributeError, KeyError, TypeError, ValueError, SettingError, FormatError) as error:
+        raise FormatError(f"{folder / RUN_FILE} is damaged ({error!r})") from None
+    samples, log = folder / SAMPLES_FILE, folder / LOG_FILE
+    return GatheredRun(
+        name=name,
+        given=given,
+        folder=folder,
+        facts=facts,
+        recipe=facts["recipe"],
+        tasks=tasks,
+        progress=_read_progress(folder / METRICS_FILE),
+        samples=list(_read_samples(samples)) if samples.is_file() else None,
+        log=_read_log(log) if log.is_file() else None,
+        evaluations=_read_evaluations(folder, tasks),
+        seeds=None if is_run(given) else _read_seeds(given / SEEDS_FILE),
+    )
+
+
+def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
+    """Refuse a run that does not say of itself what a page tells, before anything is told."""
+    if facts["kind"] == FINETUNING and not tasks:
+        raise ValueError("it is fine-tuned and names no task")
+    numbers = [facts["vocab_size"], (facts.get("corpus") or {}).get("tokens", 0)]
+    numbers += [count for splits in facts.get("examples", {}).values() for count in splits.values()]
+    if not all(isinstance(value, int) for value in numbers):
+        raise ValueError("a count is not a whole number")
+    if not isinstance(facts.get("made_with", {}), dict):
+        raise TypeError("made_with is not an object")
+
+
+# ---- files that grew with the run ----
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
+                    return
+                raise FormatError(f"{path}, line {number}: not JSON ({error})") from None
+            if not isinstance(value, dict):
+                raise FormatError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
+            yield number, value
+
+
+def _read_progress(path: Path) -> Progress | None:
+    if not path.is_file():
+        return None
+    step = planned = 0
+    curves: dict[str, Curve] = {}
+    for number, facts in read_lines(path):
+        try:
+            step = int(facts.pop("step"))
+            planned = int(facts.pop("steps", planned))
+            facts |= {f"terms.{name}": value for name, value in facts.pop("terms", {}).items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"{path}, line {number}: damaged ({error!r})") from None
+        for name, value in facts.items():
+            if isinstance(value, int | float) and math.isfinite(value):
+                curve = curves.setdefault(name, Curve([], []))
+                curve.steps.append(step)
+                curve.values.append(value)
+    return Progress(step, planned, curves)
+
+
+def _read_samples(path: Path) -> Iterator[Sample]:
+    for number, facts in read_lines(path):
+        try:
+            yield Sample(int(facts["step"]), _text(facts["prompt"]), _text(facts["text"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path}, line {number}: damaged ({error!r})") from None
+
+
+def _read_log(path: Path) -> Log:
+    rollbacks, notices = [], []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            text = _TIME.sub("", line.rstrip("\n"), count=1)
+            if _ROLLED_BACK.match(text):
+                rollbacks.append(_text(text))
+            elif text and not _SAVED.match(text):
+                notices.append(_text(text))
+    return Log(rollbacks[:MOST_LINES], len(rollbacks), notices[:MOST_LINES], len(notices))
+
+
+# ---- what was measured ----
+
+
+def _read_evaluations(folder: Path, tasks: dict[str, Task]) -> list[Evaluation]:
+    """Return all evaluations of the run's tasks: dev, then test, then what else was measured."""
+    found = [_read_evaluation(path) for path in sorted(folder.glob("evaluation-*.json"))]
+    order = {
+        (name, split): place
+        for name, task in tasks.items()
+        for place, split in enumerate((*task.dev_splits, *task.test_splits))
+    }
+    return sorted(
+        (one for one in found if one.task in tasks),
+        key=lambda one: (list(tasks).index(one.task), order.get((one.task, one.split), len(order)), one.split),
+    )
+
+
+def _read_evaluation(path: Path) -> Evaluation:
+    facts = read_json(path, "an evaluation")
+    if (facts.get("format"), facts.get("version")) != (EVALUATION_FORMAT, EVALUATION_VERSION):
+        raise FormatError(f"{path} is no evaluation of this version of gpt1; gpt1 evaluate writes it anew")
+    try:
+        return Evaluation(
+            task=facts["task"],
+            split=facts["split"],
+            step=int(facts["step"]),
+            examples=int(facts["examples"]),
+            unlabelled=int(facts["unlabelled"]),
+            cut=int(facts["cut"]["examples"]),
+            metrics=_numbers(facts["metrics"]),
+            intervals={name: (float(low), float(high)) for name, (low, high) in facts["intervals"].items()},
+            residuals=_numbers(facts.get("residuals", {})),
+            confusion=_confusion(facts) if "confusion" in facts else None,
+            calibration=_calibration(facts["calibration"]) if "calibration" in facts else None,
+            mistakes=[_mistake(one) for one in facts["mistakes"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged ({error!r}); gpt1 evaluate writes it anew") from None
+
+
+def _confusion(facts: dict[str, Any]) -> Confusion:
+    labels = [_text(str(label), LONGEST_NAME) for label in facts["confusion"]["labels"]]
+    counts = [[int(count) for count in row] for row in facts["confusion"]["counts"]]
+    if {len(labels)} != {len(counts), *map(len, counts), len(facts["classes"])}:
+        raise ValueError("the table of answers is not as wide as there are labels")
+    rates = [
+        Rates(label, float(one["precision"]), float(one["recall"]), float(one["f1"]), int(one["support"]))
+        for label, one in zip(labels, facts["classes"], strict=True)
+    ]
+    return Confusion(labels, counts, rates)
+
+
+def _calibration(facts: dict[str, Any]) -> Calibration:
+    bins = [
+        Bin(float(one["from"]), float(one["to"]), int(one["count"]), float(one["confidence"]), float(one["accuracy"]))
+        for one in facts["bins"]
+    ]
+    return Calibration(float(facts["ece"]), float(facts["brier"]), float(facts["nll"]), bins)
+
+
+def _mistake(facts: dict[str, Any]) -> Mistake:
+    label, prediction = (
+        f"{float(facts[name]):.2f}" if "error" in facts else _text(str(facts[name]), LONGEST_NAME)
+        for name in ("label", "prediction")
+    )
+    return Mistake(
+        index=int(facts["index"]),
+        label=label,
+        prediction=prediction,
+        probability=float(facts["probability"]) if "probability" in facts else None,
+        error=float(facts["error"]) if "error" in facts else None,
+        text=_text(facts["text"]),
+        right_text=_text(facts.get("right_text", "")),
+    )
+
+
+def _read_seeds(path: Path) -> Seeds:
+    facts = read_json(path, "the result of several seeds")
+    try:
+        return Seeds(
+            best=str(facts["best"]),
+            scores={name: _numbers(scores) for name, scores in facts["seeds"].items()},
+            summary={name: _numbers(figures) for name, figures in facts["summary"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged ({error!r}); gpt1 finetune --resume writes it anew") from None
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+def _text(text: str, most: int = LONGEST_TEXT) -> str:
+    """Return a text that a page can hold: not too long, and without characters that are none."""
+    shown = _CONTROL.sub("\ufffd", printable(text))
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

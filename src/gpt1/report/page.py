@@ -1,0 +1,88 @@
+"""Runs in, one HTML page out: it needs no network, no script, no other file; the same runs give the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import import_module, resources
+from itertools import count
+from pathlib import Path
+
+from gpt1 import __version__
+from gpt1.base.errors import InputError, MissingDependency
+from gpt1.base.files import make_folder, whole_file
+from gpt1.report.blocks import Section
+from gpt1.report.compare import compare
+from gpt1.report.gather import GatheredRun, gather
+
+TEMPLATE = "page.html.j2"
+MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours is known
+_MARK_WITHIN = 2000  # bytes
+
+
+def report(runs: Sequence[str | Path], out: str | Path, title: str | None = None) -> Path:
+    """Write one page about runs, which may be pre-trained, fine-tuned or several seeds, and return its path."""
+    _require_libraries()
+    out = Path(out)
+    _require_own_file(out)
+    gathered = gather(runs)
+    content = render(_sections(gathered), title or f"Report on {', '.join(run.name for run in gathered)}")
+    make_folder(out.parent)
+    with whole_file(out) as file:
+        file.write(content.encode("utf-8", "backslashreplace"))
+    return out
+
+
+def render(sections: Sequence[Section], title: str) -> str:
+    """Return a page; whatever it shows is text, never markup, but for the pictures."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    numbers = count(1)
+    source = resources.files(__package__).joinpath(TEMPLATE).read_text("utf-8")
+    house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    house.filters["picture"] = lambda svg: Markup(with_own_ids(svg, f"picture-{next(numbers)}"))
+    return house.from_string(source).render(sections=sections, title=title, version=__version__).strip() + "\n"
+
+
+def with_own_ids(svg: str, own: str) -> str:
+    """Drop the ids that nothing refers to and give the others names of the picture's own: many share a page."""
+    needed = sorted(set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg)))
+    names = {name: f"{own}-{number}" for number, name in enumerate(needed)}
+    svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{names[found[1]]}"' if found[1] in names else "", svg)
+    return re.sub(r'(url\(#|href="#)([^)"]+)', lambda found: found[1] + names[found[2]], svg)
+
+
+def _sections(runs: Sequence[GatheredRun]) -> list[Section]:
+    # These draw, and are imported when it is known that the library for it is there.
+    from gpt1.report.finetuned import finetuned_section
+    from gpt1.report.pretrained import pretrained_section
+    from gpt1.report.results import results
+
+    own = [
+        (finetuned_section if run.is_finetuned else pretrained_section)(run, f"run-{number}")
+        for number, run in enumerate(runs, 1)
+    ]
+    return [results(runs, compare(runs)), *own]
+
+
+def _require_libraries() -> None:
+    missing = []
+    for name in ("matplotlib", "jinja2"):
+        try:
+            import_module(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        raise MissingDependency(f"a report needs {' and '.join(missing)}: pip install 'gpt1[report]'")
+
+
+def _require_own_file(out: Path) -> None:
+    """Refuse to write over anything but a page of ours."""
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; name the page in it, such as {out / 'report.html'}")
+    if out.is_file():
+        with out.open("rb") as file:
+            beginning = file.read(_MARK_WITHIN)
+        if beginning and MARK.encode() not in beginning:
+            raise InputError(f"{out} is another file, not a report; choose another name")

@@ -1,0 +1,200 @@
+"""Numbers as SVG, drawn by matplotlib: the same numbers give the same bytes, and colours are left to the page.
+
+A colour is drawn as a stand-in and then named as a variable of the page's style, so that one picture serves light, dark
+and paper. Text stays text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from gpt1.report.gather import Bin, Curve
+
+MOST_POINTS = 300  # of a curve; more are averaged in groups
+LONGEST_LABEL = 22  # characters beside a bar
+
+# A stand-in and the page's variable that takes its place.
+_INK, _MUTED, _GRID = "#000001", "#000002", "#000003"
+_SERIES = ("#000011", "#000012", "#000013", "#000014")
+_NAMES = {_INK: "ink", _MUTED: "muted", _GRID: "grid"} | {
+    color: f"series-{number}" for number, color in enumerate(_SERIES, 1)
+}
+_DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
+_WIDTH, _HEIGHT = 4.8, 2.7  # inches
+
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gpt1",
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _MUTED,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": _MUTED,
+    "ytick.color": _MUTED,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value with its interval, where that is known."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+def draw_curves(curves: dict[str, Curve], value: str) -> str:
+    """Return curves over the updates, named in a legend where there are several."""
+    with matplotlib.style.context(["default", _STYLE]):
+        figure, axes = _figure(_HEIGHT)
+        for index, (name, curve) in enumerate(curves.items()):
+            thin = thinned(curve)
+            few = len(thin.steps) <= 20
+            axes.plot(
+                thin.steps,
+                thin.values,
+                label=name,
+                color=_SERIES[index % len(_SERIES)],
+                linestyle=_DASHES[index % len(_DASHES)],
+                marker="o" if few else "",
+                markersize=3,
+            )
+        axes.set_xlabel("updates")
+        axes.set_ylabel(value)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
+        axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
+        if len(curves) > 1:
+            axes.legend(loc="best")
+        return _svg(figure)
+
+
+def draw_bars(rows: dict[str, dict[str, Bar]], value: str) -> str:
+    """Return a row of bars for each name, one bar a group, with whiskers for the intervals."""
+    groups = list(dict.fromkeys(group for bars in rows.values() for group in bars))
+    with matplotlib.style.context(["default", _STYLE]):
+        figure, axes = _figure(0.75 + (0.16 + 0.17 * len(groups)) * len(rows))
+        thickness = 0.8 / len(groups)
+        for place, group in enumerate(groups):
+            drawn = [(row, bars[group]) for row, bars in enumerate(rows.values()) if group in bars]
+            heights = [row + (place - (len(groups) - 1) / 2) * thickness for row, _ in drawn]
+            color = _SERIES[place % len(_SERIES)]
+            values = [bar.value for _, bar in drawn]
+            axes.barh(heights, values, height=thickness * 0.86, color=color, label=group)
+            for height, (_, bar) in zip(heights, drawn, strict=True):
+                if bar.interval is not None:
+                    axes.plot(bar.interval, [height, height], color=_INK, linewidth=1.2, marker="|", markersize=4)
+        axes.set_yticks(range(len(rows)), [_cut(name) for name in rows])
+        for label in axes.get_yticklabels():
+            label.set_color(_INK)
+        axes.set_ylim(len(rows) - 0.5, -0.5)  # the first one on top
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, 0.0), max(high, 1.0))
+        axes.axvline(0, color=_MUTED, linewidth=0.8)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(value)
+        if len(groups) > 1:
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(groups), borderaxespad=0.2)
+        return _svg(figure)
+
+
+def draw_reliability(bins: Sequence[Bin]) -> str:
+    """Return how often answers of each confidence were right: on the dashed line they are as sure as they may be."""
+    with matplotlib.style.context(["default", _STYLE]):
+        figure, axes = _figure(_HEIGHT)
+        most = max(one.count for one in bins)
+        axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        for one in bins:
+            axes.bar(
+                (one.low + one.high) / 2,
+                one.accuracy,
+                width=(one.high - one.low) * 0.92,
+                color=_SERIES[0],
+                alpha=0.25 + 0.6 * one.count / most,
+            )
+        axes.plot(
+            [one.confidence for one in bins],
+            [one.accuracy for one in bins],
+            linestyle="",
+            marker="o",
+            markersize=3.5,
+            color=_SERIES[1],
+        )
+        axes.set_xlim(min(one.low for one in bins), 1)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel("confidence of the answer")
+        axes.set_ylabel("share that was right")
+        return _svg(figure)
+
+
+def neighbours(curve: Curve) -> int:
+    """Return how many points of a curve are drawn as one."""
+    return -(-len(curve.steps) // MOST_POINTS)
+
+
+def thinned(curve: Curve) -> Curve:
+    """Return a curve of at most `MOST_POINTS` points: means over groups of neighbours, each at its last step."""
+    size = neighbours(curve)
+    if size <= 1:
+        return curve
+    starts = range(0, len(curve.steps), size)
+    groups = [curve.values[start : start + size] for start in starts]
+    ends = [min(start + size, len(curve.steps)) - 1 for start in starts]
+    return Curve([curve.steps[end] for end in ends], [sum(group) / len(group) for group in groups])
+
+
+def _figure(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _short_number(value: float, place: int | None) -> str:
+    for unit, factor in (("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{value / factor:g}{unit}"
+    return f"{value:g}"
+
+
+def _cut(name: str) -> str:
+    """Return a name that leaves room for its bar: the end of a path says more than its beginning."""
+    return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"
+
+
+def _svg(figure: Figure) -> str:
+    """Return the picture as an element for a page."""
+    text = io.StringIO()
+    with warnings.catch_warnings():
+        # Text is drawn by the browser, which has fonts for what this library's own font lacks.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from font")
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", svg, flags=re.DOTALL)  # a style would reach the whole page
+    head, rest = svg.split(">", 1)
+    box = re.search(r'viewBox="[^"]*"', head)
+    assert box is not None
+    for color, name in _NAMES.items():
+        rest = re.sub(rf"\b(fill|stroke): {color}\b", rf"\1: var(--{name})", rest)
+    return f'<svg {box[0]} xmlns:xlink="http://www.w3.org/1999/xlink" aria-hidden="true">{rest}'.strip()

@@ -1,0 +1,127 @@
+"""The top of the page: runs that learned the same task side by side, and pre-training runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpt1.base.wording import many
+from gpt1.report.blocks import Block, Cell, Heading, Note, Picture, Pictures, Row, Section, Table
+from gpt1.report.compare import RESAMPLES, Column, Comparison, Difference, Standing
+from gpt1.report.gather import GatheredRun
+from gpt1.report.plots import Bar, draw_bars
+from gpt1.report.pretrained import Reached, reached
+from gpt1.report.wording import between, figure, metric_name, rough, signed, start_in_words
+
+MOST_BARS = 12  # runs drawn; the table has all of them
+
+
+def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison]) -> Section:
+    """Return what came out, before how."""
+    blocks: list[Block] = []
+    for comparison in comparisons:
+        blocks += _comparison(comparison)
+    if pretrained := [run for run in runs if not run.is_finetuned]:
+        blocks += _pretrained(pretrained)
+    unmeasured = [run.name for run in runs if run.is_finetuned and not run.evaluations]
+    if unmeasured:
+        blocks.append(Note(f"Not measured yet: {', '.join(unmeasured)}."))
+    return Section("results", "Results", "", blocks)
+
+
+def _comparison(comparison: Comparison) -> list[Block]:
+    task, several = comparison.task, len(comparison.rows) > 1
+    header = ["run", *(f"{split} {metric_name(metric)}" for split, metric in comparison.columns)]
+    rows = []
+    for run, standings in comparison.rows:
+        labels = run.facts.get("examples", {}).get(task.name, {}).get("train")
+        cells = [_cell(run, standings.get(column), comparison.best(column)) for column in comparison.columns]
+        note = start_in_words(run.recipe.finetuning) + ("" if labels is None else f", {many(labels, 'label')}")
+        seeds = max((standing.seeds for standing in standings.values()), default=1)
+        rows.append(Row(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
+    caption = "Below a figure is its 95 % interval, over examples."
+    caption += " Best in bold." if several else ""
+    blocks: list[Block] = [
+        Heading(task.name if task.title == task.name else f"{task.name}: {task.title}"),
+        Table(caption, header, rows),
+    ]
+    if several:
+        blocks.append(Pictures([_bars(comparison)]))
+    if comparison.differences:
+        blocks.append(_differences(comparison.differences))
+    return [*blocks, *map(Note, comparison.remarks)]
+
+
+def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> Cell:
+    if standing is None:
+        return Cell("–")
+    notes = [between(standing.interval)] if standing.interval else []
+    notes += [f"{run.seeds.best} only"] if run.seeds and standing.seeds == 1 else []
+    return Cell(figure(standing.value), note=", ".join(notes), is_best=standing.value == best)
+
+
+def _bars(comparison: Comparison) -> Picture:
+    metric = comparison.task.metrics[0]
+    columns: list[Column] = [column for column in comparison.columns if column[1] == metric]
+    drawn = comparison.rows[:MOST_BARS]
+    bars = {
+        run.name: {
+            split: Bar(standings[split, name].value, standings[split, name].interval)
+            for split, name in columns
+            if (split, name) in standings
+        }
+        for run, standings in drawn
+    }
+    spoken = [
+        f"{run}: " + ", ".join(f"{split} {figure(bar.value)}" for split, bar in by_split.items())
+        for run, by_split in bars.items()
+    ]
+    left_out = len(comparison.rows) - len(drawn)
+    caption = f"{metric_name(metric).capitalize()} with 95 % intervals." + (
+        f" The first {MOST_BARS} of {len(comparison.rows)} runs." if left_out else ""
+    )
+    return Picture(draw_bars(bars, metric_name(metric)), f"{metric_name(metric)}: {'; '.join(spoken)}", caption)
+
+
+def _differences(differences: Sequence[Difference]) -> Table:
+    rows = []
+    for one in differences:
+        verdict = "better, beyond chance" if one.is_certain else "could be chance"
+        cells = [
+            Cell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
+            Cell(verdict, is_number=False),
+        ]
+        note = f"{one.split} {metric_name(one.metric)}, {many(one.examples, 'example')}"
+        rows.append(Row(f"{one.better} over {one.other}", cells, note))
+    caption = (
+        f"The best against each other run, in pairs: examples are drawn with replacement {RESAMPLES:,} times, the same "
+        "for both; below a difference is its 95 % interval."
+    )
+    return Table(caption, ["difference", "by", "verdict"], rows)
+
+
+def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
+    found = [(run, reached(run)) for run in runs]
+    # Losses on other text, or of other tokens, are not to be ranked.
+    texts = {(str(run.facts.get("corpus", {}).get("identity")), run.facts.get("tokenizer")) for run in runs}
+    losses = [one.loss for _, one in found if one.loss is not None]
+    best = min(losses) if len(losses) > 1 and len(texts) == 1 else None
+    rows = [Row(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]
+    caption = "Loss in nats a token, at the best evaluation of each run."
+    if len(runs) > 1:
+        caption += (
+            " Best in bold."
+            if len(texts) == 1
+            else " These runs read different text or have different tokens, so their losses are not to be ranked."
+        )
+    header = ["run", "validation loss", "perplexity", "bits per byte", "parameters", "tokens read"]
+    return [Heading("Pre-training"), Table(caption, header, rows)]
+
+
+def _reached_cells(found: Reached, best: float | None) -> list[Cell]:
+    return [
+        Cell("–" if found.loss is None else figure(found.loss), is_best=found.loss is not None and found.loss == best),
+        Cell("–" if found.perplexity is None else f"{found.perplexity:,.1f}"),
+        Cell("–" if found.bits_per_byte is None else figure(found.bits_per_byte)),
+        Cell(rough(found.parameters)),
+        Cell("–" if found.tokens is None else rough(found.tokens)),
+    ]

@@ -1,0 +1,133 @@
+"""Figures as the page writes them, and the parts that both kinds of runs have."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from gpt1.base.wording import many
+from gpt1.recipes.catalog import RECIPES
+from gpt1.recipes.changes import differences
+from gpt1.recipes.values import Finetuning
+from gpt1.report.blocks import Block, Cell, Facts, Folded, Lines, Note
+from gpt1.report.gather import Curve, GatheredRun
+from gpt1.report.plots import neighbours
+
+MINUS = "\u2212"
+
+
+def figure(value: float) -> str:
+    """Return a score or a loss: 0.620."""
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def signed(value: float) -> str:
+    """Return a difference: +0.044."""
+    return f"{value:+.3f}".replace("-", MINUS)
+
+
+def between(interval: tuple[float, float]) -> str:
+    """Return an interval: 0.540 to 0.694."""
+    return f"{figure(interval[0])} to {figure(interval[1])}"
+
+
+def rough(count: float) -> str:
+    """Return a large number as one says it: 14.1 M."""
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(count) >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as one says it: 12 s, 3 min, 1.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def metric_name(metric: str) -> str:
+    """Return a metric's name as a person writes it."""
+    names = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+    name, slash, group = metric.partition("/")
+    return names.get(name, name.replace("_", " ")) + (f" ({group})" if slash else "")
+
+
+def number(value: float) -> Cell:
+    """Return a cell for a score."""
+    return Cell(figure(value))
+
+
+def told(curve: Curve) -> str:
+    """Return a curve in words, for those who do not see it."""
+    if len(curve.steps) == 1:
+        return f"{curve.values[0]:.4g} at update {curve.steps[0]:,}"
+    low, high = min(curve.values), max(curve.values)
+    return (
+        f"from {curve.values[0]:.4g} at update {curve.steps[0]:,} to {curve.values[-1]:.4g} at update "
+        f"{curve.steps[-1]:,}, between {low:.4g} and {high:.4g}"
+    )
+
+
+def averaging(curves: Iterable[Curve]) -> str:
+    """Return how long curves were shortened, if any was."""
+    most = max(map(neighbours, curves))
+    return f" A point is the mean of up to {most:,} that were noted." if most > 1 else ""
+
+
+def recipe_facts(run: GatheredRun) -> list[tuple[str, str]]:
+    """Return the recipe's name and what was changed of it."""
+    recipe = run.recipe
+    facts = [("recipe", recipe.name)]
+    if recipe.name in RECIPES:
+        changed = differences(RECIPES[recipe.name], recipe)
+        # How a run is watched changes nothing about it, and the shape of a fine-tuned one is its parent's.
+        beside = ("watching.", "shape.") if run.is_finetuned else ("watching.",)
+        changed = {name: pair for name, pair in changed.items() if not name.startswith(beside)}
+        shown = [f"{name} {_value(after)} (recipe: {_value(before)})" for name, (before, after) in changed.items()]
+        facts.append(("changed settings", ", ".join(shown) or "none"))
+    return facts
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def start_in_words(settings: Finetuning) -> str:
+    """Return which weights a fine-tuning began with."""
+    if settings.scratch:
+        return "from scratch"
+    if settings.transfer_layers is not None:
+        return f"pre-trained, first {many(settings.transfer_layers, 'layer')}"
+    return "pre-trained"
+
+
+def happened(run: GatheredRun) -> list[Block]:
+    """Return what the log tells: batches that blew up, and all else in a fold."""
+    if run.log is None:
+        return [Note("There is no log.txt, so what happened on the way is not known.")]
+    blocks: list[Block] = []
+    if run.log.rollback_count:
+        times = many(run.log.rollback_count, "time")
+        blocks += [Note(f"A batch blew up {times}, and the run went back:"), Lines(run.log.rollbacks)]
+    else:
+        blocks.append(Note("No batch blew up, and the run never had to go back."))
+    if run.log.notices:
+        more = run.log.notice_count - len(run.log.notices)
+        lines = [*run.log.notices, *([f"and {many(more, 'line')} more"] if more else [])]
+        blocks.append(Folded(f"Log ({many(run.log.notice_count, 'line')})", [Lines(lines)]))
+    return blocks
+
+
+def origin(run: GatheredRun) -> Folded:
+    """Return with what, where, when and by which command a run was made, in a fold."""
+    made: dict[str, Any] = run.facts.get("made_with") or {}
+    pairs = [(name, str(made[name])) for name in ("at", "machine") if made.get(name)]
+    versions = [f"{name} {made[name]}" for name in ("gpt1", "git", "python", "torch", "numpy") if made.get(name)]
+    if versions:
+        pairs.append(("versions", ", ".join(versions)))
+    if isinstance(made.get("command"), list):
+        pairs.append(("command", shlex.join(map(str, made["command"]))))
+    pairs.append(("tokenizer", f"{str(run.facts.get('tokenizer'))[:12]}, {run.facts['vocab_size']:,} tokens"))
+    return Folded("Made with", [Facts([("folder", str(run.folder)), *pairs])])

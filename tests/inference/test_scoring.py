@@ -1,0 +1,57 @@
+"""How likely a network finds a text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gpt1.base.errors import InputError
+from gpt1.inference import scoring
+from gpt1.inference.scoring import mean_log_probabilities
+from gpt1.model import Model, build_model
+from gpt1.recipes.values import Shape
+
+VOCABULARY = 30
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=12, initial_deviation=0.5)
+    return build_model(shape, VOCABULARY, compute=torch.float64).double()
+
+
+def by_hand(model: Model, ids: list[int], first: int) -> float:
+    """Score one sequence alone, from its logits."""
+    hidden, output = model(torch.tensor([ids]))
+    chances = (hidden[0] @ output.T).log_softmax(-1)
+    return float(np.mean([chances[place - 1, ids[place]].item() for place in range(first, len(ids))]))
+
+
+def test_the_mean_is_that_of_each_sequence_alone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    lengths = [2, 12, 5, 7, 3, 12, 9]
+    sequences = [(draw.integers(0, VOCABULARY, length).tolist(), 1 + int(length) // 3) for length in lengths]
+    wanted = [by_hand(model, ids, min(first, len(ids) - 1)) for ids, first in sequences]
+    given = [(ids, min(first, len(ids) - 1)) for ids, first in sequences]
+    np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
+    monkeypatch.setattr(scoring, "TOKENS", 10)  # in portions, some of a single sequence
+    np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
+
+
+def test_what_stands_before_counts_and_what_is_scored_alone_is_counted(model: Model) -> None:
+    end = [3, 4, 5]
+    one, other = mean_log_probabilities(model, [([1, 2, *end], 2), ([7, 2, *end], 2)])
+    assert one != other
+    (alone,) = mean_log_probabilities(model, [([1, 2, *end], 4)])
+    assert alone == pytest.approx(by_hand(model, [1, 2, *end], 4))
+
+
+@pytest.mark.parametrize("scored", [([1, 2], 0), ([1, 2], 2), ([1], 1)])
+def test_the_first_token_and_an_empty_end_cannot_be_scored(model: Model, scored: tuple[list[int], int]) -> None:
+    with pytest.raises(InputError, match="cannot be scored"):
+        mean_log_probabilities(model, [scored])
+
+
+def test_nothing_has_no_scores(model: Model) -> None:
+    assert mean_log_probabilities(model, []).shape == (0,)

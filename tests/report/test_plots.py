@@ -1,0 +1,84 @@
+"""Pictures: the same numbers give the same bytes, colours are the page's, text is text."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+
+from gpt1.report.gather import Bin, Curve
+from gpt1.report.page import with_own_ids
+from gpt1.report.plots import MOST_POINTS, Bar, draw_bars, draw_curves, draw_reliability, thinned
+
+LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
+BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]
+BARS = {"read": {"dev": Bar(0.8, (0.7, 0.9)), "test": Bar(0.7, None)}, "scratch": {"dev": Bar(-0.1, (-0.2, 0.1))}}
+
+
+def pictures() -> list[str]:
+    return [draw_curves(LOSSES, "loss"), draw_bars(BARS, "accuracy"), draw_reliability(BINS)]
+
+
+def test_the_same_numbers_give_the_same_bytes() -> None:
+    assert pictures() == pictures()
+
+
+def test_the_users_settings_of_the_library_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pictures()
+    monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "path")
+    assert pictures() == before
+    assert matplotlib.rcParams["lines.linewidth"] == 9.0  # and are left as they were
+
+
+def test_colours_are_left_to_the_page() -> None:
+    for picture in pictures():
+        assert "var(--ink)" in picture or "var(--muted)" in picture
+        assert "var(--series-1)" in picture
+        assert not re.findall(r"(?:fill|stroke): #", picture)
+
+
+def test_a_picture_is_one_element_without_a_date_or_a_style() -> None:
+    for picture in pictures():
+        root = ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+        assert root.tag.endswith("svg")
+        assert "viewBox" in root.attrib
+        assert not {"width", "height"} & set(root.attrib)  # it is as wide as the page lets it be
+        assert not [word for word in ("<style", "<metadata", "<?xml", "<!DOCTYPE", "dc:date") if word in picture]
+
+
+def test_a_picture_refers_to_its_own_ids_and_keeps_no_others() -> None:
+    for picture in pictures():
+        own = with_own_ids(picture, "mine")
+        ids = re.findall(r' id="([^"]*)"', own)
+        assert ids
+        assert len(ids) == len(set(ids))
+        assert all(name.startswith("mine-") for name in ids)
+        assert set(re.findall(r'(?:url\(#|href="#)([^)"]+)', own)) == set(ids)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "$5 and $x_2", "模型", "a & b", "x" * 200])
+def test_names_are_drawn_as_they_are(name: str) -> None:
+    picture = draw_bars({name: {"dev": Bar(0.5, None)}}, "accuracy")
+    assert "<script" not in picture
+    text = "".join(ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="x" ', 1)).itertext())
+    assert (name if len(name) < 22 else name[-21:]) in text
+
+
+def test_a_long_curve_is_drawn_as_means_of_neighbours() -> None:
+    steps = list(range(1, 3 * MOST_POINTS))  # one short of three a point
+    thin = thinned(Curve(steps, [float(step) for step in steps]))
+    assert len(thin.steps) == MOST_POINTS
+    assert thin.steps[:2] == [3, 6]
+    assert thin.values[:2] == [2.0, 5.0]
+    assert (thin.steps[-1], thin.values[-1]) == (899, 898.5)
+
+
+def test_a_short_curve_is_left_as_it_is() -> None:
+    assert thinned(LOSSES["training"]) == LOSSES["training"]
+
+
+def test_a_curve_of_one_point_can_be_seen() -> None:
+    assert "<use" in draw_curves({"dev": Curve([5], [0.5])}, "score")
