@@ -638,7 +638,6 @@ def test_a_finished_run_resumed_is_left_as_it_is_and_can_be_made_longer(
     assert list(losses_of(run)) == list(range(1, 19))
 
 
-@pytest.mark.xfail(strict=True, reason="result.json of the shorter run stays when a run is made longer")
 def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -310,9 +310,6 @@ def test_a_folder_with_other_files_is_not_written_to(trained: Path, moods: Encod
         finetune(trained, tmp_path, encoded=moods, changes=CHANGES, seeds=2, device="cpu")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="seeds of other training rows in the same folder are not looked at, and summed up too"
-)
 @pytest.mark.parametrize("resume", [False, True])
 def test_seeds_of_other_examples_do_not_join_a_folder(
     three: Path, trained: Path, words_tokenizer: Tokenizer, tmp_path: Path, resume: bool
@@ -327,7 +324,6 @@ def test_seeds_of_other_examples_do_not_join_a_folder(
         )
 
 
-@pytest.mark.xfail(strict=True, reason="seeds that are done are passed over, and stand beside ones of other lengths")
 def test_seeds_that_are_done_are_made_longer_or_that_is_refused(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
@@ -340,7 +336,6 @@ def test_seeds_that_are_done_are_made_longer_or_that_is_refused(
     assert {len(losses_of(out / f"seed-{seed}")) for seed in range(3, 7)} == {6}
 
 
-@pytest.mark.xfail(strict=True, reason="the summary wants every seed to have been measured on the splits of the best")
 def test_a_table_for_test_may_come_later(
     trained: Path, moods: EncodedTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from gpt1.finetuning.data import (
 )
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
-from gpt1.finetuning.seeds import check_folder, folder_of, is_done, report_seeds, write_result
+from gpt1.finetuning.seeds import check_folder, folder_of, forget_result, is_done, report_seeds, write_result
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import FINETUNING, Run, load_run
@@ -155,16 +155,16 @@ def _train_several(
     device: torch.device,
 ) -> Path:
     """Train one run a seed in folders of their own, keep the best one's weights, and return the run to look at."""
-    check_folder(out)
-    tell = teller(asked.listeners if world.is_first else ())
     first = change(as_recipe(asked.recipe), asked.changes).training.seed
+    check_folder(out, range(first, first + seeds))
+    tell = teller(asked.listeners if world.is_first else ())
     end = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     for seed in range(first, first + seeds):
         folder = folder_of(out, seed)
         left = None if asked.minutes is None else max(0.0, (end - time.monotonic()) / 60)
         own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], minutes=left)
         if asked.resume and is_done(folder):
-            _resumed_recipe(own, folder, tasks)  # refuses what the seed was not trained with
+            _check_done(own, folder, tasks)
             tell(f"seed {seed} is trained already")
             continue
         tell(f"seed {seed} ({seed - first + 1} of {seeds})")
@@ -176,6 +176,18 @@ def _train_several(
             tell(line)
     world.wait()
     return out
+
+
+def _check_done(asked: Asked, folder: Path, tasks: Mapping[str, EncodedTask]) -> None:
+    """Refuse what a seed that is done was not trained with; it is not made longer either."""
+    old, (new, _) = read_run(folder)["recipe"].training, _resumed_recipe(asked, folder, tasks)
+    for name in ("steps", "epochs", "patience"):
+        before, now = getattr(old, name), getattr(new.training, name)
+        if before != now:
+            raise SettingError(
+                f"training.{name} was {before} for the seed in {folder}, which is done, and is {now} now: seeds that "
+                "are compared are trained alike; leave it, or choose another folder"
+            )
 
 
 def _train_one(
@@ -209,6 +221,8 @@ def _train_one(
         for text in notices:
             tell(text)
         checkpoint = checkpoint_to_resume(out, tell) if going_on else None
+        if world.is_first:
+            forget_result(out)
         trainer = _make_trainer(asked, out, recipe, model, tasks, world, device, ears)
         done = conduct(trainer, checkpoint, asked.resume, tell)
         if done and world.is_first:
@@ -254,6 +268,9 @@ def _make_trainer(
     watching = replace(
         watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
     )
+    for name, encoded in tasks.items():
+        if settings.class_weights and not encoded.task.labels:
+            tell(f"'{name}' has no classes, so class weights change nothing there")
     if len(tasks) > 1 and training.spike is not None:
         tell("the losses of several tasks differ: a batch is refused when it is no number, not when it is a spike")
         training = replace(training, spike=None)

@@ -17,6 +17,8 @@ class TaskLearning(nn.Module):
         super().__init__()
         self.model = model
         self.weights = dict.fromkeys(tasks, 1.0)
+        # A batch uses one head; an output matrix of its own serves the language model alone.
+        self.leaves_weights_out = len(self.weights) > 1 or (not lm_weight and model.body.output is not None)
         if lm_weight:
             self.weights[LM] = lm_weight
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpt1.base.errors import Gpt1Error, InputError
 from gpt1.base.files import is_temporary, read_json, remove_folder, require_own_folder, write_json
+from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.training.checkpoints import FOLDER
 from gpt1.training.runs import SEEDS_FILE, is_run
@@ -29,11 +30,23 @@ def folder_of(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that holds anything but seeds."""
+def check_folder(out: Path, seeds: range) -> None:
+    """Refuse a folder that holds anything but these seeds."""
     if is_run(out):
         raise InputError(f"{out} holds a run of one seed; choose another folder for several")
     require_own_folder(out, _is_ours)
+    others = sorted(set(_found(out)) - set(seeds))
+    if others:
+        raise InputError(
+            f"{out} holds other seeds too ({some([str(seed) for seed in others])}); ask for all of them, or choose "
+            "another folder"
+        )
+
+
+def _found(out: Path) -> dict[int, Path]:
+    """Return the folders of seeds by seed, in order."""
+    entries = out.iterdir() if out.is_dir() else iter(())
+    return dict(sorted((int(match[1]), path) for path in entries if (match := _FOLDER.fullmatch(path.name))))
 
 
 def _is_ours(entry: Path) -> bool:
@@ -48,6 +61,11 @@ def _is_ours(entry: Path) -> bool:
 def write_result(run: Path, scores: Scores) -> None:
     """Note that a run was trained and measured to the end, and what it gave."""
     write_json(run / RESULT_FILE, {"scores": scores})
+
+
+def forget_result(run: Path) -> None:
+    """Note that a run is not, or no longer, at its end."""
+    (run / RESULT_FILE).unlink(missing_ok=True)
 
 
 def is_done(run: Path) -> bool:
@@ -68,12 +86,12 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
 
 def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     """Write what all seeds that are done gave, remove the weights of all but the best one, and return it in words."""
-    found = sorted((int(match[1]), path) for path in out.iterdir() if (match := _FOLDER.fullmatch(path.name)))
-    done = [path for _, path in found if is_done(path)]
+    done = [path for path in _found(out).values() if is_done(path)]
     scores: dict[str, Scores] = {path.name: read_json(path / RESULT_FILE, "a result")["scores"] for path in done}
     best = max(scores, key=lambda name: decisive(scores[name], tasks))
     flat = {name: _flat(measured) for name, measured in scores.items()}
-    summary = {name: summarise([measured[name] for measured in flat.values()]) for name in flat[best]}
+    shared = [name for name in flat[best] if all(name in measured for measured in flat.values())]
+    summary = {name: summarise([measured[name] for measured in flat.values()]) for name in shared}
     write_json(
         out / SEEDS_FILE, {"format": FORMAT, "version": VERSION, "best": best, "seeds": flat, "summary": summary}
     )

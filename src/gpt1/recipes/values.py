@@ -205,6 +205,9 @@ class Finetuning:
             {
                 f"lm_weight is at least 0, not {self.lm_weight}": self.lm_weight >= 0,
                 f"transfer_layers is 0 or more, or none, not {self.transfer_layers}": (self.transfer_layers or 0) >= 0,
+                "scratch takes no weights over, so transfer_layers has no meaning beside it": not (
+                    self.scratch and self.transfer_layers is not None
+                ),
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
             }
         )

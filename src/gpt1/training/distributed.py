@@ -92,8 +92,9 @@ def distribute(objective: nn.Module, model: nn.Module, world: World, how: str) -
             sharded.set_gradient_divide_factor(1.0)  # losses are divided by global counts: gradients are added
             sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no factor in a sum
         return objective
-    # A step may leave weights out, such as the heads of other tasks.
-    return nn.parallel.DistributedDataParallel(objective, find_unused_parameters=hasattr(model, "heads"))
+    return nn.parallel.DistributedDataParallel(
+        objective, find_unused_parameters=getattr(objective, "leaves_weights_out", False)
+    )
 
 
 def accumulating(objective: nn.Module, model: nn.Module, last: bool) -> AbstractContextManager[None]:
