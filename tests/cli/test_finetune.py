@@ -59,7 +59,7 @@ def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys:
     more = ("--train", table, "--seeds", "2", "--seed", "7", "--steps", "2")
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--json")
     assert code == 0
-    for part in ("seed 7 (1 of 2)", "seed 8 (2 of 2)", "moods dev accuracy: median", "is the best on dev, and kept"):
+    for part in ("seed 7 (1 of 2)", "seed 8 (2 of 2)", "moods dev accuracy: median", "is kept: the best on dev"):
         assert part in err
     answer = json.loads(out)
     assert answer["seeds"]["moods dev accuracy"].keys() == {"median", "mean", "sd", "worst", "best"}

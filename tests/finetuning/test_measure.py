@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.finetuning.data import Source
+from gpt1.finetuning.data import Source, identity
 from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
 from gpt1.finetuning.wording import describe
@@ -21,7 +21,7 @@ from gpt1.inference.predicting import answer_split
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.assessment import assess
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.encoded import EncodedTask, encode_task, save
+from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
 from gpt1.tasks.examples import Example
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
@@ -257,7 +257,11 @@ def with_source(run: Run, **named: Any) -> Run:
     """Return the run with a note of what it was trained on."""
     path = run.path / "run.json"
     facts = json.loads(path.read_text())
-    path.write_text(json.dumps({**facts, "source": Source(**named).as_json()}))
+    encoded = [
+        one if isinstance(one, EncodedTask) else load(one) for one in named["encoded"] if Path(str(one)).exists()
+    ]
+    known = identity({one.task.name: one for one in encoded})
+    path.write_text(json.dumps({**facts, "source": Source(**named).as_json(), "identity": known}))
     return load_run(run.path, device="cpu")
 
 
@@ -272,7 +276,7 @@ def test_other_data_is_a_folder_a_table_or_an_encoded_task(run: Run, tmp_path: P
     (by_split,) = evaluate_run(run, task="moods", data=folder, split="test", notice=quiet)
     assert (by_split["split"], by_split["examples"]) == ("test", 12)
     (by_table,) = evaluate_run(run, task="moods", table=folder / "dev.jsonl")
-    assert by_table == by_folder
+    assert by_table == by_folder | {"split": "dev-table"}  # what was found on the run's own dev stays
     save(encode(run, MOODS, dev=examples(MOODS, 5)), tmp_path / "encoded")
     (by_code,) = evaluate_run(run, encoded=tmp_path / "encoded")
     assert (by_code["split"], by_code["examples"]) == ("dev", 5)
@@ -304,6 +308,11 @@ def test_without_other_data_it_is_what_the_run_was_trained_with(run: Run, tmp_pa
     assert only == found[1]
     (train,) = evaluate_run(run, task="moods", split="train")
     assert train["examples"] == 8
+    with pytest.raises(SettingError, match="there are no rows of task 'moods' there, only of mrpc"):
+        evaluate_run(run, task="moods", encoded=tmp_path / "mrpc")
+    save(encode(run, MOODS, train=examples(MOODS, 9), dev=examples(MOODS, 4)), tmp_path / "moods")
+    with pytest.raises(InputError, match="was trained on has changed since: rows that it learned could pass for new"):
+        evaluate_run(run)
 
 
 def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, tmp_path: Path) -> None:

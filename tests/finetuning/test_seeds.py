@@ -103,7 +103,7 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
         write_result(out / f"seed-{seed}", {"moods": {"dev": {"accuracy": dev}, "test": {"accuracy": test}}})
     told = report_seeds(out, {"moods": MOODS})
     assert seeds_file(out)["best"] == "seed-4"
-    assert told[-1] == "seed-4 is the best on dev, and kept"
+    assert told[-1] == "seed-4 is kept: the best on dev, or the first of equals"
     assert told[0].startswith("moods dev accuracy: median 0.6000, mean 0.6000, sd 0.1000, worst 0.5000, best 0.7000")
 
 

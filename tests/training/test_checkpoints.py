@@ -124,10 +124,10 @@ def test_a_state_edited_by_hand_is_refused_and_one_of_another_version_named(
     write_json(path / STATE_FILE, {**state, "progress": {**PROGRESS, "batch": 4}})
     with pytest.raises(FormatError, match=r"state.json does not match its checksum"):
         read_state(path)
-    monkeypatch.setattr(checkpoints, "VERSION", 2)
+    monkeypatch.setattr(checkpoints, "VERSION", 3)
     newer = save(tmp_path, 2)
     monkeypatch.undo()
-    with pytest.raises(FormatError, match="is a checkpoint of version 2; this program reads version 1"):
+    with pytest.raises(FormatError, match="is a checkpoint of version 3; this program reads version 2"):
         read_state(newer)
 
 

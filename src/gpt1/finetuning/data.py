@@ -149,13 +149,15 @@ def check_training(tasks: Mapping[str, EncodedTask]) -> None:
 
 
 def identity(tasks: Mapping[str, EncodedTask]) -> str:
-    """Return what tells these training examples from all others."""
+    """Return what tells these examples to learn from, and to choose by, from all others."""
     digest = hashlib.sha256()
     for encoded in tasks.values():
-        train = encoded.splits["train"]
         digest.update(json.dumps(task_as_json(encoded.task), sort_keys=True).encode())
-        for array in (train.ids, train.offsets, train.labels):
-            digest.update(array.tobytes())
+        for name in ("train", *encoded.task.dev_splits):
+            if name in encoded.splits:
+                split = encoded.splits[name]
+                for array in (split.ids, split.offsets, split.labels):
+                    digest.update(array.tobytes())
     return digest.hexdigest()
 
 

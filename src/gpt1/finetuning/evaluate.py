@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
-from gpt1.finetuning.data import read_source, source_from_json
+from gpt1.finetuning.data import identity, read_source, source_from_json
 from gpt1.finetuning.measure import measure_split
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
@@ -54,12 +54,10 @@ def evaluate_run(
         found = [load(Path(encoded))]
     else:
         found = _read_own(run, notice)
-    return [
-        measure_split(run, one, name)
-        for one in found
-        if task in (None, one.task.name)
-        for name in _wanted(one.task, one.splits, split)
-    ]
+    asked = [one for one in found if task in (None, one.task.name)]
+    if not asked:
+        raise SettingError(f"there are no rows of task '{task}' there, only of {', '.join(o.task.name for o in found)}")
+    return [measure_split(run, one, name) for one in asked for name in _wanted(one.task, one.splits, split)]
 
 
 def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequence[str]:
@@ -90,6 +88,11 @@ def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
         raise InputError(
             f"what {run.path} was trained on cannot be read now; --data, --table or --encoded name other data: {error}"
         ) from None
+    if identity(found) != run.facts["identity"]:
+        raise InputError(
+            f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones; name "
+            "what to measure it on with --data, --table or --encoded"
+        )
     for text in notices:
         notice(text)
     return list(found.values())
@@ -111,7 +114,9 @@ def _read_folders(
 
 def _read_table(run: Run, task: Task, path: Path, name: str | None, encoding: str) -> EncodedTask:
     """Return the rows of a table as a split of its own, for which all rows need a label."""
-    name = name or re.sub(r"[\W_]+", "-", path.name.split(".")[0].lower()).strip("-") or "table"
+    if name is None:  # and not that of a split: what was measured on the run's own would be overwritten
+        name = re.sub(r"[\W_]+", "-", path.name.split(".")[0].lower()).strip("-") or "table"
+        name = f"{name}-table" if name in task.splits else name
     task = replace(task, dev_splits=() if name == "train" else (name,), test_splits=())
     return _encode(run, Labelled(task, {name: read_split(task, path, name, encoding=encoding)}), [name])
 

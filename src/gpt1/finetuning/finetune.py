@@ -271,11 +271,11 @@ def _make_trainer(
     for name, encoded in tasks.items():
         if settings.class_weights and not encoded.task.labels:
             tell(f"'{name}' has no classes, so class weights change nothing there")
-    if len(tasks) > 1 and training.spike is not None:
-        tell("the losses of several tasks differ: a batch is refused when it is no number, not when it is a spike")
-        training = replace(training, spike=None)
-    recipe = replace(recipe, watching=watching, training=training)
+    recipe = replace(recipe, watching=watching)
     tell(_in_short(recipe, model, tasks, updates, device))
+    evaluate = _evaluator(model, tasks)
+    if evaluate is None:
+        tell("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
     return Trainer(
         TaskLearning(model, lm_weight=settings.lm_weight, tasks=tasks),
         batches,
@@ -288,7 +288,7 @@ def _make_trainer(
         tokens_per_step=round(batches.tokens_a_batch),
         flops_per_token=flops_per_token(recipe.shape, model.body.vocab_size),
         peak_flops=peak_flops(device_name(device), training.precision),
-        evaluate=_evaluator(model, tasks),
+        evaluate=evaluate,
         minutes=asked.minutes,
     )
 

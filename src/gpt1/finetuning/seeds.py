@@ -101,7 +101,7 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     return [
         f"{name}: " + ", ".join(f"{what} {value:.4f}" for what, value in figures.items()) + f" ({len(done)} seeds)"
         for name, figures in summary.items()
-    ] + [f"{best} is the best on dev, and kept"]
+    ] + [f"{best} is kept: the best on dev, or the first of equals"]
 
 
 def decisive(scores: Scores, tasks: Mapping[str, Task]) -> float:

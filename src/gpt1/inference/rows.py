@@ -121,7 +121,8 @@ def _write_cells(rows: Iterator[dict[str, Any]], file: IO[bytes], delimiter: str
     first = list(islice(rows, CHUNK))
     header = [name for name in dict.fromkeys(name for row in first for name in row) if name not in added]
     known = {*header, *added}
-    writer = csv.DictWriter(_Utf8(file), [*header, *added], delimiter=delimiter, lineterminator="\n")
+    # Lines end in CR LF, the library's own: only then does it quote a cell that holds either.
+    writer = csv.DictWriter(_Utf8(file), [*header, *added], delimiter=delimiter)
     writer.writeheader()
     for number, row in enumerate(chain(first, rows), 1):
         if new := [name for name in row if name not in known]:

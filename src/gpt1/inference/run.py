@@ -120,7 +120,7 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
     """
     steps = dict(list_checkpoints(run))
     if step == BEST:
-        best = best_step(run)
+        best = best_step(run, refused)
         step = LAST if best is None else best
     if step == LAST:
         problems: list[str] = []

@@ -232,9 +232,9 @@ def _confusion(confusion: Confusion) -> list[Block]:
 def _commonest_confusions(confusion: Confusion) -> Table:
     pairs = [
         (count, label, answer)
-        for label, counts in zip(confusion.labels, confusion.counts, strict=True)
-        for answer, count in zip(confusion.labels, counts, strict=True)
-        if count and answer != label
+        for row, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True))
+        for column, (answer, count) in enumerate(zip(confusion.labels, counts, strict=True))
+        if count and row != column
     ]
     rows = [
         Row(label, [Cell(answer, is_number=False), Cell(f"{count:,}")])

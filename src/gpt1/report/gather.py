@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,7 +198,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
         while sum(other[-count:] == own[-count:] for other in parts) > 1:
             count += 1
         found.append(_text("/".join(own[-count:]), LONGEST_NAME))
-    return found
+    alike = Counter(found)
+    return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
 
 def _gather_one(given: Path, name: str) -> GatheredRun:

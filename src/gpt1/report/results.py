@@ -62,7 +62,7 @@ def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> Ce
 def _bars(comparison: Comparison) -> Picture:
     metric = comparison.task.metrics[0]
     columns: list[Column] = [column for column in comparison.columns if column[1] == metric]
-    drawn = comparison.rows[:MOST_BARS]
+    drawn = [row for row in comparison.rows if any(column in row[1] for column in columns)][:MOST_BARS]
     bars = {
         run.name: {
             split: Bar(standings[split, name].value, standings[split, name].interval)

@@ -123,7 +123,10 @@ def _contradictions(task: Task) -> list[str]:
         ((task.shape == CHOICES) != (task.choices != 0), "shape 'choices' and a number of choices go together"),
         (task.choices < 0 or task.choices == 1, f"choices is {task.choices}, at least 2 are needed"),
         (len(task.labels) == 1, "one label leaves nothing to decide"),
-        (not -math.inf < low < high < math.inf, f"score_range {task.score_range} is not a lower and a higher number"),
+        (
+            not (low < high and math.isfinite(high - low)),
+            f"score_range {task.score_range} is not a lower and a higher number",
+        ),
         (not task.metrics, "no metric is named"),
         (not set(task.metrics) <= set(metrics), f"metrics must be of {', '.join(metrics)}, found {task.metrics}"),
         ("f1" in task.metrics and len(task.labels) != 2, "F1 needs exactly two labels"),

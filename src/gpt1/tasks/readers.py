@@ -244,4 +244,4 @@ def _task_name(path: Path) -> str:
     """Return the name of a file without its suffixes, such as a task may have."""
     # Some systems part letters from their accents, which are not letters by themselves.
     stem = unicodedata.normalize("NFC", path.name.split(".")[0].lower())
-    return re.sub(r"[\W_]+", "-", stem).strip("-") or "table"
+    return re.sub(r"[\W_]+", "-", stem)[:_LONG_NAME].strip("-") or "table"

@@ -90,12 +90,13 @@ def _tenth(units: list[Unit], key: int) -> list[Unit]:
 
 
 def _along_the_scores(units: list[Unit], train: Sequence[Example]) -> list[Unit]:
-    """Return one unit of each ten neighbours in the order of their scores."""
+    """Return one unit of each ten neighbours in the order of their scores, none of more than a tenth of the rows."""
     ordered = sorted(units, key=lambda unit: (train[unit[0]].label, unit[0]))
     drawn = []
     for start in range(0, len(ordered), ONE_IN):
         neighbours = ordered[start : start + ONE_IN]
         whole = len(neighbours) > ONE_IN // 2 or start == 0
-        if whole and len(ordered) > 1:
-            drawn.append(neighbours[draw(len(neighbours), (SEED, start))])
+        small = [unit for unit in neighbours if len(unit) <= max(1, len(train) // ONE_IN)]
+        if whole and small and len(ordered) > 1:
+            drawn.append(small[draw(len(small), (SEED, start))])
     return drawn

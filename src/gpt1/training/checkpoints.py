@@ -32,7 +32,7 @@ from gpt1.base.files import (
 
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
-FORMAT, VERSION = "gpt1-checkpoint", 1
+FORMAT, VERSION = "gpt1-checkpoint", 2
 _NAME = re.compile(r"step-(\d{8,})")
 
 Tensors = dict[str, torch.Tensor]
@@ -109,14 +109,19 @@ def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimiz
     return None
 
 
-def best_step(run: Path) -> int | None:
-    """Return the step of the kept checkpoint with the lowest cost, if any was evaluated."""
+def best_step(run: Path, refused: Callable[[str], None] | None = None) -> int | None:
+    """Return the step of the kept checkpoint with the lowest cost, if any was evaluated.
+
+    `refused` is told of those that cannot be read, any of which may have been the best.
+    """
     costs = []
     for step, path in list_checkpoints(run):
         try:
             cost = read_state(path)["progress"].get("cost")
-        except (FormatError, InputError):
-            continue  # a damaged one is named when it is loaded; here it is only not the best
+        except (FormatError, InputError) as error:
+            if refused is not None:
+                refused(f"{error}; it is passed over, though it may have been the best")
+            continue
         if cost is not None and math.isfinite(cost):
             costs.append((cost, -step))
     return -min(costs)[1] if costs else None

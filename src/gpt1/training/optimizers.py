@@ -258,7 +258,7 @@ class Optimizers:
 
 
 def _group_of(kind: str, name: str, parameter: nn.Parameter) -> str:
-    if kind == "muon" and parameter.ndim == 2 and "blocks." in name:
+    if kind == "muon" and parameter.ndim == 2 and name.startswith(("blocks.", "body.blocks.")):
         return MUON
     return DECAYED if parameter.ndim > 1 else UNDECAYED
 
