@@ -257,9 +257,8 @@ def with_source(run: Run, **named: Any) -> Run:
     """Return the run with a note of what it was trained on."""
     path = run.path / "run.json"
     facts = json.loads(path.read_text())
-    encoded = [
-        one if isinstance(one, EncodedTask) else load(one) for one in named["encoded"] if Path(str(one)).exists()
-    ]
+    there = [one for one in named["encoded"] if isinstance(one, EncodedTask) or one.exists()]
+    encoded = [one if isinstance(one, EncodedTask) else load(one) for one in there]
     known = identity({one.task.name: one for one in encoded})
     path.write_text(json.dumps({**facts, "source": Source(**named).as_json(), "identity": known}))
     return load_run(run.path, device="cpu")
