@@ -49,7 +49,8 @@ def test_or_written_to_a_file(
 ) -> None:
     printed = [json.loads(line) for line in run(capsys, "predict", moods, table, "--device", "cpu")[1].splitlines()]
     out = tmp_path / f"answers.{suffix}"
-    assert run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu") == (0, "", "")
+    wanted = (0, "", f"{out}: 2 rows answered\n")
+    assert run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu") == wanted
     rows = [row for _, row in read_rows(out)]
     if suffix != "jsonl":
         rows = [
@@ -91,7 +92,7 @@ def test_bad_rows_stop_it_or_are_written_and_counted(
     assert (code, printed, out.exists()) == (1, "", False)
     assert err == f"error: {tmp_path / 'new.csv'}, row 2: 'text' is empty; fill it or take the row out\n"
     code, printed, err = run(capsys, *arguments, "--out", str(out), "--skip-bad")
-    assert (code, printed, err) == (0, "", "2 of 3 rows could not be used: see 'error'\n")
+    assert (code, printed, err) == (0, "", f"2 of 3 rows could not be used: see 'error'\n{out}: 3 rows answered\n")
     first, second, third = (row for _, row in read_rows(out))
     assert (first["prediction"] != "", first["error"]) == (True, "")
     assert (second["n"], second["prediction"]) == ("2", "")

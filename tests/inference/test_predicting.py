@@ -305,3 +305,10 @@ def test_ruined_weights_are_no_answer(tmp_path: Path, words_tokenizer: Tokenizer
     run = load_run(make_run(tmp_path, words_tokenizer, MOODS, ruined=True), device="cpu")
     with pytest.raises(InputError, match="probabilities that are no numbers: its weights are ruined"):
         list(predict_rows(run, [{"text": "Ann"}]))
+
+
+def test_rows_before_a_bad_one_are_answered(run: Run) -> None:
+    rows = iter(predict_rows(run, [{"text": "Ann lost a key"}, {"text": "Tom sold a hat"}, {"text": ""}], task="moods"))
+    assert [next(rows)["text"], next(rows)["text"]] == ["Ann lost a key", "Tom sold a hat"]
+    with pytest.raises(InputError, match="row 3: 'text' is empty"):
+        next(rows)

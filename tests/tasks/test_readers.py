@@ -468,3 +468,19 @@ def test_real_rows_are_as_many_and_labelled_as_counted(name, data):
             levels = Counter(task.groups[example.group] for example in examples)
             said += "; " + ", ".join(f"{level}: {count}" for level, count in sorted(levels.items()))
         assert said == counted[split]["labels"]
+
+
+def test_two_columns_of_any_name_are_told_apart_by_what_they_repeat(tmp_path: Path) -> None:
+    rows = [f"Ein Satz von vielen, der {number}.;{'gut' if number % 2 else 'schlecht'}" for number in range(12)]
+    (tmp_path / "a.csv").write_text("\n".join(["Bewertung;Urteil", *rows]))
+    task = read_tables({"train": tmp_path / "a.csv"}).task
+    assert (task.shape, task.fields, task.label_field) == ("single", ("Bewertung",), "Urteil")
+    (tmp_path / "b.csv").write_text("\n".join(["x;y", *(f"{number};{number}" for number in range(12))]))
+    with pytest.raises(InputError, match="which column is the text"):
+        read_tables({"train": tmp_path / "b.csv"})
+
+
+def test_a_number_with_a_comma_is_told_how_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('text,label\ngood,"3,5"\nbad,"1,0"\n')
+    with pytest.raises(InputError, match="'3,5' is not a number; write it with a point"):
+        read_tables({"train": tmp_path / "a.csv"}, regression=True)

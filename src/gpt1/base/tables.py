@@ -116,7 +116,7 @@ def file_format(path: str | Path) -> str:
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in FORMATS:
         what = f"of the kind '{suffix}'{did_you_mean(suffix, FORMATS)}" if suffix else "without a suffix"
-        raise InputError(f"{path} is a file {what}; read are {READ}")
+        raise InputError(f"{path} is a {'folder' if path.is_dir() else f'file {what}'}; read are {READ}")
     if suffix == ".json" and not _holds_json_lines(path):
         raise InputError(f"{path} is not JSON lines; write one JSON object a line and name the file .jsonl")
     return FORMATS[suffix]

@@ -64,19 +64,22 @@ def command(
         notice=lambda text: click.echo(text, err=True),
     )
     if out is not None:
-        write_rows(_told(answers), Path(out), answers.added)
+        write_rows(_told(answers, out), Path(out), answers.added)
     else:
         for row in answers:
             click.echo(json_line(row), nl=False)
 
 
-def _told(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Say now and then how many rows are answered."""
+def _told(rows: Iterator[dict[str, Any]], out: str) -> Iterator[dict[str, Any]]:
+    """Say now and then, and at the end, how many rows are answered."""
     from gpt1.base.progress import PLAIN_SECONDS
+    from gpt1.base.wording import many
 
     began = told = time.monotonic()
+    count = 0
     for count, row in enumerate(rows, 1):
         yield row
         if (now := time.monotonic()) - told >= PLAIN_SECONDS:
             told = now
             click.echo(f"{count:,} rows answered, {count / (now - began):,.0f} a second", err=True)
+    click.echo(f"{out}: {many(count, 'row')} answered", err=True)

@@ -134,15 +134,24 @@ class Answers(Iterator[dict[str, Any]]):
         return self._run.recipe.shape.context
 
     def _answer(self, chunk: Sequence[Found]) -> Iterator[dict[str, Any]]:
-        checked = [self._check(found) for found in chunk]
+        checked: list[Example | InputError] = []
+        refused: InputError | None = None
+        for row in chunk:
+            try:
+                checked.append(self._check(row))
+            except InputError as error:  # said when the rows before it are answered
+                refused = error
+                break
         found = iter(self._predict([example for example in checked if isinstance(example, Example)]))
-        for row, example in zip(chunk, checked, strict=True):
+        for row, example in zip(chunk, checked, strict=False):
             cells = row.cells if isinstance(row, Row) else {}
             if isinstance(example, Example):
                 yield {**cells, **{self._names[name]: value for name, value in next(found).items()}}
             else:
                 self._bad += 1
                 yield {**cells, self._names[ERROR]: str(example)}
+        if refused is not None:
+            raise refused
 
     def _check(self, row: Found) -> Example | InputError:
         """Return the row as an example, or why it cannot be one."""

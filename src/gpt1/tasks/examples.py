@@ -170,7 +170,8 @@ def to_score(row: Row, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise row.error(f"label {_brief(value)} is not a number")
+        hint = "; write it with a point" if "," in str(value) else ""
+        raise row.error(f"label {_brief(value)} is not a number{hint}")
     return score
 
 

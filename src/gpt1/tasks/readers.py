@@ -44,6 +44,7 @@ _SHAPE_OF = {
     ("context", "choices"): CHOICES,
 }
 
+_ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by what it holds alone
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
 
 
@@ -160,6 +161,8 @@ def _infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) 
         shape, texts = SINGLE, (rest[0],)
     elif texts and not label and len(rest) == 1:
         label = rest[0]
+    elif not texts and not label and len(rest) == 2:
+        shape, texts, label = _told_apart(train, rest)
     if not texts or not label:
         missing = "text" if not texts else "label"
         raise InputError(
@@ -167,6 +170,14 @@ def _infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) 
             f"(columns: {some(header, SHOWN)}){'' if texts or label else _hint_at_header(train, place)}"
         )
     return shape, texts, label
+
+
+def _told_apart(train: Sequence[Row], columns: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
+    """Return which of two columns is the text and which the label, if one repeats its values and the other does not."""
+    kinds = {name: len({str(row.cells.get(name)) for row in train}) for name in columns}
+    label, text = sorted(columns, key=kinds.__getitem__)
+    repeats = 1 < kinds[label] <= len(train) // _ROWS_A_LABEL and kinds[text] > len(train) // 2
+    return (SINGLE, (text,), label) if repeats and not _hint_at_header(train, train[0].place) else (SINGLE, (), "")
 
 
 def _hint_at_header(train: Sequence[Row], place: str) -> str:

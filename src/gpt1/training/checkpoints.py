@@ -72,7 +72,10 @@ def read_state(path: Path) -> dict[str, Any]:
     if state.get("format") != FORMAT or wanted != _own_hash(state):
         raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
     if state["version"] != VERSION:
-        raise FormatError(f"{path} is a checkpoint of version {state['version']}; this program reads version {VERSION}")
+        raise FormatError(
+            f"{path} is a checkpoint of version {state['version']}; this program reads version {VERSION}: train the "
+            "run again, or use the gpt1 that made it"
+        )
     return state
 
 
