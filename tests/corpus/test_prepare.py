@@ -434,7 +434,14 @@ def test_a_stopped_command_ends_soon_says_how_to_go_on_and_does(
     write_lines(tmp_path / "a.jsonl", [make_text(150, seed) for seed in range(3000)])
     arguments = ["prepare", "a.jsonl", "--tokenizer", str(tokenizer), "--out", "out", "--workers", "2"]
     run = [sys.executable, "-m", "gpt1", *arguments]
-    process = subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        run,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
+    )
     deadline = time.monotonic() + 60
     while not (tmp_path / "out" / ".gpt1-work" / "plan.json").exists():
         assert time.monotonic() < deadline
