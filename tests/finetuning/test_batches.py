@@ -22,6 +22,7 @@ from tests.finetuning.reference_data import VOCABULARY, Numbers
 from tests.finetuning.tools import make_task
 
 CALM = settings(max_examples=60, deadline=None, derandomize=True)
+CONTEXT = 64
 START, DELIMITER, EXTRACT = special_ids(VOCABULARY).values()
 SHAPES = ("single", "pair", "both", "choices")
 
@@ -35,7 +36,7 @@ def encoded(task: Task, count: int, longest: int = 9) -> EncodedTask:
         texts = [" ".join(str(draw.randrange(VOCABULARY)) for _ in range(draw.randint(1, longest)))] * task.texts
         texts = [text if part != 1 or task.shape != "choices" else "" for part, text in enumerate(texts)]
         rows.append(Example(tuple(texts), number % classes, number))
-    return encode_task(task, {"train": rows}, Numbers(), context=64)
+    return encode_task(task, {"train": rows}, Numbers(), CONTEXT)
 
 
 def make_batches(
@@ -44,7 +45,7 @@ def make_batches(
     """Return the batches of tasks a, b, ... of so many examples."""
     tasks = [encoded(make_task("abcdef"[index], shape), count) for index, count in enumerate(counts)]
     lessons = {task.task.name: make_lesson(task, class_weights=False) for task in tasks}
-    return TaskBatches(lessons, batch=batch, seed=seed, packing=Packing(VOCABULARY), drop_last=drop_last)
+    return TaskBatches(lessons, batch=batch, seed=seed, packing=Packing(VOCABULARY, CONTEXT), drop_last=drop_last)
 
 
 def epoch(batches: TaskBatches, number: int) -> list[PackedBatch]:
@@ -159,7 +160,7 @@ def test_a_part_holds_its_examples_and_each_token_predicts_the_next_of_its_own_s
 def test_what_is_filled_up_counts_nothing(shape: str, block: int) -> None:
     task = encoded(make_task("a", shape), 3)
     lessons = {"a": make_lesson(task, class_weights=True)}
-    batches = TaskBatches(lessons, batch=4, seed=0, packing=Packing(VOCABULARY, block=block))
+    batches = TaskBatches(lessons, batch=4, seed=0, packing=Packing(VOCABULARY, CONTEXT, block=block))
     batch = batches.batch(0)
     real, filled = part(batch), part(batch, 5)
     tokens = sum(len(ids) for example in batch.examples for ids in task.splits["train"].sequences(int(example)))
@@ -225,7 +226,7 @@ def test_class_weights_count_rare_labels_as_much_as_frequent_ones() -> None:
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=8), class_weights=True)
     assert lesson.weights[7] == pytest.approx(5.0)
     assert lesson.weights.sum() == pytest.approx(10.0)
-    batches = TaskBatches({"a": lesson}, batch=5, seed=0, packing=Packing(VOCABULARY))
+    batches = TaskBatches({"a": lesson}, batch=5, seed=0, packing=Packing(VOCABULARY, CONTEXT))
     for k in range(2):
         batch = batches.batch(k)
         assert batch.counts["a"] == pytest.approx(lesson.weights[batch.examples].sum())
@@ -244,7 +245,7 @@ def test_only_classes_have_weights(given_: dict[str, object]) -> None:
 def test_numbers_have_the_precision_that_is_asked_for() -> None:
     lessons = {"a": make_lesson(encoded(make_task("a"), 3), class_weights=False)}
     for dtype in (np.float32, np.float64):
-        found = part(TaskBatches(lessons, batch=3, seed=0, packing=Packing(VOCABULARY, dtype=dtype)).batch(0))
+        found = part(TaskBatches(lessons, batch=3, seed=0, packing=Packing(VOCABULARY, CONTEXT, dtype=dtype)).batch(0))
         assert {found.arrays[name].dtype for name in ("shares", "weights", "token_weights")} == {np.dtype(dtype)}
 
 
@@ -254,7 +255,7 @@ def test_numbers_have_the_precision_that_is_asked_for() -> None:
 def thinned(shape: str, rate: float, *, examples: int = 12, seed: int = 0, k: int = 0) -> tuple[Lesson, PackedBatch]:
     task = encoded(make_task("a", shape), examples, longest=12)
     lessons = {"a": make_lesson(task, class_weights=False)}
-    packing = Packing(VOCABULARY, word_dropout=rate)
+    packing = Packing(VOCABULARY, CONTEXT, word_dropout=rate)
     return lessons["a"], TaskBatches(lessons, batch=examples, seed=seed, packing=packing).batch(k)
 
 
@@ -334,7 +335,7 @@ def test_both_orders_of_a_pair_lose_the_same_words() -> None:
     task = make_task("a", "both")
     rows = [Example(("1 2 3 4 5", "11 12 13"), number % 2, number) for number in range(8)]
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=16), class_weights=False)
-    packing = Packing(VOCABULARY, word_dropout=0.3)
+    packing = Packing(VOCABULARY, CONTEXT, word_dropout=0.3)
     found = sequences_of(part(TaskBatches({"a": lesson}, batch=8, seed=0, packing=packing).batch(0)))
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert sorted(one) == sorted(other)
@@ -344,7 +345,7 @@ def test_a_short_choice_that_stays_whole_does_not_give_back_the_context_to_it_al
     task = make_task("a", "choices", choices=2)
     rows = [Example(("7", "", "1", "2 3 4 5 6 8 9 10"), 0, number) for number in range(16)]
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=16), class_weights=False)
-    packing = Packing(VOCABULARY, word_dropout=0.5)
+    packing = Packing(VOCABULARY, CONTEXT, word_dropout=0.5)
     found = sequences_of(part(TaskBatches({"a": lesson}, batch=16, seed=0, packing=packing).batch(0)))
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert (7 in one) == (7 in other)

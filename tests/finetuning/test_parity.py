@@ -43,6 +43,7 @@ from tests.reference import adam
 from tests.reference import finetuning as reference
 
 SEED, STEP = 9, 4  # of the noise
+CONTEXT = NETWORK.context
 
 Tensors = dict[str, Tensor]
 
@@ -53,7 +54,7 @@ def task_batches(
     found = {task.task.name: task for task in tasks}
     lessons = {name: make_lesson(task, class_weights=class_weights) for name, task in found.items()}
     (vocab_size,) = {task.vocab_size for task in found.values()}
-    packing = Packing(vocab_size, block=block, dtype=np.float64)
+    packing = Packing(vocab_size, CONTEXT, block=block, dtype=np.float64)
     return TaskBatches(lessons, batch=batch, seed=SEED, packing=packing)
 
 
@@ -302,7 +303,7 @@ def packed_loss(model: Classifier, case: Case, device: torch.device) -> tuple[Te
     task = encoded(case)
     lesson = make_lesson(task, class_weights=False)
     order = np.arange(len(case.labels))
-    batch = PackedBatch(lesson, order, (case.name,), Packing(VOCABULARY), (0, 0))
+    batch = PackedBatch(lesson, order, (case.name,), Packing(VOCABULARY, CONTEXT), (0, 0))
     part = batch.part(0, len(order), len(order))
     tensors = {name: torch.from_numpy(array).to(device) for name, array in part.arrays.items()}
     logits = []

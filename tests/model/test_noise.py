@@ -14,12 +14,15 @@ from gpt1.model.noise import (
     drop,
     drop_table,
     keep_mask,
+    kept,
     layer_site,
     row_words,
     step_noise,
     table_mask,
     threshold,
+    token_words,
 )
+from gpt1.model.packing import pack
 
 RATE = 0.1
 
@@ -165,6 +168,24 @@ def test_masks_are_what_they_have_always_been() -> None:
         [3, 23, 27, 32, 49, 56],
         [42, 43, 63, 64, 84, 110],
     ]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_fused_kernel_drops_what_the_masks_say_forwards_and_backwards(dtype: torch.dtype) -> None:
+    packing = pack(torch.tensor([3, 1, 0, 70], device="cuda"), 70)
+    there = step_noise(0, 1, torch.tensor([5, -1, 2, 9], device="cuda"))
+    x = torch.ones(74, 100, device="cuda", dtype=dtype, requires_grad=True)
+    masks = {
+        "row": kept(token_words(there, 3, packing), column_words(there, 3, 100), RATE),
+        "table": table_mask(74, 100, RATE, there, 3),
+    }
+    found = {"row": drop(x, RATE, there, 3, packing), "table": drop_table(x, RATE, there, 3)}
+    for name, mask in masks.items():
+        wanted = mask / (1 - RATE)
+        torch.testing.assert_close(found[name], wanted.to(dtype))
+        (gradient,) = torch.autograd.grad(found[name].float().sum(), x)
+        torch.testing.assert_close(gradient, wanted.to(dtype))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -53,9 +53,14 @@ class Packing:
     """How examples become a row of tokens."""
 
     vocab_size: int  # without special tokens
-    block: int = 1  # the row's length is rounded up to a multiple of this
+    context: int  # tokens; no sequence has more
+    block: int = 1  # the row's length, and that of the longest sequence, are rounded up to a multiple of this
     word_dropout: float = 0.0
     dtype: type[np.floating[Any]] = np.float32
+
+    def rounded(self, longest: int) -> int:
+        """Return what a row's longest sequence is taken for, so that few different sizes are met."""
+        return min(-(-longest // self.block) * self.block, self.context)
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,9 @@ class PackedBatch:
         }
         # Filling behind the last example has places of its own, which no real sequence has.
         places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
-        return Part(arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": row.longest})
+        return Part(
+            arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
+        )
 
     def _thinned(self, ids: NDArray[Any], place: int) -> NDArray[Any]:
         """Leave some tokens of a sequence out, never special ones, and never all of a part.

@@ -249,13 +249,14 @@ def _make_trainer(
     training, settings = recipe.training, recipe.finetuning
     model.to(device)
     tell = teller(ears)
-    tell(speed_up(model.body, recipe, device, world))
+    tell(speed_up(model.body, recipe, device, world, sizes_vary=True))
     batches = TaskBatches(
         {name: make_lesson(encoded, class_weights=settings.class_weights) for name, encoded in tasks.items()},
         batch=training.batch,
         seed=training.seed,
         packing=Packing(
             vocab_size=model.body.vocab_size - len(SPECIALS),
+            context=recipe.shape.context,
             block=min(CUDA_BLOCK, recipe.shape.context) if device.type == "cuda" else 1,
             word_dropout=settings.word_dropout,
             dtype=np.float64 if training.precision == "fp64" else np.float32,

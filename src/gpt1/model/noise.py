@@ -12,6 +12,9 @@ compiler fuses into the product. The arithmetic is int32 throughout, which every
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -65,6 +68,9 @@ def drop(x: Tensor, rate: float, noise: Noise | None, site: int, packing: Packin
         return x
     if packing is None:
         return drop_where(x, keep_mask(x.shape[1:], rate, noise, site), rate)
+    if (fused := _fused(x)) is not None:
+        places = noise.rows, packing.sequence, packing.position
+        return fused(x, threshold(rate), 1 / (1 - rate), noise.word, site, places)
     return drop_where(x, kept(token_words(noise, site, packing), column_words(noise, site, x.shape[-1]), rate), rate)
 
 
@@ -72,6 +78,8 @@ def drop_table(table: Tensor, rate: float, noise: Noise | None, site: int) -> Te
     """Do as `drop` does to a table [R, C] that all sequences share: one mask for the whole step."""
     if noise is None or rate == 0:
         return table
+    if (fused := _fused(table)) is not None:
+        return fused(table, threshold(rate), 1 / (1 - rate), noise.word, site, ())
     rows, columns = table.shape
     return drop_where(table, table_mask(rows, columns, rate, noise, site), rate)
 
@@ -123,6 +131,22 @@ def kept(rows: Tensor, columns: Tensor, rate: float) -> Tensor:
 def threshold(rate: float) -> int:
     """Return the word below which a share `rate` of all words lies."""
     return min(LOWEST + round(rate * 2**32), -LOWEST - 1)
+
+
+def _fused(x: Tensor) -> Callable[..., Tensor] | None:
+    """Return the kernel that drops in one pass, where it can work; a compiler fuses the plain form by itself."""
+    if not x.is_cuda or x.dtype == torch.float64 or torch.compiler.is_compiling():
+        return None
+    return _kernel()
+
+
+@functools.cache
+def _kernel() -> Callable[..., Tensor] | None:
+    if importlib.util.find_spec("triton") is None:  # who trains is told so where it is asked for
+        return None
+    from gpt1.model.kernels.dropout import fused_drop
+
+    return fused_drop
 
 
 def _key(noise: Noise, site: int) -> Tensor:

@@ -73,7 +73,7 @@ FINETUNE = replace(
     optimizer=replace(PAPER.optimizer, lr=6.25e-5),
     schedule=replace(PAPER.schedule, kind="linear", warmup_steps=None, warmup_share=0.002),
     # Of few examples one odd label is a spike; only a loss that is no number is refused.
-    training=replace(PAPER.training, batch=32, epochs=3, compile=False, spike=None),
+    training=replace(PAPER.training, batch=32, epochs=3, compile=False, record=True, spike=None),
     watching=Watching(log_every=10, evaluate_every=None, sample_every=None, save_every=None, keep=1),
 )
 

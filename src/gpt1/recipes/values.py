@@ -149,6 +149,7 @@ class Training:
     seed: int = 0
     precision: str = "bf16"  # of the arithmetic; weights and optimiser stay in fp32
     compile: bool = True  # on a GPU
+    record: bool = False  # on one GPU: start the kernels of small batches all at once
     checkpoint_activations: bool = False  # compute activations twice to keep fewer in memory
     deterministic: bool = False  # bit for bit on a GPU too, at some cost
     distribution: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)

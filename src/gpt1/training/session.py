@@ -29,6 +29,7 @@ FREE_ON_RESUME = (
     "training.micro_batch",
     "training.precision",
     "training.compile",
+    "training.record",
     "training.checkpoint_activations",
     "training.deterministic",
     "training.distribution",
@@ -106,7 +107,9 @@ def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
     return checkpoint
 
 
-def speed_up(model: nn.Module, recipe: Recipe, device: torch.device, world: World) -> str | None:
+def speed_up(
+    model: nn.Module, recipe: Recipe, device: torch.device, world: World, *, sizes_vary: bool = False
+) -> str | None:
     """Set what makes the device fast (or repeatable), and say what is not available."""
     training = recipe.training
     if training.deterministic:
@@ -118,7 +121,7 @@ def speed_up(model: nn.Module, recipe: Recipe, device: torch.device, world: Worl
         return "not compiled: fsdp shares out the weights that compiled code would hold"
     if importlib.util.find_spec("triton") is None:
         return "not compiled: the package triton is not installed; training runs, but slower"
-    model.compile()
+    model.compile(dynamic=sizes_vary or None)  # None: one size is expected, and compiled for
     return None
 
 

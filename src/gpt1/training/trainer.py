@@ -39,11 +39,14 @@ from gpt1.training.distributed import (
 )
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.optimizers import build_optimizer
+from gpt1.training.recording import Pass, Recorder
 from gpt1.training.schedules import factor
 from gpt1.training.signals import StopRequests
 
 RUNNING_WEIGHT = 0.05  # of the newest loss in the running mean that a spike is measured against
 MOST_ROLLBACKS, ROLLBACK_SPAN = 3, 1000  # so many within so many batches end a run
+# What a pass is given besides a part's own tensors.
+DIVISORS, NOISE_WORD, NOISE_ROWS = "_divisors", "_noise_word", "_noise_rows"
 FIRST_LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS = 2.0**16, 2000  # fp16
 
 
@@ -161,7 +164,16 @@ class Trainer:
         self._running = torch.tensor(math.nan, device=device, dtype=self._dtype)
         self._stopping = False
         self._began = self._logged_at = 0.0  # set when training begins
+        self._pass: Pass = self._forward_and_backward
+        if self._can_record():
+            self._pass = Recorder(self._pass)
         self._limit = math.inf if training.spike is None else training.spike
+
+    def _can_record(self) -> bool:
+        """Whether passes can be recorded: on one GPU, with nothing in them that the host decides anew."""
+        training = self.recipe.training
+        decides = self._scales_loss or training.checkpoint_activations
+        return training.record and self.device.type == "cuda" and self.world.size == 1 and not decides
 
     # ---- state ----
 
@@ -242,17 +254,26 @@ class Trainer:
             torch.cuda.manual_seed((training.seed * 1_000_003 + k) * 4096 + self.world.rank)
         self.optimizer.zero_grad()
         shares = torch.zeros(len(self._weights) + 1, dtype=self._dtype, device=self.device)
+        divisors = torch.tensor([counts[name] for name in self._weights], dtype=self._dtype)
+        divisors = divisors.to(self.device, non_blocking=True)
         for index, micro in enumerate(micros):
             noise = step_noise(training.seed, k, micro.sequences)
+            inputs = {**micro.tensors, DIVISORS: divisors, NOISE_WORD: noise.word, NOISE_ROWS: noise.rows}
             with accumulating(self._step_module, self.model, last=index == len(micros) - 1):
-                sums: dict[str, Tensor] = self._step_module(micro.tensors, noise, **micro.facts)
-                means = {name: sums[name] / counts[name] for name in self._weights}
-                loss = torch.stack([weight * means[name] for name, weight in self._weights.items()]).sum()
-                (loss * (self._gradient_factor * progress.loss_scale)).backward()
-            shares[:-1] += torch.stack([mean.detach() for mean in means.values()])
+                shares[:-1] += self._pass(inputs, **micro.facts)
         if self._stop:
             shares[-1] = 1.0
         return self._update(k, following, self.world.add_up(shares))
+
+    def _forward_and_backward(self, inputs: dict[str, Tensor], **facts: Any) -> Tensor:
+        """Add a part's gradients to those that are there, and return its share of each term of the loss."""
+        tensors = dict(inputs)
+        divisors, noise = tensors.pop(DIVISORS), Noise(tensors.pop(NOISE_WORD), tensors.pop(NOISE_ROWS))
+        sums: dict[str, Tensor] = self._step_module(tensors, noise, **facts)
+        means = torch.stack([sums[name] for name in self._weights]) / divisors
+        loss = torch.stack([weight * mean for weight, mean in zip(self._weights.values(), means, strict=True)]).sum()
+        (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
+        return means.detach()
 
     def _update(self, k: int, following: int, means: Tensor) -> Reading:
         progress, settings = self.progress, self.recipe.optimizer

@@ -1,0 +1,82 @@
+"""Dropout in one Triton kernel: masks are hashed where they are needed and never stored, forwards and backwards.
+
+The twin of the masks in `noise.py`, which is its judge: the same elements are kept. Where code is compiled the compiler
+fuses the plain form just as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+import triton  # type: ignore[import-not-found, unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def fused_drop(x: Tensor, limit: int, scale: float, word: Tensor, site: int, places: tuple[Tensor, ...]) -> Tensor:
+    """Return `x` [R, C] times `scale` where the hash of an element is at least `limit`, else 0.
+
+    `places` tells what a row is: the number of each sequence, and of each row its sequence and its position there. A
+    table has none: its rows are told apart by their numbers.
+    """
+    return cast(Tensor, _Drop.apply(x, limit, scale, word, site, *places))  # type: ignore[no-untyped-call]
+
+
+class _Drop(torch.autograd.Function):
+    """The gradient goes the way of the value: through the same mask, made anew."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, limit: int, scale: float, word: Tensor, site: int, *places: Tensor) -> Tensor:
+        ctx.save_for_backward(word, *places)
+        ctx.settings = limit, scale, site
+        return _launch(x, limit, scale, word, site, places)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        limit, scale, site = ctx.settings
+        word, *places = ctx.saved_tensors
+        return (_launch(grad, limit, scale, word, site, places), *[None] * (4 + len(places)))
+
+
+def _launch(x: Tensor, limit: int, scale: float, word: Tensor, site: int, places: Sequence[Tensor]) -> Tensor:
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    rows, columns = x.shape
+    numbers, sequence, position = places or (word, word, word)  # pointers that a table does not follow
+    _drop[(rows,)](
+        *(x, y, word, numbers, sequence, position, site, columns, limit, scale),
+        TABLE=not places,
+        BLOCK=triton.next_power_of_2(columns),
+    )
+    return y
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _mix(x):  # type: ignore[no-untyped-def]
+    x = (x ^ ((x >> 16) & 0xFFFF)) * -0x7A143595
+    x = (x ^ ((x >> 13) & 0x7FFFF)) * -0x3D4D51CB
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+@triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _drop(  # type: ignore[no-untyped-def]
+    x, y, word, numbers, sequence, position, site, columns, limit, scale, TABLE: tl.constexpr, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0)
+    key = _mix(tl.load(word) ^ site)
+    if TABLE:
+        row_word = _mix(key ^ row)
+    else:
+        number = tl.load(numbers + tl.load(sequence + row)).to(tl.int32)
+        row_word = _mix(_mix(key ^ number) ^ tl.load(position + row).to(tl.int32))
+    column = tl.arange(0, BLOCK)
+    hashed = (row_word ^ _mix(_mix(key ^ -1) ^ column)) * -0x61C88647
+    hashed = (hashed ^ (hashed >> 15)) * 0x2C1B3C6D
+    at = row.to(tl.int64) * columns + column
+    value = tl.load(x + at, column < columns, 0.0)
+    kept = tl.where(hashed >= limit, value.to(tl.float32) * scale, 0.0)
+    tl.store(y + at, kept.to(value.dtype), column < columns)
