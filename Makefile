@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SEEDS ?= 1
 STAMP := $(VENV)/installed
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
@@ -18,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: install
-	@$(BIN)/python examples/from_text_to_model.py
+	@$(BIN)/gpt1 demo --seeds $(SEEDS)
 
 test: install
 	$(BIN)/pytest -n auto --dist worksteal

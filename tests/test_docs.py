@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.demo import write_world
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# Commands that set up, or that run this very suite.
-NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/")
+# Commands that set up, that run this very suite, or that take minutes (the demo: tests/demo runs it in small).
+NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/", "python -m gpt1.demo.tuning", "gpt1 demo")
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 
@@ -50,6 +51,8 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     merges = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     (tmp_path / "vocab_40000.bpe").write_text("#version: 0.2\n" + merges)
     words_tokenizer.save(tmp_path / "tokenizer.json")
+    rows = {"train": 4, "dev": 4, "test": 4, "other": 4}
+    write_world(tmp_path / "gpt1-demo" / "world", stories=40, seed=0, counts=rows)
     return tmp_path
 
 

@@ -95,7 +95,7 @@ class _Helpers:
         self._items = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._slots: list[Future[Any] | None] = [None] * (2 * number)
         arguments = (_Inherited(self._items), initializer, initargs)
-        self._pool = ProcessPoolExecutor(number, _Context(), _begin_worker, arguments)
+        self._pool = ProcessPoolExecutor(number, Context(), _begin_worker, arguments)
 
     def hand_over(self, item: Any) -> Future[Any] | None:
         """Give an item to the helpers, or do nothing if they all have enough."""
@@ -163,7 +163,9 @@ class _Process(SpawnProcess):
                 del script.__file__
 
 
-class _Context(SpawnContext):
+class Context(SpawnContext):
+    """Starts workers that do not run the user's script again."""
+
     Process = _Process
 
 
@@ -177,7 +179,7 @@ def _begin_worker(items: Any, initializer: Callable[..., None], initargs: tuple[
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one process a core is parallel enough
     # spaCy would import torch where there is one, for more than a second; helpers work on text and have no use for it.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     initializer(*initargs)
 
 
@@ -186,7 +188,8 @@ def _work(function: Callable[[Any], Any], slot: int, size: int) -> Any:
     return function(pickle.loads(os.pread(_items, size, slot * _SLOT_BYTES)))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Wait for the parent process to end, however it ends, and end this one: for a thread of a worker."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])

@@ -17,6 +17,7 @@ from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
 
 # Verb -> (module, one line of help). The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
+    "demo": ("gpt1.cli.demo", "Show the whole idea in five minutes, on stories that are made up here."),
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),

@@ -20,13 +20,18 @@ MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours 
 _MARK_WITHIN = 2000  # bytes
 
 
-def report(runs: Sequence[str | Path], out: str | Path, title: str | None = None) -> Path:
-    """Write one page about runs, which may be pre-trained, fine-tuned or several seeds, and return its path."""
+def report(
+    runs: Sequence[str | Path], out: str | Path, title: str | None = None, opening: Sequence[Section] = ()
+) -> Path:
+    """Write one page about runs, which may be pre-trained, fine-tuned or several seeds, and return its path.
+
+    The sections of `opening` come first.
+    """
     _require_libraries()
     out = Path(out)
     _require_own_file(out)
     gathered = gather(runs)
-    content = render(_sections(gathered), title or f"Report on {', '.join(run.name for run in gathered)}")
+    content = render([*opening, *_sections(gathered)], title or f"Report on {', '.join(run.name for run in gathered)}")
     make_folder(out.parent)
     with whole_file(out) as file:
         file.write(content.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,180 @@
+"""Fine-tuning speed against transformers, all in one run: milliseconds of an update on a batch of short texts.
+
+    python benchmarks/finetuning.py                # GPT-1's shape on a GPU, a small one on a CPU
+    python benchmarks/finetuning.py --rounds 3 --only ours "ours, not recorded"
+
+Contenders: ours (the real trainer: packed rows, the auxiliary language model, loading, clipping, guard, optimiser), and
+transformers' OpenAIGPT with both heads as people call it: padded to the longest text of the batch, autocast, clipping,
+fused AdamW. Random tokens of real lengths (8 to 45 tokens): speed does not depend on what they say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gpt1.base.devices import device_name, find_device, usable_precision
+from gpt1.finetuning.batches import Packing, TaskBatches, make_lesson
+from gpt1.finetuning.finetune import CUDA_BLOCK
+from gpt1.finetuning.objective import TaskLearning
+from gpt1.inference.classification import head_shape
+from gpt1.inference.run import DTYPES
+from gpt1.model import build_classifier, build_model
+from gpt1.recipes.catalog import FINETUNE, TINY
+from gpt1.recipes.values import Recipe
+from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask
+from gpt1.text.specials import SPECIALS, special_ids
+from gpt1.training.distributed import World
+from gpt1.training.events import Event, Stepped
+from gpt1.training.trainer import Trainer
+
+TASK, EXAMPLES = CATALOGUE["sst2"], 3200
+
+
+def random_texts(vocab_size: int) -> EncodedTask:
+    """Return examples of random ids, each between start and extract."""
+    draw = np.random.default_rng(0)
+    start, _, extract = special_ids(vocab_size).values()
+    lengths = draw.integers(6, 44, EXAMPLES)
+    texts = [[start, *draw.integers(0, vocab_size, length).tolist(), extract] for length in lengths]
+    split = EncodedSplit(
+        ids=np.concatenate(texts).astype(np.int32),
+        offsets=np.cumsum([0, *map(len, texts)]),
+        labels=draw.integers(0, 2, EXAMPLES),
+        groups=np.full(EXAMPLES, -1),
+        cut=np.zeros(EXAMPLES, np.int64),
+    )
+    return EncodedTask(TASK, context=512, tokenizer_fingerprint="", vocab_size=vocab_size, splits={"train": split})
+
+
+def ours(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, warm: int) -> float:
+    """Return the seconds of an update of the real trainer."""
+    times: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Stepped):
+            synchronize(device)
+            times.append(time.perf_counter())
+
+    body = build_model(recipe.shape, task.vocab_size + len(SPECIALS), compute=DTYPES[recipe.training.precision])
+    model = build_classifier(body, {TASK.name: head_shape(TASK)}, seed=0).to(device)
+    if recipe.training.compile:
+        body.compile(dynamic=True)
+    packing = Packing(task.vocab_size, recipe.shape.context, CUDA_BLOCK if device.type == "cuda" else 1)
+    batches = TaskBatches(
+        {TASK.name: make_lesson(task, class_weights=False)}, batch=recipe.training.batch, seed=0, packing=packing
+    )
+    watching = replace(recipe.watching, log_every=warm, evaluate_every=10**9, save_every=10**9)
+    with tempfile.TemporaryDirectory() as folder:
+        Trainer(
+            TaskLearning(model, lm_weight=0.5, tasks=[TASK.name]),
+            batches,
+            warm + steps,
+            replace(recipe, watching=watching),
+            Path(folder),
+            device=device,
+            world=World(),
+            listeners=[listen],
+            tokens_per_step=round(batches.tokens_a_batch),
+            flops_per_token=1.0,
+            peak_flops=None,
+        ).train()
+    return (times[-1] - times[1]) / steps  # from the end of the warm-up to the last step
+
+
+def transformers(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, warm: int) -> float:
+    """Return the seconds of an update of transformers' network, trained in the usual way."""
+    from transformers import OpenAIGPTConfig, OpenAIGPTModel
+
+    shape, split = recipe.shape, task.splits["train"]
+    sizes = {"n_positions": shape.context, "n_embd": shape.width, "n_layer": shape.layers, "n_head": shape.heads}
+    config = OpenAIGPTConfig(vocab_size=task.vocab_size + len(SPECIALS), **sizes)
+    model = OpenAIGPTModel(config).to(device).train()
+    head = nn.Linear(shape.width, 2).to(device)
+    parameters = [*model.parameters(), *head.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=6.25e-5, weight_decay=0.01, fused=True)
+    dtype = DTYPES[recipe.training.precision] if device.type == "cuda" else torch.float32
+    draw = np.random.default_rng(1)
+    for k in range(warm + steps):
+        if k == warm:
+            synchronize(device)
+            began = time.perf_counter()
+        chosen = draw.integers(0, len(split), recipe.training.batch)
+        texts = [torch.from_numpy(split.sequences(int(one))[0]).long() for one in chosen]
+        ids = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1).to(device)
+        last = torch.tensor([len(text) - 1 for text in texts], device=device)
+        labels = torch.from_numpy(split.labels[chosen]).to(device)
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            hidden = model(ids.clamp(min=0)).last_hidden_state
+            answers = head(F.dropout(hidden[torch.arange(len(ids), device=device), last], 0.1))
+            logits = F.linear(hidden[:, :-1], model.tokens_embed.weight)
+            losses = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=-1, reduction="none")
+            means = losses.view(len(ids), -1).sum(-1) / last
+            loss = F.cross_entropy(answers, labels) + 0.5 * means.mean()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    synchronize(device)
+    return (time.perf_counter() - began) / steps
+
+
+def changed(**changes: bool) -> Callable[..., float]:
+    """Return ours with settings of its training changed."""
+
+    def run(recipe: Recipe, *given: object) -> float:
+        return ours(replace(recipe, training=replace(recipe.training, **changes)), *given)  # type: ignore[arg-type]
+
+    return run
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def main() -> None:
+    """Run the contenders in turn and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--warm", type=int, default=100)
+    parser.add_argument("--only", nargs="*", default=None)
+    given = parser.parse_args()
+    device = find_device(given.device)
+    on_gpu = device.type == "cuda"
+    recipe = FINETUNE if on_gpu else replace(FINETUNE, shape=replace(TINY.shape, dropout=0.1))
+    precision, _ = usable_precision(device, recipe.training.precision if on_gpu else "fp32")
+    recipe = replace(recipe, training=replace(recipe.training, precision=precision))
+    task = random_texts(40478 if on_gpu else 8192)
+    contenders: dict[str, Callable[..., float]] = {"ours": ours, "transformers": transformers}
+    if on_gpu:
+        contenders |= {"ours, not recorded": changed(record=False), "ours, compiled": changed(compile=True)}
+    chosen = given.only or list(contenders)
+    print(f"{device_name(device)}, {precision}, {recipe.training.batch} texts of {task.vocab_size:,} kinds of tokens")
+    seconds: dict[str, list[float]] = {name: [] for name in chosen}
+    for round_ in range(given.rounds):
+        for name in chosen if round_ % 2 == 0 else reversed(chosen):
+            seconds[name].append(contenders[name](recipe, task, device, given.steps, given.warm))
+    for name in chosen:
+        median = statistics.median(seconds[name])
+        ratio = median / statistics.median(seconds.get("ours", [median]))
+        print(json.dumps({"name": name, "ms": round(1e3 * median, 2), "ours_is_faster": round(ratio, 2)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`gpt1 demo`: the whole idea in five minutes, on two cores."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from gpt1.cli import options
+
+
+@click.command()
+@click.option("--out", default="gpt1-demo", metavar="DIR", help="Folder for all of it.  [gpt1-demo]")
+@click.option("--text", multiple=True, metavar="PATH", help="Read your own text in place of the stories; repeatable.")
+@click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="Seeds of each fine-tuning.  [1]")
+@options.as_json
+def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
+    """Show the paper's idea: a small network reads stories, then learns four tasks from few labels.
+
+    About five minutes on two cores. Stopped and called again, it goes on where it was.
+
+    \b
+    Examples:
+      gpt1 demo
+      gpt1 demo --seeds 3
+      gpt1 demo --text books/ --out my-demo
+    """
+    from gpt1.base.progress import Terminal
+    from gpt1.cli.training import TrainingLines
+    from gpt1.demo.page import TITLE, lines, opening
+    from gpt1.demo.recipe import Plan
+    from gpt1.demo.tour import REPORT, read_own_text, runs_of, tour
+    from gpt1.report import report
+
+    began = time.monotonic()
+    terminal = Terminal()
+    listeners = [TrainingLines(terminal)]
+    try:
+        if text:
+            run = read_own_text(out, text, plan=Plan(), progress=terminal, listeners=listeners)
+            page = report([run], Path(out, REPORT))
+        else:
+            found = tour(out, seeds=seeds, plan=Plan(), progress=terminal, listeners=listeners)
+            page = report(runs_of(out, seeds), Path(out, REPORT), TITLE, [opening(found)])
+    finally:
+        terminal.done()
+    if as_json:
+        click.echo(json.dumps({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
+        return
+    said = [f"The network has read your text: {run}"] if text else lines(found)
+    following = (
+        f"Teach it your labels: gpt1 finetune --init {run} --train labels.csv --out classifier"
+        if text
+        else "Your own text and labels: gpt1 demo --text FOLDER, then gpt1 finetune --help"
+    )
+    click.echo("\n".join(["", *said, "", f"{time.monotonic() - began:.0f} seconds. The report: {page}", following]))

@@ -1,0 +1,101 @@
+"""The demo's fine-tunings: each in a process of one thread, as many at a time as there are cores.
+
+One thread each, so that figures do not depend on how many cores there are, and because networks this small gain little
+from a second one. While this process does something else the others go ahead; then it becomes one of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gpt1.base.parallel import Context, cores, end_with_parent
+from gpt1.base.progress import Progress
+from gpt1.demo.recipe import SCRATCH
+from gpt1.finetuning.finetune import finetune
+from gpt1.recipes.values import Recipe
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fine-tuning."""
+
+    reader: Path  # the run it starts from, or takes its shape from
+    data: Path
+    out: Path
+    task: str
+    arm: str
+    rate: float
+    recipe: Recipe
+    seeds: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.task}, {'from scratch' if self.arm == SCRATCH else 'after reading'}"
+
+
+def learn(job: Job) -> None:
+    """Do one fine-tuning, or go on with it."""
+    finetune(
+        job.reader,
+        job.out,
+        task=f"gpt1.demo.tasks:{job.task.upper()}",
+        data=job.data,
+        recipe=job.recipe,
+        changes=[f"optimizer.lr={job.rate}", f"finetuning.scratch={str(job.arm == SCRATCH).lower()}"],
+        seeds=job.seeds,
+        resume=True,
+        device="cpu",
+    )
+
+
+class Crew:
+    """Processes that do jobs, beside this one."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._pool = ProcessPoolExecutor(max(1, cores() - 1), Context(), _begin)
+        self._jobs: dict[Future[None], Job] = {}
+        self._progress = progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.terminate()  # which a training takes as a wish to save and stop
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, jobs: Iterable[Job]) -> None:
+        """Have jobs done, one after another, while this process does something else."""
+        for job in jobs:
+            future = self._pool.submit(learn, job)
+            self._jobs[future] = job
+            future.add_done_callback(self._note)
+
+    def finish(self) -> None:
+        """Do what nobody has begun, from the end, until all jobs are done."""
+        for future, job in reversed(list(self._jobs.items())):
+            if future.cancel():
+                learn(job)
+                self._progress.say(f"learned: {job}")
+        for future in self._jobs:
+            if not future.cancelled():
+                future.result()
+
+    def _note(self, future: Future[None]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._progress.say(f"learned: {self._jobs[future]}")
+
+
+def _begin() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

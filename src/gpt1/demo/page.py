@@ -1,0 +1,87 @@
+"""What the tour found, in words: as lines of a terminal, and as the opening of the report's page."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from gpt1.demo.recipe import PRETRAINED, SCRATCH
+from gpt1.demo.tasks import OTHER
+from gpt1.demo.tour import gain
+from gpt1.report.blocks import Block, Cell, Note, Picture, Pictures, Row, Section, Table
+from gpt1.report.gather import Curve
+from gpt1.report.plots import draw_curves
+
+TITLE = "Reading first, then learning from few labels"
+HEADER = ("chance", "bag of words", "from scratch", "after reading", "unseen names, forms")
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """Return the table of the tour, and what it says."""
+    rows = [("", ("chance", "words", "scratch", "reading", "unseen")), *_figures(found)]
+    width = max(len(name) for name, _ in rows)
+    table = [f"{name:{width}}" + "".join(f"{cell:>9}" for cell in cells) for name, cells in rows]
+    return [*table, "", *_legend(found)]
+
+
+def opening(found: dict[str, Any]) -> Section:
+    """Return the section with which the report of the tour begins."""
+    shapes = [row["shape"] for row in found["tasks"]]
+    rows = [
+        Row(name, [Cell(cell, is_best=HEADER[place] == "after reading") for place, cell in enumerate(cells)], note)
+        for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True)
+    ]
+    labels, tested = found["rows"]["train"], found["rows"]["test"]
+    caption = f"Accuracy in per cent on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
+    blocks: list[Block] = [
+        Table(caption, ["task", *HEADER], rows),
+        *(Note(line) for line in _legend(found)),
+        Pictures([_growth(found)]),
+    ]
+    lead = (
+        "A small network read made-up stories, then learned four tasks about others, each from a few hundred labels. "
+        "The same network that had read nothing learned them beside it. No test story, and nobody with the trade of a "
+        "test, stands in what was read."
+    )
+    return Section("demo", "What reading brings", lead, blocks)
+
+
+def _figures(found: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each task's name and figures in per cent, and their averages."""
+    values = {
+        row["title"]: (
+            row["chance"],
+            row["words"]["test"],
+            row[SCRATCH]["test"],
+            row[PRETRAINED]["test"],
+            row[PRETRAINED][OTHER],
+        )
+        for row in found["tasks"]
+    }
+    values["average"] = tuple(map(statistics.fmean, zip(*values.values(), strict=True)))  # type: ignore[assignment]
+    return [(name, tuple(f"{100 * value:.1f}" for value in own)) for name, own in values.items()]
+
+
+def _legend(found: dict[str, Any]) -> list[str]:
+    return [
+        f"Reading first brings {gain(found):.1f} points on average{_of_seeds(found)}: the same network, labels and "
+        "number of updates, each way with its own best rate.",
+        f"Bag of words: TF-IDF and logistic regression. Unseen: {found['rows'][OTHER]} rows with people and sentence "
+        "forms that the labelled examples never have.",
+    ]
+
+
+def _of_seeds(found: dict[str, Any]) -> str:
+    return ", one seed" if found["seeds"] == 1 else f", medians of {found['seeds']} seeds"
+
+
+def _growth(found: dict[str, Any]) -> Picture:
+    steps = [int(step) for step in found["zero_shot"]]
+    tasks = list(next(iter(found["zero_shot"].values())))
+    curves = {task: Curve(steps, [scores[task] for scores in found["zero_shot"].values()]) for task in tasks}
+    last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
+    return Picture(
+        draw_curves(curves, "accuracy without labels"),
+        f"Accuracy without labels against updates of reading; at the end: {last}.",
+        "What the network knows without a single label while it reads: the likelier of two texts is its answer.",
+    )

@@ -1,0 +1,227 @@
+"""`gpt1 demo`: the paper's idea from end to end. A small network reads stories, then learns four tasks from few labels;
+the same network that has read nothing learns them too, as far as it can.
+
+Every stage leaves its result in the folder, and is passed over when it is there: stopped, the tour goes on. Everything
+runs on one thread, so that the figures are the same on any number of cores: while the network reads, other processes
+learn from scratch, which needs nothing of what it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import InputError
+from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
+from gpt1.base.progress import Progress
+from gpt1.corpus.prepare import prepare
+from gpt1.corpus.vocabularies import train_tokenizer
+from gpt1.demo.baseline import bag_of_words
+from gpt1.demo.learning import Crew, Job
+from gpt1.demo.recipe import MERGES, PRETRAINED, RATES, SCRATCH, Plan
+from gpt1.demo.tasks import LEARNED, Row
+from gpt1.demo.writing import CORPUS, LABELLED, MANIFEST, write_world
+from gpt1.demo.zeroshot import ASKED, zero_shot
+from gpt1.finetuning.results import results
+from gpt1.inference.run import load_run
+from gpt1.pretraining.pretrain import pretrain
+from gpt1.training.checkpoints import list_checkpoints
+from gpt1.training.events import Event, Listener, Saved
+
+SEED = 1  # settings were chosen on the world of seed 0
+WORLD, TOKENIZER, TOKENS, READER, RUNS = "world", "tokenizer.json", "tokens", "reader", "runs"
+ASKED_ROWS = 500  # of a test, without labels, at every checkpoint
+LABELLED_DATA = f"{WORLD}/{LABELLED}"
+BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
+_OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
+
+
+def tour(
+    out: str | Path, *, seeds: int = 1, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
+) -> dict[str, Any]:
+    """Run the demo in a folder, or go on with it, and return what it found."""
+    out = _own_folder(out)
+    with _one_thread(), Crew(progress) as crew:
+        make_text(out, plan, SEED, progress)
+        rows = {task: _rows(out, task) for task in {*ASKED, *(task.name for task in LEARNED)}}
+        words = _once(out / BASELINE, lambda: {task.name: bag_of_words(task, rows[task.name]) for task in LEARNED})
+        asking = Asking(out, {task: rows[task]["test"][:ASKED_ROWS] for task in ASKED}, progress)
+        from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
+        make_reader(out, plan, [], progress, [*listeners, from_scratch, asking])
+        from_scratch.begin()
+        growth = asking.all_checkpoints()
+        crew.begin(_jobs(out, plan, PRETRAINED, seeds))
+        crew.finish()
+    found = {
+        "seeds": seeds,
+        "rows": dict(plan.counts),
+        "tasks": _collect(out, seeds, words),
+        "zero_shot": growth,
+    }
+    write_json(out / RESULT, found)
+    return found
+
+
+def read_own_text(
+    out: str | Path, text: Sequence[str], *, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
+) -> Path:
+    """Have the demo's network read texts of the user's instead of stories, and return the run."""
+    out = _own_folder(out)
+    with _one_thread():
+        make_reader(out, plan, text, progress, listeners)
+    return out / READER
+
+
+def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
+    """Write the world to read and the tasks about it, where they are not there yet."""
+    if not (out / WORLD / MANIFEST).is_file():
+        progress.say(f"writing a world: {plan.stories:,} stories to read, and tasks about others")
+        write_world(out / WORLD, stories=plan.stories, seed=seed, counts=plan.counts)
+
+
+def make_reader(out: Path, plan: Plan, text: Sequence[str], progress: Progress, listeners: Iterable[Listener]) -> None:
+    """Learn a vocabulary and pre-train, on the stories or on the texts that are given."""
+    sources = list(text) or [str(out / WORLD / CORPUS)]
+    if not (out / TOKENIZER).is_file():
+        train_tokenizer(sources, merges=MERGES, out=out / TOKENIZER, progress=progress)
+    prepare(sources, out / TOKENIZER, out / TOKENS, duplicates="near" if text else "keep", progress=progress)
+    pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
+
+
+class Beginning:
+    """Does something once: at a training's first checkpoint, or when it is told to."""
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin: Callable[[], None] | None = begin
+
+    def __call__(self, event: Event) -> None:
+        """Begin at the first checkpoint: from there on the run says what its network is."""
+        if isinstance(event, Saved):
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin, if that is still to be done."""
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            begin()
+
+
+class Asking:
+    """Asks every checkpoint of the reader what it knows without a single label."""
+
+    def __init__(self, out: Path, rows: dict[str, list[Row]], progress: Progress) -> None:
+        self._out, self._rows, self._progress = out, rows, progress
+        self._found: dict[str, dict[str, float]] = {}
+        if (out / ZERO_SHOT).is_file():
+            self._found = read_json(out / ZERO_SHOT, "a result of the demo")
+
+    def __call__(self, event: Event) -> None:
+        """Ask a checkpoint as soon as it is saved."""
+        if isinstance(event, Saved):
+            self._ask(event.step)
+
+    def all_checkpoints(self) -> dict[str, dict[str, float]]:
+        """Return what each checkpoint knew, asked now where it was not asked before."""
+        for step, _ in list_checkpoints(self._out / READER):
+            self._ask(step)
+        return self._found
+
+    def _ask(self, step: int) -> None:
+        if str(step) in self._found:
+            return
+        run = load_run(self._out / READER, step=step, device="cpu")
+        self._found[str(step)] = {task: zero_shot(run, task, rows) for task, rows in self._rows.items()}
+        write_json(self._out / ZERO_SHOT, self._found)
+        shown = ", ".join(f"{task} {100 * share:.0f} %" for task, share in self._found[str(step)].items())
+        self._progress.say(f"step {step}: without a single label: {shown} (chance: 50 %)")
+
+
+def _jobs(out: Path, plan: Plan, arm: str, seeds: int) -> list[Job]:
+    """Return an arm's fine-tunings, the long ones (of two texts an example) first and last."""
+    longest_outside = (LEARNED[2], LEARNED[0], LEARNED[1], LEARNED[3])
+    return [
+        Job(
+            out / READER,
+            out / LABELLED_DATA,
+            _folder(out, task.name, arm, seeds),
+            *(task.name, arm, RATES[arm], plan.learning, seeds),
+        )
+        for task in longest_outside
+    ]
+
+
+def _folder(out: Path, task: str, arm: str, seeds: int) -> Path:
+    return out / RUNS / (f"{task}-{arm}" if seeds == 1 else f"{task}-{arm}-{seeds}-seeds")
+
+
+def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """Return a row for each task: what words alone, scratch and reading give on the test and the other set."""
+    return [
+        {
+            "task": task.name,
+            "title": task.title,
+            "shape": task.shape,
+            "chance": 0.5,
+            "words": words[task.name],
+            **{arm: _scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED)},
+        }
+        for task in LEARNED
+    ]
+
+
+def _scores(folder: Path, task: str) -> dict[str, float]:
+    """Return the accuracy on each set; of several seeds the median."""
+    found = results(load_run(folder, device="cpu"))
+    if "seeds" in found:
+        return {name.split()[1]: figures["median"] for name, figures in found["seeds"].items()}
+    return {split: facts["metrics"]["accuracy"] for split, facts in found["tasks"][task].items()}
+
+
+def runs_of(out: str | Path, seeds: int) -> list[Path]:
+    """Return the folders of all runs of the tour, that of the reader first."""
+    arms = (PRETRAINED, SCRATCH)
+    return [Path(out, READER), *(_folder(Path(out), task.name, arm, seeds) for task in LEARNED for arm in arms)]
+
+
+def gain(found: dict[str, Any]) -> float:
+    """Return by how many points reading beats scratch on the test sets, on average over the tasks."""
+    return 100 * statistics.fmean(row[PRETRAINED]["test"] - row[SCRATCH]["test"] for row in found["tasks"])
+
+
+def _own_folder(out: str | Path) -> Path:
+    out = Path(out)
+    require_own_folder(out, lambda entry: entry.name in _OURS or entry.name.endswith(".tmp"))
+    make_folder(out)
+    return out
+
+
+def _rows(out: Path, task: str) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for path in sorted((out / LABELLED_DATA / task).glob("*.jsonl")):
+        found[path.stem] = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    if not found:
+        raise InputError(f"{out / WORLD} lacks the task '{task}'; remove the folder and run the demo again")
+    return found
+
+
+def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a file holds, made and written where it is not there yet."""
+    if not path.is_file():
+        write_json(path, make())
+    return read_json(path, "a result of the demo")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,123 @@
+"""The tour from end to end, in a size that shows nothing but that every part is there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpt1.base.errors import InputError
+from gpt1.base.progress import Silent
+from gpt1.demo.page import lines, opening
+from gpt1.demo.recipe import LEARNING, PRETRAINING, Plan
+from gpt1.demo.tasks import LEARNED
+from gpt1.demo.tour import READER, RESULT, gain, read_own_text, runs_of, tour
+from gpt1.report import report
+from gpt1.training.events import Event, Saved, Stepped
+
+SMALL = Plan(
+    stories=120,
+    counts={"train": 24, "dev": 12, "test": 20, "other": 20},
+    reading=replace(
+        PRETRAINING,
+        training=replace(PRETRAINING.training, steps=6),
+        watching=replace(PRETRAINING.watching, log_every=1, evaluate_every=3, evaluate_tokens=400, save_every=3),
+    ),
+    learning=replace(LEARNING, training=replace(LEARNING.training, epochs=1)),
+)
+
+
+class Told(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        """Remember a line."""
+        self.lines.append(line)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[str]]:
+    out = tmp_path_factory.mktemp("tour") / "demo"
+    told = Told()
+    return out, tour(out, plan=SMALL, progress=told), told.lines
+
+
+def test_every_task_is_learned_after_reading_and_from_scratch(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
+    out, found, told = finished
+    assert [row["task"] for row in found["tasks"]] == [task.name for task in LEARNED]
+    for row in found["tasks"]:
+        for way in ("words", "scratch", "pretrained"):
+            assert {"dev", "test", "other"} <= row[way].keys()
+            assert all(0 <= share <= 1 for share in row[way].values())
+    assert list(found["zero_shot"]) == ["0", "3", "6"]
+    assert len([line for line in told if line.startswith("learned: ")]) == 2 * len(LEARNED)
+    assert json.loads((out / RESULT).read_text()) == found
+
+
+def test_run_again_it_does_nothing_again_and_finds_the_same(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
+    out, found, _ = finished
+    events: list[Event] = []
+    assert tour(out, plan=SMALL, progress=Silent(), listeners=[events.append]) == found
+    assert not [event for event in events if isinstance(event, Stepped)]
+
+
+def test_stopped_on_the_way_it_goes_on_and_finds_the_same(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, Saved) and event.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tour(tmp_path / "demo", plan=SMALL, progress=Silent(), listeners=[stop])
+    assert tour(tmp_path / "demo", plan=SMALL, progress=Silent()) == finished[1]
+
+
+def test_the_page_opens_with_the_table_of_the_tour(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    out, found, _ = finished
+    page = report(runs_of(out, 1), tmp_path / "page.html", "A demo", [opening(found)]).read_text()
+    assert page.index("What reading brings") < page.index("unseen names, forms") < page.rindex(READER)
+    shown = "\n".join(lines(found))
+    assert f"brings {gain(found):.1f} points" in shown
+    assert all(task.title in shown for task in LEARNED)
+
+
+def test_own_text_is_read_in_place_of_the_stories(tmp_path: Path) -> None:
+    book = tmp_path / "books" / "book.txt"
+    book.parent.mkdir()
+    book.write_text("\n\n".join(f"Number {n} went to sea in a boat with {n + 1} sails." for n in range(400)))
+    run = read_own_text(tmp_path / "demo", [str(book.parent)], plan=SMALL, progress=Silent())
+    assert (run / "run.json").is_file()
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match=r"letter\.txt"):
+        tour(tmp_path, plan=SMALL, progress=Silent())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
+def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gpt1", "demo", "--out", str(tmp_path / "demo")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
+    assert process.stderr is not None
+    said = ""
+    while "merges" not in said:
+        said += process.stderr.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said + rest
