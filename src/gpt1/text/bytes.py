@@ -6,6 +6,7 @@ ids 0 to 255 are the bytes, then come the merges by rank.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -72,6 +73,12 @@ class ByteRules:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text; bytes that are no whole character, as in a generated tail, become U+FFFD."""
         return b"".join(self._token_bytes[id] for id in ids).decode(errors="replace")
+
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
+        """Return what `ids` add to the text before them, and how much of that no further id can change."""
+        written = b"".join(self._token_bytes[id] for id in ids)
+        whole = codecs.getincrementaldecoder("utf-8")("replace").decode(written)  # up to a character that has begun
+        return written.decode(errors="replace"), len(whole)
 
     @cached_property
     def _token_bytes(self) -> list[bytes]:
