@@ -146,6 +146,10 @@ class Tokenizer:
         """
         return self._rules.decode_after(before, ids)
 
+    def library_tokenizer(self) -> Any | None:
+        """Return the same rules as a tokenizer of the library `tokenizers`, where it can follow them: for `bytes`."""
+        return self._rules.library_tokenizer if isinstance(self._rules, byte_kind.ByteRules) else None
+
     def save(self, path: str | Path) -> None:
         """Write the tokenizer file, atomically; a folder gets a `tokenizer.json`."""
         vocabulary = self.vocabulary
