@@ -17,8 +17,8 @@ from tests.exchange.tools import write_release, write_vocabulary
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# Commands that set up, or that run this very suite.
-NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/")
+# Commands that set up, that run this very suite, or that never end (`tests/serve/test_server.py` runs those).
+NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/", "gpt1 serve")
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import whole_file
 from gpt1.inference.predicting import task_of
-from gpt1.inference.run import FINETUNING, Run
+from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import LSTM
@@ -70,7 +70,7 @@ def export_onnx(run: Run, out: str | Path, *, task: str | None = None) -> list[s
 def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], list[str]]:
     """Return what is exported, on the CPU and in fp32, and inputs to follow it with."""
     ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    if run.facts["kind"] != FINETUNING:
+    if not run.has_tasks:
         body = deepcopy(run.model).cpu().float()
         body.compute = torch.float32
         return NextToken(body), {"ids": ids}, ["input: ids [texts, tokens]; output: logits [texts, tokens, vocabulary]"]

@@ -26,7 +26,7 @@ from gpt1.exchange.names import (
     to_theirs,
 )
 from gpt1.inference.predicting import task_of
-from gpt1.inference.run import BODY, FINETUNING, Run
+from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
 from gpt1.tasks.catalog import Task
@@ -48,7 +48,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None) -
     shape = run.recipe.shape
     check_shape(shape, str(run.path))
     require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER})
-    if run.facts["kind"] == FINETUNING:
+    if run.has_tasks:
         weights, described = _classifier(run, task_of(run, task))
     else:
         weights = to_theirs(run.checkpoint.model, shape.layers)
@@ -56,7 +56,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None) -
     with whole_folder(out) as folder:
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / CONFIG_FILE, described)
-        return _write_tokenizer(run.tokenizer, folder, fine_tuned=run.facts["kind"] == FINETUNING)
+        return _write_tokenizer(run.tokenizer, folder, fine_tuned=run.has_tasks)
 
 
 def config(shape: Shape, vocab_size: int) -> dict[str, Any]:

@@ -70,14 +70,19 @@ class Run:
     @cached_property
     def model(self) -> Model:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
-        if self.facts["kind"] == FINETUNING:
+        if self.has_tasks:
             return self.classifier.body
         return self._loaded(self._body(self.facts["vocab_size"]))
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether it is a fine-tuned run."""
+        return bool(self.facts["kind"] == FINETUNING)
+
+    @property
     def tasks(self) -> dict[str, Task]:
         """The tasks that a fine-tuned run has learned, by name."""
-        if self.facts["kind"] != FINETUNING:
+        if not self.has_tasks:
             raise SettingError(f"{self.path} has learned no task yet; gpt1 finetune --init {self.path} teaches it one")
         return {name: task_from_json(task) for name, task in self.facts["tasks"].items()}
 
