@@ -26,6 +26,8 @@ def test_a_release_comes_in_goes_out_and_comes_in_again(
     assert code == 0
     written = [run(capsys, "generate", one, "Ann", "--tokens", "5", "--device", "cpu") for one in (first, second)]
     assert written[0] == written[1]
+    code, _, _ = run(capsys, "report", first, second, "--out", str(tmp_path / "page.html"))
+    assert code == 0
     code, _, err = run(capsys, "evaluate", first, "--device", "cpu")
     assert code == 2
     assert "was imported and has no corpus of its own" in err

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from gpt1.base.errors import InputError
 from gpt1.inference.generation import LENGTH, STOP, Writer, continue_ids, generate, prompt_tokens, stream
 from gpt1.inference.sampling import Writing
 from gpt1.model import Model
@@ -99,6 +100,14 @@ def test_a_prompt_stays_as_it_was_and_nothing_asked_for_is_nothing_written() -> 
     assert continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], Writing(tokens=0)) == [[]]
     continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], GREEDY)
     assert prompt == [1, 2, 3]
+
+
+def test_ruined_weights_are_told() -> None:
+    model = shaken(PAPER, dtype=torch.float32)
+    with torch.no_grad():
+        model.tokens *= torch.nan
+    with pytest.raises(InputError, match="its weights are ruined"):
+        continue_ids(model, [[1]], GREEDY)
 
 
 # ---- as text ----

@@ -91,8 +91,10 @@ def test_at_temperature_0_it_is_the_likeliest() -> None:
     assert [sampler.draw(scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]
 
 
-def test_a_very_low_temperature_is_the_likeliest_too() -> None:
-    sampler = Sampler(Writing(temperature=1e-4, top_k=None), seed=0)
+@pytest.mark.parametrize("temperature", [1e-4, 1e-40, 5e-324])
+@pytest.mark.parametrize("limit", [{"top_k": None}, {"top_k": 5}, {"top_k": None, "top_p": 0.5}])
+def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: dict[str, Any]) -> None:
+    sampler = Sampler(Writing(temperature=temperature, **limit), seed=0)
     assert sampler.draw(scores(1)) == int(scores(1).argmax())
 
 

@@ -24,7 +24,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve.limits import Limits
-from gpt1.serve.server import _listen, is_loopback, make_app
+from gpt1.serve.server import PORT, _listen, is_loopback, make_app
 from tests.serve.tools import serving
 
 SECRET = "the old sailor sold zanzibar"
@@ -169,6 +169,14 @@ def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path:
     assert done.returncode == 1
     assert "is damaged" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[(\d+)\]", " ".join(capsys.readouterr().out.split())))
+    assert int(told.pop("port")) == PORT
+    assert {name.replace("-", "_"): float(value) for name, value in told.items()} == vars(Limits())
 
 
 @pytest.mark.parametrize("wrong", [{"queue": 0}, {"seconds": -1.0}, {"seconds": float("inf")}])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from gpt1.base.errors import InputError
 from gpt1.inference.sampling import Sampler, Writing
 from gpt1.model import Memory, Model, read
 from gpt1.text.streaming import TextStream
@@ -75,6 +76,8 @@ class Writer:
         ids_N = torch.tensor([id for ids in sequences for id in ids], device=self.device)
         hidden_RC, output_VC = read(self.model, reading, ids_N)
         logits_RV = (hidden_RC @ output_VC[: self.vocabulary].T).float().cpu()
+        if not logits_RV.isfinite().all():
+            raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
         for row, logits_V in zip(rows, logits_RV, strict=True):
             text = self.texts[row]
             before = None if text.before is None else torch.tensor(list(text.before))
@@ -125,20 +128,18 @@ def _generate(
 ) -> list[Generated]:
     writer = Writer(model, tokenizer.vocab_size, len(prompts))
     ids = [prompt_tokens(tokenizer, prompt) for prompt in prompts]
-    texts = [writer.join(own, wanted, seed + place) for place, own in enumerate(ids)]
-    streams = [TextStream(tokenizer, own, wanted.stop) for own in ids]
+    streams = {
+        writer.join(own, wanted, seed + place): TextStream(tokenizer, own, wanted.stop) for place, own in enumerate(ids)
+    }
     for _ in range(wanted.tokens):
         writer.step()
         for text in list(writer.texts):
-            stream = streams[texts.index(text)]
-            stream.push(text.written[-1])
-            if stream.stopped:
+            streams[text].push(text.written[-1])
+            if streams[text].stopped:
                 writer.leave(text)
-        if not writer.texts:
-            break
     return [
         Generated(prompt, stream.whole(), text.written, STOP if stream.stopped else LENGTH)
-        for prompt, text, stream in zip(prompts, texts, streams, strict=True)
+        for prompt, (text, stream) in zip(prompts, streams.items(), strict=True)
     ]
 
 

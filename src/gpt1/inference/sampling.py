@@ -72,8 +72,10 @@ class Sampler:
             logits_V = penalised(logits_V, before, wanted.repetition_penalty)
         if wanted.temperature == 0:
             return int(logits_V.argmax())
-        ids_K, chances_K = candidates(logits_V / wanted.temperature, wanted.top_k, wanted.top_p)
-        sums_K = chances_K.double().cumsum(0)
+        # So that no temperature, however low, makes an infinity of the likeliest, or is rounded to 0.
+        below_V = (logits_V - logits_V.max()).double()
+        ids_K, chances_K = candidates(below_V / wanted.temperature, wanted.top_k, wanted.top_p)
+        sums_K = chances_K.cumsum(0)
         # A number from [0, 1) falls into one token's share; torch's multinomial takes a hundred times as long.
         point = torch.rand((), generator=self._draws, dtype=torch.float64) * sums_K[-1]
         drawn = int(torch.searchsorted(sums_K, point, right=True).clamp(max=len(sums_K) - 1))

@@ -146,12 +146,13 @@ class Engine:
     def _answer(self) -> None:
         """Answer the first question, and with it those that have the same key."""
         with self._changed:
-            key = self._questions[0].key if self._questions else None
             together: list[Question] = []
+            size = 0
             for question in list(self._questions):
-                size = sum(len(other.items) for other in together)
-                if question.key == key and (not together or size + len(question.items) <= TOGETHER):
+                same = not together or question.key == together[0].key
+                if same and (not together or size + len(question.items) <= TOGETHER):
                     together.append(question)
+                    size += len(question.items)
                     self._questions.remove(question)
         together = [question for question in together if not question.future.cancelled()]
         if not together:
