@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -81,4 +82,23 @@ def test_closing_finishes_what_was_asked(engine: Engine) -> None:
 
 def test_nobody_enters_before_the_run_is_loaded(engine: Engine) -> None:
     with pytest.raises(ApiError, match="is not loaded yet"):
+        engine.enter()
+
+
+def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object) -> None:
+        raise InputError("the weights are ruined")
+
+    monkeypatch.setattr("gpt1.inference.generation.Writer.step", fail)
+    told = threading.Event()
+    engine.on_failure = told.set
+    futures = [engine.write([1], Writing(tokens=4)) for _ in range(3)]
+    engine.start()
+    assert told.wait(30)
+    for future in (*futures, engine.write([1], Writing(tokens=4)), engine.ask(("double",), doubled, [1])):
+        with pytest.raises(InputError, match="the weights are ruined"):
+            future.result(30)
+    with pytest.raises(ApiError, match="is not loaded"):
         engine.enter()

@@ -107,18 +107,22 @@ class Engine:
     def ask(self, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> Future[list[Any]]:
         """Have items answered, together with those of other requests that have the same key."""
         question = Question(key, answering, items)
-        with self._changed:
-            self._questions.append(question)
-            self._changed.notify()
+        self._hand_over(self._questions, question)
         return question.future
 
     def write(self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None) -> Future[tuple[str, int, str]]:
         """Have a text written; it is given up when its future is cancelled."""
         wish = Wish(prompt, wanted, on_piece)
-        with self._changed:
-            self._wishes.append(wish)
-            self._changed.notify()
+        self._hand_over(self._wishes, wish)
         return wish.future
+
+    def _hand_over(self, waiting: list[Any], job: Question | Wish) -> None:
+        with self._changed:
+            if self.failure is not None:  # since the request was let in
+                _fail(job.future, self.failure)
+                return
+            waiting.append(job)
+            self._changed.notify()
 
     # ---- what the engine's own thread does ----
 
@@ -133,7 +137,6 @@ class Engine:
                 self._admit()
                 self._step()
         except BaseException as error:
-            self.failure = error
             self._give_up(error)
             self.on_failure()
 
@@ -206,10 +209,10 @@ class Engine:
     def _give_up(self, error: BaseException) -> None:
         """Tell all who wait, or come, that the run has failed."""
         with self._changed:
+            self.failure = error
             self.ready.clear()
             futures: list[Future[Any]] = [question.future for question in self._questions]
             futures += [wish.future for wish in self._wishes] + [writes.wish.future for writes in self._at_work]
-            self._questions, self._wishes, self._at_work = [], [], []
         for future in futures:
             _fail(future, error)
 
