@@ -40,6 +40,7 @@ fmt: install
 bench: install
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/pretraining.py
+	$(BIN)/python benchmarks/generation.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

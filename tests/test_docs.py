@@ -14,11 +14,13 @@ import pytest
 from gpt1.demo import write_world
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
+from tests.exchange.tools import write_release, write_vocabulary
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# Commands that set up, that run this very suite, or that take minutes (the demo: tests/demo runs it in small).
-NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/", "python -m gpt1.demo.tuning", "gpt1 demo")
+# Commands that set up, that run this very suite, that never end (`tests/serve/test_server.py` runs those), or that take
+# minutes (`tests/demo` runs the demo in small).
+NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/", "python -m gpt1.demo.tuning", "gpt1 demo", "gpt1 serve")
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 
@@ -45,11 +47,8 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     for split in ("train", "dev"):
         lines = [{"a": "It rains.", "b": "It is wet.", "label": label} for label in ("entailment", "not_entailment")]
         (tmp_path / "tasks" / "rte" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    vocabulary = words_tokenizer.vocabulary
-    ids = {token: id for id, token in enumerate(vocabulary.tokens)}
-    (tmp_path / "encoder_bpe_40000.json").write_text(json.dumps(ids))
-    merges = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
-    (tmp_path / "vocab_40000.bpe").write_text("#version: 0.2\n" + merges)
+    write_vocabulary(tmp_path, words_tokenizer, "encoder_bpe_40000.json", "vocab_40000.bpe")
+    write_release(tmp_path / "finetune-transformer-lm" / "model", words_tokenizer)
     words_tokenizer.save(tmp_path / "tokenizer.json")
     rows = {"train": 4, "dev": 4, "test": 4, "other": 4}
     write_world(tmp_path / "gpt1-demo" / "world", stories=40, seed=0, counts=rows)

@@ -2,121 +2,178 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from gpt1.inference.generation import continue_ids
+from gpt1.base.errors import InputError
+from gpt1.inference.generation import LENGTH, STOP, Writer, continue_ids, generate, prompt_tokens, stream
+from gpt1.inference.sampling import Writing
 from gpt1.model import Model
-from tests.model.tools import MODERN, PAPER, SMALL_LSTM, VOCAB, shaken
+from gpt1.recipes.values import Shape
+from gpt1.text.tokenizer import Tokenizer
+from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
+from tests.reference.generation import allowed, greedy, kept, next_logits
 
-COUNTED = 10
-
-
-class Counter(nn.Module):
-    """Thinks that the next number follows, a little that any other does; remembers what it was shown.
-
-    Its output matrix has more rows than the vocabulary, and those would win.
-    """
-
-    def __init__(self, context: int, certainty: float = 50.0) -> None:
-        super().__init__()
-        self.shape, self.vocab_size = SimpleNamespace(context=context), COUNTED
-        self.certainty = nn.Parameter(torch.tensor(certainty))
-        self.shown: list[list[int]] = []
-
-    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        self.shown.append(ids[0].tolist())
-        hidden = nn.functional.one_hot((ids + 1) % COUNTED, COUNTED) * self.certainty
-        return hidden, torch.cat([torch.eye(COUNTED), torch.full((3, COUNTED), 9.0)])
+ALL_SHAPES = {**SHAPES, "lstm": SMALL_LSTM}
+GREEDY = Writing(tokens=30, temperature=0)
+PROMPTS = [[3], [1, 2, 3, 4, 5], list(range(11)), list(range(12)), [number % VOCAB for number in range(40)]]
 
 
-def counted(model: Counter, prompt: list[int], new: int, **given: Any) -> list[int]:
-    return continue_ids(cast(Model, model), prompt, new, **{"seed": 0, **given})
+@pytest.mark.parametrize("shape", ALL_SHAPES.values(), ids=ALL_SHAPES)
+def test_what_is_remembered_changes_no_token_within_the_context_nor_past_it(shape: Shape) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    assert PAPER.context == 11  # so that the prompts are shorter, just as long, and longer
+    wanted = [greedy(model, prompt, 30) for prompt in PROMPTS]
+    assert continue_ids(model, PROMPTS, GREEDY) == wanted
+    assert [continue_ids(model, [prompt], GREEDY)[0] for prompt in PROMPTS] == wanted
 
 
-def test_what_comes_next_is_what_the_model_thinks() -> None:
-    assert counted(Counter(context=30), [7], 5) == [8, 9, 0, 1, 2]
+@pytest.mark.parametrize("context", [2, 3])
+def test_the_smallest_contexts_go_on_too(context: int) -> None:
+    model = shaken(replace(PAPER, context=context), dtype=torch.float32)
+    assert continue_ids(model, [[3], [1, 2, 3]], GREEDY) == [greedy(model, prompt, 30) for prompt in ([3], [1, 2, 3])]
 
 
-def test_rows_beyond_the_vocabulary_are_never_drawn() -> None:
-    written = counted(Counter(context=1000, certainty=0.1), [0], 200)
-    assert set(written) == set(range(COUNTED))
-
-
-def test_when_the_context_is_full_its_last_half_is_read_anew() -> None:
-    model = Counter(context=8)
-    assert counted(model, [0, 1, 2, 3, 4], 8) == [5, 6, 7, 8, 9, 0, 1, 2]
-    assert model.shown == [
-        [0, 1, 2, 3, 4],
-        [0, 1, 2, 3, 4, 5],
-        [0, 1, 2, 3, 4, 5, 6],
-        [4, 5, 6, 7],
-        [4, 5, 6, 7, 8],
-        [4, 5, 6, 7, 8, 9],
-        [4, 5, 6, 7, 8, 9, 0],
-        [8, 9, 0, 1],
-    ]
-
-
-@pytest.mark.parametrize("context", [2, 3, 7, 8])
-def test_the_model_is_never_shown_more_than_its_context_nor_nothing(context: int) -> None:
-    model = Counter(context)
-    prompt = [number % COUNTED for number in range(23)]
-    assert counted(model, prompt, 20) == [number % COUNTED for number in range(23, 43)]
-    assert {1 <= len(ids) <= context for ids in model.shown} == {True}
-
-
-def test_a_prompt_stays_as_it_was() -> None:
-    prompt = [1, 2, 3]
-    counted(Counter(context=4), prompt, 5)
-    assert prompt == [1, 2, 3]
-
-
-def test_nothing_is_asked_for_and_nothing_written() -> None:
-    model = Counter(context=8)
-    assert counted(model, [1], 0) == []
-    assert model.shown == []
+def test_texts_join_and_leave_while_others_go_on() -> None:
+    model = shaken(MODERN, dtype=torch.float32)
+    writer = Writer(model, VOCAB, rows=3)
+    first, second = (writer.join(prompt, GREEDY, 0) for prompt in PROMPTS[:2])
+    for _ in range(4):
+        writer.step()
+    third, never = writer.join(PROMPTS[3], GREEDY, 0), writer.join([1], GREEDY, 0)
+    writer.leave(first)
+    writer.leave(never)
+    for _ in range(20):
+        writer.step()
+    writer.leave(second)
+    for _ in range(3):
+        writer.step()
+    assert first.written == greedy(model, PROMPTS[0], 4)
+    assert second.written == greedy(model, PROMPTS[1], 24)
+    assert third.written == greedy(model, PROMPTS[3], 23)
+    assert never.written == []
 
 
 @pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])
-def test_a_seed_decides_the_text_and_ids_are_those_of_the_vocabulary(shape: Any) -> None:
+def test_a_seed_decides_the_text_and_what_is_written_beside_it_does_not(shape: Any) -> None:
     model = shaken(shape, dtype=torch.float32)
-    one, same, other = (continue_ids(model, [3, 1], 40, seed=seed) for seed in (5, 5, 6))
-    assert one == same != other
-    assert len(one) == 40
-    assert all(0 <= number < VOCAB for number in one)
+    drawing = Writing(tokens=40, temperature=1.5, top_k=None, seed=5)
+    one, two = continue_ids(model, [[3, 1], [3, 1]], drawing)
+    assert one != two
+    assert [one] == continue_ids(model, [[3, 1]], drawing)
+    assert [two] == continue_ids(model, [[3, 1]], replace(drawing, seed=6))
+    assert set(one) <= set(range(VOCAB))
 
 
 def test_drawing_leaves_the_random_state_of_others_alone() -> None:
     before = torch.get_rng_state()
-    continue_ids(shaken(PAPER, dtype=torch.float32), [3], 3, seed=1)
+    continue_ids(shaken(PAPER, dtype=torch.float32), [[3]], Writing(tokens=3))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_likeliest_of_one_is_the_greedy_text() -> None:
+def test_what_lies_beyond_the_vocabulary_is_never_drawn() -> None:
     model = shaken(PAPER, dtype=torch.float32)
-    ids = [3]
-    for _ in range(PAPER.context - 2):
-        with torch.no_grad():
-            hidden, output = model(torch.tensor([ids]))
-        ids.append(int((hidden[0, -1] @ output.T).argmax()))
-    assert continue_ids(model, [3], PAPER.context - 2, seed=9, top_k=1) == ids[1:]
-    assert continue_ids(model, [3], PAPER.context - 2, seed=9, temperature=1e-4) == ids[1:]
+    drawing = Writing(tokens=100, temperature=100, top_k=None)
+    (written,) = continue_ids(model, [[0]], drawing, vocabulary=5)
+    assert set(written) == set(range(5))
 
 
-def test_only_the_likeliest_are_drawn() -> None:
+def test_what_was_said_is_said_less_also_what_no_longer_fits() -> None:
+    model = shaken(PAPER, dtype=torch.float32)
+    prompt = list(range(15))
+    (written,) = continue_ids(model, [prompt], replace(GREEDY, repetition_penalty=30))
+    for place, found in enumerate(written):
+        before = prompt + written[:place]
+        window = prompt
+        for id in [None, *written[:place]]:
+            window = kept(window if id is None else [*window, id], PAPER.context)
+        wanted = allowed(next_logits(model, window), before, temperature=1, top_k=1, top_p=None, repetition_penalty=30)
+        assert wanted[found] == 1
+    assert written != continue_ids(model, [prompt], GREEDY)[0]
+
+
+def test_a_prompt_stays_as_it_was_and_nothing_asked_for_is_nothing_written() -> None:
+    prompt = [1, 2, 3]
+    assert continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], Writing(tokens=0)) == [[]]
+    continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], GREEDY)
+    assert prompt == [1, 2, 3]
+
+
+def test_ruined_weights_are_told() -> None:
     model = shaken(PAPER, dtype=torch.float32)
     with torch.no_grad():
-        hidden, output = model(torch.tensor([[3, 1]]))
-    best = (hidden[0, -1] @ output.T).topk(3).indices.tolist()
-    drawn = {continue_ids(model, [3, 1], 1, seed=seed, top_k=3, temperature=9.0)[0] for seed in range(60)}
-    assert drawn == set(best)
+        model.tokens *= torch.nan
+    with pytest.raises(InputError, match="its weights are ruined"):
+        continue_ids(model, [[1]], GREEDY)
 
 
-def test_more_likeliest_than_there_are_tokens_are_all_of_them() -> None:
-    model = shaken(PAPER, dtype=torch.float32)
-    assert continue_ids(model, [3], 30, seed=2, top_k=10**6) == continue_ids(model, [3], 30, seed=2)
+# ---- as text ----
+
+
+@pytest.fixture(params=["words", "bytes"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    found: Tokenizer = request.getfixturevalue(f"{request.param}_tokenizer")
+    return found
+
+
+def lively(tokenizer: Tokenizer) -> Model:
+    return shaken(PAPER, dtype=torch.float32, vocab_size=tokenizer.vocab_size)
+
+
+def test_the_pieces_of_a_stream_are_the_text(tokenizer: Tokenizer) -> None:
+    model = lively(tokenizer)
+    for seed in range(8):
+        wanted = Writing(tokens=60, temperature=1.5, top_k=None, seed=seed)
+        (found,) = generate(model, tokenizer, ["Ann looked"], wanted)
+        assert "".join(stream(model, tokenizer, "Ann looked", wanted)) == found.text
+        assert (len(found.ids), found.ended) == (60, LENGTH)
+
+
+def test_a_text_ends_before_the_first_stop_string(tokenizer: Tokenizer) -> None:
+    model, wanted = lively(tokenizer), Writing(tokens=60, temperature=1.2, seed=3)
+    (free,) = generate(model, tokenizer, ["Ann"], wanted)
+    middle = len(free.text) // 2
+    stop = free.text[middle : middle + 3]
+    stopping = replace(wanted, stop=("never to be met", stop))
+    (found,) = generate(model, tokenizer, ["Ann"], stopping)
+    assert found.text == free.text[: free.text.index(stop)]
+    assert found.ended == STOP
+    assert len(found.ids) < 60
+    assert found.ids == free.ids[: len(found.ids)]
+    assert "".join(stream(model, tokenizer, "Ann", stopping)) == found.text
+
+
+def test_those_that_end_leave_the_others_as_they_were(tokenizer: Tokenizer) -> None:
+    model, wanted = lively(tokenizer), Writing(tokens=30, temperature=1.2, stop=("e", "a"))
+    prompts = ["Ann", "the old sailor sold", "3 apples", "Dr. Wu", "nothing"]
+    together = generate(model, tokenizer, prompts, wanted)
+    assert {one.ended for one in together} == {STOP}
+    alone = [generate(model, tokenizer, [one], replace(wanted, seed=at))[0] for at, one in enumerate(prompts)]
+    assert together == alone
+
+
+def test_more_prompts_than_fit_at_once_are_all_answered(
+    words_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, wanted = lively(words_tokenizer), Writing(tokens=4)
+    prompts = ["Ann", "the cat", "nothing", "her hat", "a lamp"]
+    together = generate(model, words_tokenizer, prompts, wanted)
+    monkeypatch.setattr("gpt1.inference.generation.ROWS", 2)
+    assert generate(model, words_tokenizer, prompts, wanted) == together
+    assert generate(model, words_tokenizer, [], wanted) == []
+
+
+def test_a_prompt_without_words_begins_a_document(tokenizer: Tokenizer) -> None:
+    assert prompt_tokens(tokenizer, "") == [tokenizer.newline_id]
+    assert generate(lively(tokenizer), tokenizer, [""], Writing(tokens=5))[0].ids
+
+
+def test_special_tokens_are_never_written(words_tokenizer: Tokenizer) -> None:
+    model = shaken(PAPER, dtype=torch.float32, vocab_size=words_tokenizer.vocab_size + 3)
+    with torch.no_grad():
+        model.tokens[-3:] *= 100
+    (found,) = generate(model, words_tokenizer, ["Ann"], Writing(tokens=40, temperature=2, top_k=None))
+    assert max(found.ids) < words_tokenizer.vocab_size

@@ -11,7 +11,11 @@ import torch
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference.run import find_checkpoint, load_run
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, OPTIMIZER_FILE, STATE_FILE, save_checkpoint
+from tests.inference.tools import make_run
 
 
 def save(run: Path, step: int, valid_loss: float | None) -> None:
@@ -128,3 +132,35 @@ def test_weights_that_are_not_those_of_the_recipe_are_refused_by_name(trained: P
         (run / "run.json").write_text(json.dumps({**facts, "recipe": {**facts["recipe"], "shape": shape}}))
         with pytest.raises(FormatError, match=f"does not fit the model: {message}"):
             load_run(run, device="cpu").model  # noqa: B018
+
+
+# ---- a run at work ----
+
+
+def test_a_run_writes_the_same_at_once_in_pieces_and_in_a_batch(trained: Path) -> None:
+    run = load_run(trained, device="cpu")
+    text = run.generate("Ann looked for", tokens=20, seed=4)
+    assert text
+    assert "".join(run.stream("Ann looked for", tokens=20, seed=4)) == text
+    batch = run.generate_batch(["the cat", "Ann looked for"], tokens=20, seed=3)
+    assert batch[1].text == text
+    with pytest.raises(SettingError, match="did you mean 'tokens'"):
+        run.generate("Ann", token=3)
+
+
+def test_a_run_scores_and_embeds_texts(trained: Path) -> None:
+    run = load_run(trained, device="cpu")
+    texts = ["Ann looked for a silver key.", "the cat"]
+    scored = run.score(texts)
+    assert [one.ids for one in scored] == run.tokenizer.encode_batch(texts)
+    assert all(one.mean is not None and -8 < one.mean < 0 for one in scored)
+    assert run.embed(["Ann", "the cat"]).shape == (2, 32)
+
+
+def test_a_fine_tuned_run_answers_rows_and_writes_too(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    labels = ("glad", "sad")
+    moods = Task(name="moods", title="moods", shape=SINGLE, labels=labels, metrics=("accuracy",), fields=("text",))
+    run = load_run(make_run(tmp_path, words_tokenizer, moods), device="cpu")
+    (answer,) = run.predict([{"text": "Ann lost a key"}])
+    assert answer["prediction"] in labels
+    assert "<" not in run.generate("Ann", tokens=30)

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError
-from gpt1.inference import scoring
-from gpt1.inference.scoring import mean_log_probabilities
+from gpt1.inference import portions
+from gpt1.inference.scoring import mean_log_probabilities, score_texts
 from gpt1.model import Model, build_model
 from gpt1.recipes.values import Shape
+from gpt1.text.tokenizer import Tokenizer
 
 VOCABULARY = 30
 
@@ -35,7 +36,7 @@ def test_the_mean_is_that_of_each_sequence_alone(model: Model, monkeypatch: pyte
     wanted = [by_hand(model, ids, min(first, len(ids) - 1)) for ids, first in sequences]
     given = [(ids, min(first, len(ids) - 1)) for ids, first in sequences]
     np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
-    monkeypatch.setattr(scoring, "TOKENS", 10)  # in portions, some of a single sequence
+    monkeypatch.setattr(portions, "TOKENS", 10)  # in portions, some of a single sequence
     np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
 
 
@@ -55,3 +56,37 @@ def test_the_first_token_and_an_empty_end_cannot_be_scored(model: Model, scored:
 
 def test_nothing_has_no_scores(model: Model) -> None:
     assert mean_log_probabilities(model, []).shape == (0,)
+
+
+# ---- texts ----
+
+
+@pytest.fixture(scope="module")
+def reader(words_tokenizer: Tokenizer) -> Model:
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=8, initial_deviation=0.5)
+    return build_model(shape, words_tokenizer.vocab_size, compute=torch.float64).double()
+
+
+def test_each_token_of_a_text_has_a_log_probability_but_the_first(reader: Model, words_tokenizer: Tokenizer) -> None:
+    texts = ["Ann lost", "", "Ann", "Tom sold 3 apples"]
+    scored = score_texts(reader, words_tokenizer, texts)
+    assert [one.ids for one in scored] == words_tokenizer.encode_batch(texts)
+    for one in scored:
+        assert [value is None for value in one.log_probabilities] == [place == 0 for place in range(len(one.ids))]
+    found = scored[3]
+    assert len(found.ids) <= 8
+    assert found.mean == pytest.approx(by_hand(reader, found.ids, 1))
+    assert [scored[1].mean, scored[2].mean] == [None, None]
+
+
+def test_a_text_longer_than_the_context_has_half_a_context_before_each_token(
+    reader: Model, words_tokenizer: Tokenizer
+) -> None:
+    (scored,) = score_texts(reader, words_tokenizer, ["the old sailor sold her brother's hat and a silver key. " * 3])
+    ids = scored.ids
+    assert len(ids) > 30
+    for place in range(1, len(ids)):
+        # Windows of 8 tokens; from the second on, four of them are new.
+        start = 0 if place < 8 else (place // 4 - 1) * 4
+        wanted = by_hand(reader, ids[start : place + 1], place - start)
+        assert scored.log_probabilities[place] == pytest.approx(wanted), place

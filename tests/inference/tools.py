@@ -21,9 +21,18 @@ CONTEXT = 32  # tokens
 STEP = 5
 
 
-def make_run(folder: Path, tokenizer: Tokenizer, *tasks: Task, seed: int = 0, ruined: bool = False) -> Path:
-    """Make a fine-tuned run of these tasks."""
-    recipe = change(find_recipe("tiny"), [*SMALL_RUN, f"shape.context={CONTEXT}"])
+def make_run(
+    folder: Path,
+    tokenizer: Tokenizer,
+    *tasks: Task,
+    seed: int = 0,
+    ruined: bool = False,
+    feed_forward: int = 64,
+    head_bias: float = 0.0,
+) -> Path:
+    """Make a fine-tuned run of these tasks; with a bias, each head prefers its later answers."""
+    sizes = [f"shape.context={CONTEXT}", f"shape.feed_forward={feed_forward}"]
+    recipe = change(find_recipe("tiny"), [*SMALL_RUN, *sizes])
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
     body = build_model(recipe.shape, tokenizer.vocab_size + len(SPECIALS), compute=torch.float32, seed=seed)
@@ -31,6 +40,8 @@ def make_run(folder: Path, tokenizer: Tokenizer, *tasks: Task, seed: int = 0, ru
     with torch.no_grad():
         for name, weight in model.named_parameters():  # fresh ones hardly look at the text
             weight.mul_(10 if weight.dim() > 1 and "tokens" not in name else 1)
+            if name.startswith("heads.") and name.endswith("bias"):
+                weight.add_(head_bias * torch.arange(len(weight)))
     about = {
         "tasks": {task.name: task_as_json(task) for task in tasks},
         "tokenizer": tokenizer.fingerprint,

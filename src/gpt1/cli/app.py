@@ -29,7 +29,11 @@ VERBS = {
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
+    "generate": ("gpt1.cli.generate", "Let a run continue a text."),
     "report": ("gpt1.cli.report", "Show runs on one HTML page: scores side by side, curves, mistakes."),
+    "serve": ("gpt1.cli.serve", "Serve runs over HTTP, the way OpenAI's clients speak."),
+    "import": ("gpt1.cli.import_", "Make a run of GPT-1's released weights, or of transformers' OpenAIGPT."),
+    "export": ("gpt1.cli.export", "Write a run for transformers, or as ONNX."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt1.model import Classifier, HeadShape, Packing
+from gpt1.inference.portions import on_device, portions
+from gpt1.model import Classifier, HeadShape
 from gpt1.tasks.answers import answers
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.packed import pack_sequences
 from gpt1.tasks.shapes import CHOICES
-
-TOKENS = 8192  # at once, where an example is not longer by itself
 
 Probabilities = NDArray[np.float64]
 
@@ -41,10 +39,7 @@ def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabil
     sequences = model.tasks[task].sequences
     for examples in _portions(split, sequences):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
-        offsets, sequence, position, ids = (
-            torch.from_numpy(array).to(device) for array in (row.offsets, row.sequence, row.position, row.ids)
-        )
-        logits_EA, *_ = model(ids.long(), Packing(offsets, sequence, position, row.longest), task)
+        logits_EA, *_ = model(*on_device(row, device), task)
         found.append(logits_EA.float().cpu().double().softmax(-1).numpy())
         order.append(examples)
     if not found:
@@ -59,14 +54,5 @@ def _portions(split: EncodedSplit, sequences: int) -> Iterator[NDArray[np.int64]
     bounds = split.offsets[::sequences]
     longest = np.maximum.reduceat(np.diff(split.offsets), np.arange(0, len(split) * sequences, sequences))
     order = np.lexsort((np.arange(len(split)), longest))
-    portion: list[Any] = []
-    tokens = 0
-    for example in order:
-        own = int(bounds[example + 1] - bounds[example])
-        if portion and tokens + own > TOKENS:
-            yield np.array(portion)
-            portion, tokens = [], 0
-        portion.append(example)
-        tokens += own
-    if portion:
-        yield np.array(portion)
+    for portion in portions(np.diff(bounds)[order].tolist()):
+        yield order[portion]

@@ -1,38 +1,161 @@
-"""Text from a model: one token after another, drawn from what it thinks comes next."""
+"""Text from a model: one token after another, drawn from what it thinks comes next.
+
+A `Writer` holds any number of texts side by side, each of its own length, with its own way of drawing; texts join and
+leave between steps. A step gives each text one token. When a text no longer fits in the context, the last half of the
+context is kept and read anew from position 0; everything else is read once and remembered (`model/memory.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
-from gpt1.model import Model
+from gpt1.base.errors import InputError
+from gpt1.inference.sampling import Sampler, Writing
+from gpt1.model import Memory, Model, read
+from gpt1.text.streaming import TextStream
+from gpt1.text.tokenizer import Tokenizer
+
+LENGTH, STOP = "length", "stop"  # why a text ended: it has its tokens, or met a stop string
+ROWS = 32  # texts at once, where a caller gives more
 
 
-@torch.no_grad()
+@dataclass(eq=False)
+class Text:
+    """A text that is being written."""
+
+    window: list[int]  # the tokens in its context, the prompt's among them
+    sampler: Sampler
+    before: dict[int, None] | None  # the tokens there were, where repetition is penalised
+    written: list[int] = field(default_factory=list)
+    remembered: bool = False  # whether all of the window but its last token is in the memory
+
+
+class Writer:
+    """Texts that a network continues side by side."""
+
+    def __init__(self, model: Model, vocabulary: int, rows: int) -> None:
+        self.model, self.vocabulary = model, vocabulary
+        self.context = model.shape.context
+        self.device = next(model.parameters()).device
+        self.memory = Memory(model.shape, rows, dtype=model.compute, device=self.device)
+        self.texts: list[Text] = []  # in the order of the memory's rows
+
+    def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
+        """Add a text that continues a prompt of at least one token."""
+        before = dict.fromkeys(prompt) if wanted.repetition_penalty != 1 else None
+        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), before)
+        self.texts.append(text)
+        return text
+
+    def leave(self, text: Text) -> None:
+        """Take a text out; what is beside it goes on."""
+        row, last = self.texts.index(text), len(self.memory.lengths) - 1
+        if row <= last:  # else it never had a step
+            self.memory.leave(row)
+            self.texts[row] = self.texts[last]
+            row = last
+        del self.texts[row]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Write one token to each text."""
+        new = [row for row, text in enumerate(self.texts) if not text.remembered]
+        old = [row for row, text in enumerate(self.texts) if text.remembered]
+        if old:
+            self._draw(old, [self.texts[row].window[-1:] for row in old], begin=False)
+        if new:
+            self._draw(new, [self.texts[row].window for row in new], begin=True)
+
+    def _draw(self, rows: list[int], sequences: list[list[int]], begin: bool) -> None:
+        """Read what is to be read into the memory's rows, and draw the token behind it."""
+        lengths = [len(ids) for ids in sequences]
+        reading = self.memory.begin(rows, lengths) if begin else self.memory.go_on(rows)
+        ids_N = torch.tensor([id for ids in sequences for id in ids], device=self.device)
+        hidden_RC, output_VC = read(self.model, reading, ids_N)
+        logits_RV = (hidden_RC @ output_VC[: self.vocabulary].T).float().cpu()
+        if not logits_RV.isfinite().all():
+            raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
+        for row, logits_V in zip(rows, logits_RV, strict=True):
+            text = self.texts[row]
+            before = None if text.before is None else torch.tensor(list(text.before))
+            drawn = text.sampler.draw(logits_V, before)
+            text.written.append(drawn)
+            if text.before is not None:
+                text.before[drawn] = None
+            window = [*text.window, drawn]
+            text.window = self._kept(window)
+            text.remembered = len(text.window) == len(window)
+
+    def _kept(self, ids: list[int]) -> list[int]:
+        """Return what stays in the context: all of it, or where it does not fit its last half."""
+        return ids if len(ids) <= self.context else ids[-(self.context // 2) :]
+
+
 def continue_ids(
-    model: Model,
-    prompt: Sequence[int],
-    new_tokens: int,
-    *,
-    seed: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-) -> list[int]:
-    """Return `new_tokens` ids that continue a prompt of at least one id.
+    model: Model, prompts: Sequence[Sequence[int]], wanted: Writing, vocabulary: int | None = None
+) -> list[list[int]]:
+    """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other."""
+    writer = Writer(model, vocabulary or model.vocab_size, len(prompts))
+    texts = [writer.join(prompt, wanted, wanted.seed + place) for place, prompt in enumerate(prompts)]
+    for _ in range(wanted.tokens):
+        writer.step()
+    return [text.written for text in texts]
 
-    When the context is full, its last half is kept and read anew from position 0.
-    """
-    device = next(model.parameters()).device
-    draws = torch.Generator().manual_seed(seed)
-    ids, written = list(prompt)[-model.shape.context :], []
-    for _ in range(new_tokens):
-        if len(ids) >= model.shape.context:
-            ids = ids[-(model.shape.context // 2) :]
-        hidden, output = model(torch.tensor([ids], device=device))
-        logits = (hidden[0, -1] @ output[: model.vocab_size].T).float().cpu() / temperature
-        if top_k is not None:
-            logits[logits < logits.topk(min(top_k, len(logits))).values[-1]] = -torch.inf
-        written.append(int(torch.multinomial(logits.softmax(0), 1, generator=draws)))
-        ids.append(written[-1])
-    return written
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that was written: what follows the prompt, its tokens, and why it ended (`length` or `stop`)."""
+
+    prompt: str
+    text: str
+    ids: list[int]
+    ended: str
+
+
+def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing) -> list[Generated]:
+    """Continue each prompt; the seeds of prompts follow each other."""
+    found = []
+    for first in range(0, len(prompts), ROWS):
+        found += _generate(model, tokenizer, prompts[first : first + ROWS], wanted, wanted.seed + first)
+    return found
+
+
+def _generate(
+    model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing, seed: int
+) -> list[Generated]:
+    writer = Writer(model, tokenizer.vocab_size, len(prompts))
+    ids = [prompt_tokens(tokenizer, prompt) for prompt in prompts]
+    streams = {
+        writer.join(own, wanted, seed + place): TextStream(tokenizer, own, wanted.stop) for place, own in enumerate(ids)
+    }
+    for _ in range(wanted.tokens):
+        writer.step()
+        for text in list(writer.texts):
+            streams[text].push(text.written[-1])
+            if streams[text].stopped:
+                writer.leave(text)
+    return [
+        Generated(prompt, stream.whole(), text.written, STOP if stream.stopped else LENGTH)
+        for prompt, (text, stream) in zip(prompts, streams.items(), strict=True)
+    ]
+
+
+def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: Writing) -> Iterator[str]:
+    """Yield the text that continues a prompt, piece by piece; together they are what `generate` gives."""
+    ids = prompt_tokens(tokenizer, prompt)
+    writer = Writer(model, tokenizer.vocab_size, 1)
+    text, pieces = writer.join(ids, wanted, wanted.seed), TextStream(tokenizer, ids, wanted.stop)
+    while len(text.written) < wanted.tokens and not pieces.stopped:
+        writer.step()
+        if piece := pieces.push(text.written[-1]):
+            yield piece
+    if rest := pieces.end():
+        yield rest
+
+
+def prompt_tokens(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Return the ids of a prompt; one without words stands at the beginning of a document, after a newline."""
+    return tokenizer.encode(prompt) or [tokenizer.newline_id]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from gpt1.base.devices import find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference.classification import head_shapes
-from gpt1.model import Classifier, Model, build_classifier, build_model
+from gpt1.inference.embedding import MEAN, embeddings
+from gpt1.inference.generation import Generated, generate, stream
+from gpt1.inference.sampling import writing
+from gpt1.inference.scoring import ScoredText, score_texts
+from gpt1.model import Classifier, Model, build_classifier, build_model, ready_to_use
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.text.specials import SPECIALS
@@ -27,6 +33,9 @@ from gpt1.training.checkpoints import (
     newest_checkpoint,
 )
 from gpt1.training.runs import read_run, run_folder
+
+if TYPE_CHECKING:
+    from gpt1.inference.predicting import Answers
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
 BEST, LAST = "best", "last"
@@ -61,14 +70,19 @@ class Run:
     @cached_property
     def model(self) -> Model:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
-        if self.facts["kind"] == FINETUNING:
+        if self.has_tasks:
             return self.classifier.body
         return self._loaded(self._body(self.facts["vocab_size"]))
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether it is a fine-tuned run."""
+        return bool(self.facts["kind"] == FINETUNING)
+
+    @property
     def tasks(self) -> dict[str, Task]:
         """The tasks that a fine-tuned run has learned, by name."""
-        if self.facts["kind"] != FINETUNING:
+        if not self.has_tasks:
             raise SettingError(f"{self.path} has learned no task yet; gpt1 finetune --init {self.path} teaches it one")
         return {name: task_from_json(task) for name, task in self.facts["tasks"].items()}
 
@@ -94,6 +108,37 @@ class Run:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer the run was trained with."""
         return load_tokenizer(self.path)
+
+    @cached_property
+    def network(self) -> Model:
+        """The model with its matrices in the type it computes in, for use and not for training."""
+        return ready_to_use(self.model)
+
+    def generate(self, prompt: str, **settings: Any) -> str:
+        """Return the text that continues a prompt; the settings are those of `Writing`, such as `tokens=50`."""
+        return self.generate_batch([prompt], **settings)[0].text
+
+    def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:
+        """Continue prompts side by side; the seeds of prompts follow each other."""
+        return generate(self.network, self.tokenizer, prompts, writing(settings))
+
+    def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
+        """Yield what `generate` gives piece by piece, as it is written."""
+        return stream(self.network, self.tokenizer, prompt, writing(settings))
+
+    def score(self, texts: Sequence[str]) -> list[ScoredText]:
+        """Return the log-probability of each token of each text, given those before it."""
+        return score_texts(self.network, self.tokenizer, texts)
+
+    def embed(self, texts: Sequence[str], *, pooling: str = MEAN) -> NDArray[np.float32]:
+        """Return a vector for each text [texts, width]: the last block's output, its mean or at the last token."""
+        return embeddings(self.network, self.tokenizer, texts, pooling)
+
+    def predict(self, rows: Iterable[Mapping[str, Any]], *, task: str | None = None) -> Answers:
+        """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`."""
+        from gpt1.inference.predicting import predict_rows  # which knows what a run is
+
+        return predict_rows(self, rows, task=task)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.facts['kind']}, recipe {self.recipe.name!r})"

@@ -1,59 +1,89 @@
-"""How likely a network finds a text, or the end of one: the mean log-probability of its tokens."""
+"""How likely a network finds a text: the log-probability of each token after those before it, and their mean.
+
+A text that does not fit in the context is read by windows, each half over the one before: every token but those of the
+first half has at least half a context before it, and is counted once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError
-from gpt1.model import Model, Packing, token_losses
+from gpt1.inference.portions import on_device, portions
+from gpt1.model import Model, token_losses
 from gpt1.tasks.packed import pack_sequences
-
-TOKENS = 8192  # at once
+from gpt1.text.tokenizer import Tokenizer
 
 Scored = tuple[Sequence[int], int]  # ids, and the first of them that is scored
+Floats = NDArray[np.float64]
 
 
-@torch.no_grad()
-def mean_log_probabilities(model: Model, sequences: Sequence[Scored]) -> NDArray[np.float64]:
-    """Return for each sequence the mean log-probability of its tokens from a given one on, after all before them.
+@dataclass(frozen=True)
+class ScoredText:
+    """A text's ids and the natural logarithms of their probabilities; the first has none, nothing is before it."""
+
+    ids: list[int]
+    log_probabilities: list[float | None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of those there are; the exponential of minus it is the text's perplexity."""
+        known = [value for value in self.log_probabilities if value is not None]
+        return float(np.mean(known)) if known else None
+
+
+def score_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[ScoredText]:
+    """Return the log-probability of each token of each text, given those before it."""
+    encoded = tokenizer.encode_batch(texts)
+    parts = [(place, window) for place, ids in enumerate(encoded) for window in _windows(ids, model.shape.context)]
+    found: list[list[float | None]] = [[None] if ids else [] for ids in encoded]
+    for (place, _), values in zip(parts, log_probabilities(model, [window for _, window in parts]), strict=True):
+        found[place] += values.tolist()
+    return [ScoredText(ids, values) for ids, values in zip(encoded, found, strict=True)]
+
+
+def mean_log_probabilities(model: Model, sequences: Sequence[Scored]) -> Floats:
+    """Return for each sequence the mean log-probability of its tokens from a given one on, after all before them."""
+    return np.array([values.mean() for values in log_probabilities(model, sequences)])
+
+
+def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]:
+    """Return for each sequence the log-probabilities of its tokens from a given one on, after all before them.
 
     The first token of a sequence has nothing before it and cannot be scored.
     """
     for ids, first in sequences:
         if not 0 < first < len(ids):
             raise InputError(f"tokens {first} to {len(ids) - 1} of a text cannot be scored: it has too few")
-    found = [_portion(model, portion) for portion in _portions(sequences)]
-    return np.concatenate(found) if found else np.zeros(0)
+    cut = portions(len(ids) for ids, _ in sequences)
+    return [values for portion in cut for values in _portion(model, sequences[portion])]
 
 
-def _portion(model: Model, portion: Sequence[Scored]) -> NDArray[np.float64]:
-    device = next(model.parameters()).device
+@torch.no_grad()
+def _portion(model: Model, portion: Sequence[Scored]) -> list[Floats]:
     row = pack_sequences([np.asarray(ids) for ids, _ in portion])
     firsts = np.array([first for _, first in portion])
     is_scored = row.position >= firsts[row.sequence]
     # The output at a token predicts the one behind it.
+    predicting = np.flatnonzero(is_scored) - 1
     targets = np.full(len(row.ids), -1, np.int64)
-    targets[np.flatnonzero(is_scored) - 1] = row.ids[is_scored]
-    ids, offsets, sequence, position = (torch.from_numpy(array).to(device) for array in row.arrays().values())
-    hidden_NC, output_VC = model(ids.long(), None, Packing(offsets, sequence, position, row.longest))
-    losses = token_losses(hidden_NC, output_VC, torch.from_numpy(targets).to(device), model.vocab_size)
-    sums = np.bincount(row.sequence, weights=losses.double().cpu().numpy(), minlength=row.sequences)
-    means: NDArray[np.float64] = -sums / np.bincount(row.sequence[is_scored], minlength=row.sequences)
-    return means
+    targets[predicting] = row.ids[is_scored]
+    ids_N, packing = on_device(row, next(model.parameters()).device)
+    hidden_NC, output_VC = model(ids_N, None, packing)
+    losses = token_losses(hidden_NC, output_VC, torch.from_numpy(targets).to(hidden_NC.device), model.vocab_size)
+    values: Floats = -losses.double().cpu().numpy()[predicting]
+    return np.split(values, np.cumsum(np.bincount(row.sequence[is_scored]))[:-1])
 
 
-def _portions(sequences: Sequence[Scored]) -> Iterator[list[Scored]]:
-    portion: list[Scored] = []
-    tokens = 0
-    for scored in sequences:
-        if portion and tokens + len(scored[0]) > TOKENS:
-            yield portion
-            portion, tokens = [], 0
-        portion.append(scored)
-        tokens += len(scored[0])
-    if portion:
-        yield portion
+def _windows(ids: Sequence[int], context: int) -> Iterator[Scored]:
+    """Cut a text that does not fit into windows, each with what is scored there for the first time."""
+    scored = 1
+    while scored < len(ids):
+        start = 0 if scored == 1 else scored - context // 2
+        yield ids[start : start + context], scored - start
+        scored = start + context

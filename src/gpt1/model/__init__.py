@@ -2,13 +2,15 @@
 
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
 from gpt1.model.loss import linear_cross_entropy, token_losses
-from gpt1.model.network import Model, build_model
+from gpt1.model.memory import Memory
+from gpt1.model.network import Model, build_model, read, ready_to_use
 from gpt1.model.noise import Noise, step_noise
 from gpt1.model.packing import Packing, pack
 
 __all__ = [
     "Classifier",
     "HeadShape",
+    "Memory",
     "Model",
     "Noise",
     "Packing",
@@ -16,6 +18,8 @@ __all__ = [
     "build_model",
     "linear_cross_entropy",
     "pack",
+    "read",
+    "ready_to_use",
     "step_noise",
     "token_losses",
 ]

@@ -4,6 +4,7 @@ Where weights are dropped the scores are written out and the masks are our own, 
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
 A window is computed block by block, in time and memory of T x window; it drops what full attention would drop.
 A packed row is attended to by a kernel that knows where sequences begin; where there is none, over a grid and back.
+With a past, keys and values are kept for the tokens to come, and a token that goes on looks at what was kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpt1.model.layers import Linear, Rotary, UnitRMS
+from gpt1.model.memory import Past
 from gpt1.model.noise import Noise, Place, column_words, drop, drop_where, keep_mask, kept, layer_site, row_words
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
@@ -51,14 +53,21 @@ class Attention(nn.Module):
         if shape.qk_norm:
             self.prepare.append(UnitRMS())
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+    def forward(
+        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+    ) -> Tensor:
         """Return what each position gathers from itself and from those of its sequence before it."""
         # Heads before positions: [B, H, T, D], or of a packed row [H, N, D].
         q, k, v = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1)).transpose(-4, -2).unbind(-3)
         for part in self.prepare:
             q, k = part(q, packing), part(k, packing)
-        attending = attend if packing is None else partial(attend_packed, packing=packing)
-        y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
+        if past is not None:
+            past.keep(k, v)
+        if past is not None and past.goes_on:
+            y = past.attend(q)
+        else:
+            attending = attend if packing is None else partial(attend_packed, packing=packing)
+            y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
         return drop(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
 

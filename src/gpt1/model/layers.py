@@ -89,6 +89,9 @@ class UnitRMS(nn.Module):
         return F.rms_norm(x, x.shape[-1:], None, RMS_EPSILON)
 
 
+NORMS = LayerNorm, RMSNorm
+
+
 def make_norm(kind: str, width: int, bias: bool) -> nn.Module:
     """Return a norm of this kind; only a LayerNorm can have a bias."""
     return RMSNorm(width) if kind == "rms" else LayerNorm(width, bias)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gpt1.model.layers import Linear
+from gpt1.model.memory import Past
 from gpt1.model.noise import Noise, Place, drop, layer_site
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
@@ -29,28 +30,64 @@ class LSTMBlock(nn.Module):
         self.recurrent = Linear(shape.units, 4 * shape.units, bias=False)
         self.out = Linear(shape.units, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+    def forward(
+        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+    ) -> Tensor:
         """Return the projected states of all positions."""
-        grid_BTC = x_BTC if packing is None else packing.to_grid(x_BTC)
-        states_BTU = _lstm(grid_BTC, self.input.weight, self.recurrent.weight, self.input.bias)
-        states_BTU = states_BTU if packing is None else packing.from_grid(states_BTU)
+        if past is not None and packing is not None:
+            states_BTU = self._remembered(x_BTC, packing, past)
+        else:
+            states_BTU, *_ = self._run(x_BTC if packing is None else packing.to_grid(x_BTC))
+            states_BTU = states_BTU if packing is None else packing.from_grid(states_BTU)
         states_BTU = drop(states_BTU, self.dropout, noise, self.states_site, packing)
         return drop(self.out(states_BTU), self.dropout, noise, self.branch_site, packing)
 
+    def _remembered(self, x_NC: Tensor, packing: Packing, past: Past) -> Tensor:
+        """Return the states of a packed row, and keep each sequence's last one for the tokens to come."""
+        if past.goes_on:
+            states_N1U, output_NU, cell_NU = self._run(x_NC.unsqueeze(1), *past.state())
+            past.keep_state(output_NU, cell_NU)
+            return states_N1U.squeeze(1)
+        # One after another: behind a shorter sequence a grid would run on.
+        parts = [self._run(x_TC.unsqueeze(0)) for x_TC in x_NC.split(packing.offsets.diff().tolist())]
+        past.keep_state(*(torch.cat([part[index] for part in parts]) for index in (1, 2)))
+        return torch.cat([states_1TU[0] for states_1TU, *_ in parts])
+
+    def _run(
+        self, x_BTC: Tensor, output_BU: Tensor | None = None, cell_BU: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        result: tuple[Tensor, Tensor, Tensor] = _lstm(
+            x_BTC, self.input.weight, self.recurrent.weight, self.input.bias, output_BU, cell_BU
+        )
+        return result
+
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler would write out hundreds of steps
-def _lstm(x_BTC: Tensor, input_GC: Tensor, recurrent_GU: Tensor, bias_G: Tensor | None) -> Tensor:
-    """Return the states [B, T, U] of an LSTM, computed in the type of `x_BTC` by the library's kernels."""
+def _lstm(
+    x_BTC: Tensor,
+    input_GC: Tensor,
+    recurrent_GU: Tensor,
+    bias_G: Tensor | None,
+    output_BU: Tensor | None,
+    cell_BU: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the states [B, T, U] of an LSTM, its last outputs and cells [B, U], by the library's kernels.
+
+    It is computed in the type of `x_BTC`, from the outputs and cells that are given, else from zeros.
+    """
     weights = [input_GC, recurrent_GU]
     if bias_G is not None:
         weights += [bias_G, torch.zeros_like(bias_G)]  # the library wants a second bias, which would add nothing
-    zeros_1BU = x_BTC.new_zeros(1, len(x_BTC), recurrent_GU.shape[1])
+    begun_1BU = tuple(
+        x_BTC.new_zeros(1, len(x_BTC), recurrent_GU.shape[1]) if state is None else state.unsqueeze(0)
+        for state in (output_BU, cell_BU)
+    )
     with warnings.catch_warnings():
         # The casts are fresh tensors, so cuDNN has to lay the weights out anew each time, and says so.
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
-        states_BTU, _, _ = torch.lstm(
+        states_BTU, output_1BU, cell_1BU = torch.lstm(
             x_BTC,
-            (zeros_1BU, zeros_1BU),
+            begun_1BU,
             [weight.to(x_BTC.dtype) for weight in weights],
             bias_G is not None,
             num_layers=1,
@@ -59,4 +96,4 @@ def _lstm(x_BTC: Tensor, input_GC: Tensor, recurrent_GU: Tensor, bias_G: Tensor 
             bidirectional=False,
             batch_first=True,
         )
-    return states_BTU
+    return states_BTU, output_1BU[0], cell_1BU[0]

@@ -6,6 +6,8 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,8 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.initial import initialise
-from gpt1.model.layers import make_norm
+from gpt1.model.layers import NORMS, make_norm
 from gpt1.model.lstm import LSTMBlock
+from gpt1.model.memory import Reading
 from gpt1.model.noise import Noise, Site, drop_table
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import transformer_blocks
@@ -43,11 +46,16 @@ class Model(nn.Module):
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
 
     def forward(
-        self, ids_BT: Tensor, noise: Noise | None = None, packing: Packing | None = None
+        self,
+        ids_BT: Tensor,
+        noise: Noise | None = None,
+        packing: Packing | None = None,
+        reading: Reading | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
 
-        With a packing the ids are a packed row [N], and so is the output [N, C]. Both results are in `compute`. The
+        With a packing the ids are a packed row [N], and so is the output [N, C]; with the packing's reading they are
+        read into a memory, or go on from what it holds (see `read`). Both results are in `compute`. The
         matrix is a working copy: dropped as a whole (tied, it is the very table the tokens were looked up in), and on a
         GPU filled up with rows of zeros, which the loss knows to leave out.
         """
@@ -60,17 +68,19 @@ class Model(nn.Module):
         if self.positions is not None:
             positions_TC = self._working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
-        for block in self.blocks:
+        for layer, block in enumerate(self.blocks):
+            past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                x_BTC = checkpoint(block, x_BTC, noise, packing, use_reentrant=False)
+                x_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
             else:
-                x_BTC = block(x_BTC, noise, packing)
+                x_BTC = block(x_BTC, noise, packing, past)
         return self.final_norm(x_BTC), output_VC
 
     def _working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
-        return F.pad(working, (0, 0, 0, -len(table) % CUDA_ROWS)) if table.is_cuda else working
+        fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
+        return F.pad(working, (0, 0, 0, fill)) if fill else working
 
 
 def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.float32, seed: int = 0) -> Model:
@@ -78,3 +88,25 @@ def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.f
     model = Model(shape, vocab_size, compute)
     initialise(model, deviation=shape.initial_deviation, silent_branches=shape.norm_first, seed=seed)
     return model
+
+
+@torch.no_grad()
+def read(model: Model, reading: Reading, ids_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the last output of each sequence that a reading takes in [sequences, C], and the output matrix [V, C]."""
+    hidden_NC, output_VC = model(ids_N, None, reading.packing, reading)
+    return hidden_NC[reading.packing.offsets[1:].long() - 1], output_VC
+
+
+def ready_to_use(model: Model) -> Model:
+    """Return the network with every table and matrix in the type it is computed in, cast (and filled up) once.
+
+    Those that have that type already are not copied. What was compiled is not: shapes change with every word.
+    """
+    norms = {id(weight) for module in model.modules() if isinstance(module, NORMS) for weight in module.parameters()}
+    cast: dict[int, object] = {}
+    for name, parameter in model.named_parameters():
+        table = name in ("tokens", "positions", "output")
+        working = model._working(parameter, Site.TOKENS, None) if table else parameter.to(model.compute)
+        # What a deep copy has seen before it takes as it is.
+        cast[id(parameter)] = parameter if id(parameter) in norms else nn.Parameter(working, requires_grad=False)
+    return deepcopy(model, cast)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gpt1.model.attention import Attention
 from gpt1.model.layers import ACTIVATIONS, Linear, make_norm
+from gpt1.model.memory import Past
 from gpt1.model.noise import Noise, Place, drop, layer_site
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
@@ -42,9 +43,11 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(shape, layer)
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+    def forward(
+        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+    ) -> Tensor:
         """Return the block's output."""
-        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing))
+        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past))
         y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC
 
@@ -52,9 +55,11 @@ class Block(nn.Module):
 class PreNormBlock(Block):
     """The same parts, but what enters a branch is normalised and the sum is left alone."""
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+    def forward(
+        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+    ) -> Tensor:
         """Return the block's output."""
-        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing)
+        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past)
         y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise, packing)
         return y_BTC
 

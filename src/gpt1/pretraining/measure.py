@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.run import Run
@@ -18,6 +18,8 @@ SEQUENCES = 16  # at once
 
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
+    if corpus is None and run.facts["corpus"] is None:
+        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a --corpus DIR")
     folder = Path(run.facts["corpus"]["path"] if corpus is None else corpus)
     if corpus is None and not folder.is_dir():
         raise InputError(

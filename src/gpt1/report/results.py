@@ -102,7 +102,7 @@ def _differences(differences: Sequence[Difference]) -> Table:
 def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
     found = [(run, reached(run)) for run in runs]
     # Losses on other text, or of other tokens, are not to be ranked.
-    texts = {(str(run.facts.get("corpus", {}).get("identity")), run.facts.get("tokenizer")) for run in runs}
+    texts = {(str((run.facts.get("corpus") or {}).get("identity")), run.facts.get("tokenizer")) for run in runs}
     losses = [one.loss for _, one in found if one.loss is not None]
     best = min(losses) if len(losses) > 1 and len(texts) == 1 else None
     rows = [Row(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]

@@ -6,6 +6,7 @@ ids 0 to 255 are the bytes, then come the merges by rank.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -56,22 +57,34 @@ class ByteRules:
         """Return the ids of all pieces one after the other, and where each piece's ids end."""
         for piece in pieces:
             to_utf8(piece)
-        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(pieces), add_special_tokens=False)]
+        ids = [
+            encoding.ids
+            for encoding in self.library_tokenizer.encode_batch_fast(list(pieces), add_special_tokens=False)
+        ]
         flat = np.array([id for piece_ids in ids for id in piece_ids], np.int32)
         return flat, np.cumsum([len(piece_ids) for piece_ids in ids], dtype=np.int64)
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def library_tokenizer(self) -> Any:
+        """The same rules as a tokenizer of the library `tokenizers`, which others can load."""
         from tokenizers import Tokenizer
+        from tokenizers.decoders import ByteLevel
         from tokenizers.models import BPE
 
         tokenizer = Tokenizer(BPE({token: id for id, token in enumerate(self._tokens)}, list(self._merges)))
         tokenizer.pre_tokenizer = pre_tokenizer()
+        tokenizer.decoder = ByteLevel()
         return tokenizer
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text; bytes that are no whole character, as in a generated tail, become U+FFFD."""
         return b"".join(self._token_bytes[id] for id in ids).decode(errors="replace")
+
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
+        """Return what `ids` add to the text before them, and how much of that no further id can change."""
+        written = b"".join(self._token_bytes[id] for id in ids)
+        whole = codecs.getincrementaldecoder("utf-8")("replace").decode(written)  # up to a character that has begun
+        return written.decode(errors="replace"), len(whole)
 
     @cached_property
     def _token_bytes(self) -> list[bytes]:

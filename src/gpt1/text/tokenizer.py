@@ -139,6 +139,17 @@ class Tokenizer:
                 run.append(int(id))
         return "".join([*texts, self._rules.decode(run)])
 
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
+        """Return the text that `ids` add to that of `before`, and how many characters of it no further id can change.
+
+        None of them is a special token. Where all of the text is settled, what follows does not depend on it.
+        """
+        return self._rules.decode_after(before, ids)
+
+    def library_tokenizer(self) -> Any | None:
+        """Return the same rules as a tokenizer of the library `tokenizers`, where it can follow them: for `bytes`."""
+        return self._rules.library_tokenizer if isinstance(self._rules, byte_kind.ByteRules) else None
+
     def save(self, path: str | Path) -> None:
         """Write the tokenizer file, atomically; a folder gets a `tokenizer.json`."""
         vocabulary = self.vocabulary

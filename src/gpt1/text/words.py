@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from gpt1.base.errors import FormatError
@@ -83,13 +84,43 @@ class WordRules:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return readable text: lower case, tidy blanks, one newline where there were several."""
-        return tidy("".join(self._tokens[id] for id in ids).replace(WORD_END, " "))
+        return tidy(self._words(ids))
+
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
+        """Return what `ids` add to the text before them, and how much of that no further id can change."""
+        old, new = self._words(before), self._words(ids)
+        text = tidy(old + new)
+        start = _end_of(text, _inked(old))
+        return text[start:], max(0, _end_of(text, _inked(_settled(old + new))) - start)
+
+    def _words(self, ids: Sequence[int]) -> str:
+        return "".join(self._tokens[id] for id in ids).replace(WORD_END, " ")
 
 
 def tidy(text: str) -> str:
     """Put the blanks of words joined by blanks back where a printer would have them."""
     lines = [_LINE_BLANKS.sub(" ", line).strip() for line in text.split("\n")]
     return "\n".join(_tidy_line(line) for line in lines)
+
+
+def _settled(words: str) -> str:
+    """Return those of the words joined by blanks that look alike in a tidy text whatever follows.
+
+    How blanks lie around a word depends on it and the next one, and from a quotation mark on, on the rest of the line.
+    """
+    lines, newline, line = words.rpartition("\n")
+    return lines + newline + " ".join(line.partition('"')[0].split(" ")[:-2])
+
+
+def _inked(text: str) -> int:
+    """Return how many characters a text has that tidying leaves alone: all but blanks."""
+    return sum(character == "\n" or not character.isspace() for character in text)
+
+
+def _end_of(text: str, count: int) -> int:
+    """Return where in a text so many of those characters end."""
+    places = (place for place, character in enumerate(text, 1) if character == "\n" or not character.isspace())
+    return next(islice(places, count - 1, None), len(text)) if count else 0
 
 
 _LINE_BLANKS = re.compile(" +")

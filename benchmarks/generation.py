@@ -1,0 +1,96 @@
+"""Generation speed against peers, all in one run: seconds for the new tokens of one text.
+
+    python benchmarks/generation.py                   # GPT-1's size, prompt of 128 tokens, 256 new, two threads
+    python benchmarks/generation.py --prompt 1 --rounds 1 --only ours uncached
+
+Contenders: ours (greedy, with its memory); `uncached`, the same network read anew for every token, logits of the last
+position only (the judge of `tests/inference/test_generation.py`), which must write the same tokens; and transformers'
+OpenAIGPT with its own `generate`. Weights are random: speed does not depend on them. Rounds alternate; medians are
+printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from gpt1.base.devices import device_name
+from gpt1.inference.generation import continue_ids
+from gpt1.inference.sampling import Writing
+from gpt1.model import Model, build_model, ready_to_use
+from gpt1.recipes.catalog import find_recipe
+from tests.reference.generation import greedy
+
+VOCABULARY = 40478
+
+
+def ours(model: Model, prompt: list[int], new: int) -> list[int]:
+    """Write with a memory."""
+    return continue_ids(model, [prompt], Writing(tokens=new, temperature=0))[0]
+
+
+def theirs(model: Any, prompt: list[int], new: int) -> list[int]:
+    """Write with transformers' `generate`."""
+    ids = torch.tensor([prompt])
+    length = {"max_new_tokens": new, "min_new_tokens": new}
+    found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, **length)
+    written: list[int] = found[0, len(prompt) :].tolist()
+    return written
+
+
+def main() -> None:
+    """Run the contenders in turn and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="paper")
+    parser.add_argument("--prompt", type=int, default=128)
+    parser.add_argument("--new", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=None)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    shape = replace(find_recipe(given.recipe).shape, dropout=0.0)
+    model = ready_to_use(build_model(shape, VOCABULARY)).eval()
+    contenders: dict[str, tuple[Callable[..., list[int]], Any]] = {
+        "ours": (ours, model),
+        "uncached": (greedy, model),
+    }
+    if given.recipe == "paper":
+        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
+
+        contenders["transformers"] = theirs, OpenAIGPTLMHeadModel(OpenAIGPTConfig()).eval()
+    chosen = given.only or list(contenders)
+    prompt = torch.randint(0, VOCABULARY, (given.prompt,), generator=torch.Generator().manual_seed(0)).tolist()
+    print(f"{device_name(torch.device('cpu'))}, recipe {given.recipe}, fp32, {given.prompt} + {given.new} tokens")
+    seconds: dict[str, list[float]] = {name: [] for name in chosen}
+    texts: dict[str, list[int]] = {}
+    for round_ in range(given.rounds):
+        for name in chosen if round_ % 2 == 0 else reversed(chosen):
+            write, network = contenders[name]
+            began = time.perf_counter()
+            texts[name] = write(network, prompt, given.new)
+            seconds[name].append(time.perf_counter() - began)
+            print(f"round {round_ + 1}, {name}: {seconds[name][-1]:.1f} s", flush=True)
+    assert texts.get("ours", []) == texts.get("uncached", texts.get("ours", [])), (
+        "two ways of the same network disagree"
+    )
+    for name in chosen:
+        median = statistics.median(seconds[name])
+        row = {
+            "name": name,
+            "seconds": round(median, 2),
+            "tokens_per_second": round(given.new / median, 1),
+            "ours_is_faster": round(median / statistics.median(seconds.get("ours", [median])), 2),
+        }
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

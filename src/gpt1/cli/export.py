@@ -1,0 +1,54 @@
+"""`gpt1 export`: runs for other programs."""
+
+from __future__ import annotations
+
+import click
+
+from gpt1.cli.app import Verbs
+from gpt1.cli.evaluate import open_run, step_option
+
+_task = click.option("--task", metavar="NAME", help="Fine-tuned: which of its tasks, where it has learned several.")
+
+
+@click.group(cls=Verbs)
+def command() -> None:
+    """Write a run for transformers, or as ONNX.
+
+    Example: gpt1 export transformers runs/tiny --out for-transformers
+    """
+
+
+@command.command(short_help="A folder that transformers opens.")
+@click.argument("run")
+@click.option("--out", required=True, metavar="DIR", help="A folder for the model alone.")
+@_task
+@step_option
+def transformers(run: str, out: str, task: str | None, step: str) -> None:
+    """Write a run of the paper's form as transformers' OpenAIGPT, fine-tuned ones as a sequence classifier.
+
+    Example: gpt1 export transformers runs/tiny --out for-transformers
+    """
+    from gpt1.exchange.to_transformers import export_transformers
+
+    _tell(export_transformers(open_run(run, step, "cpu"), out, task=task), out)
+
+
+@command.command(short_help="An ONNX file.")
+@click.argument("run")
+@click.option("--out", required=True, metavar="FILE", help="Where the file goes.")
+@_task
+@step_option
+def onnx(run: str, out: str, task: str | None, step: str) -> None:
+    """Write a run as an ONNX file: ids in, logits out.
+
+    Example: gpt1 export onnx runs/tiny --out tiny.onnx
+    """
+    from gpt1.exchange.to_onnx import export_onnx
+
+    _tell(export_onnx(open_run(run, step, "cpu"), out, task=task), out)
+
+
+def _tell(said: list[str], out: str) -> None:
+    click.echo(f"{out}: written")
+    for sentence in said:
+        click.echo(sentence)

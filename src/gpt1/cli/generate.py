@@ -1,0 +1,64 @@
+"""`gpt1 generate`: a run continues a text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+from gpt1.cli.evaluate import open_run, step_option
+
+ALL = "all"
+
+
+def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == ALL:
+        return value
+    if not value.isdecimal():
+        raise click.BadParameter(f"a whole number or '{ALL}', not '{value}'")
+    return int(value)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("prompt", default="")
+@click.option("--tokens", type=click.IntRange(0), metavar="N", help="At most so many new ones.  [128]")
+@click.option("--temperature", type=click.FloatRange(0), metavar="X", help="0: always the likeliest.  [0.8]")
+@click.option("--top-k", callback=_number_or_all, metavar="N|all", help="Draw from the likeliest N tokens.  [40]")
+@click.option("--top-p", type=float, metavar="P", help="Draw from the likeliest that together have probability P.  [1]")
+@click.option("--repetition-penalty", type=float, metavar="X", help="Above 1: say less again.  [1]")
+@click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
+@click.option(
+    "--samples", type=click.IntRange(1), default=1, metavar="N", help="How many, with seeds one after another."
+)
+@options.seed
+@step_option
+@options.device
+@options.as_json
+def command(run: str, prompt: str, samples: int, step: str, device: str | None, as_json: bool, **settings: Any) -> None:
+    """Let a run continue a text, and show it as it is written.
+
+    Without a prompt it begins a document. The same seed gives the same text.
+
+    \b
+    Examples:
+      gpt1 generate runs/tiny "The captain opened the door"
+      gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
+    """
+    opened = open_run(run, step, device)
+    given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
+    if as_json or samples > 1:
+        found = opened.generate_batch([prompt] * samples, **given)
+        if as_json:
+            texts = [{"text": one.text, "tokens": len(one.ids), "ended": one.ended} for one in found]
+            answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt, "samples": texts}
+            click.echo(json.dumps(answer, ensure_ascii=False, indent=1))
+        else:
+            click.echo("\n\n".join(prompt + one.text for one in found))
+        return
+    click.echo(prompt, nl=False)
+    for piece in opened.stream(prompt, **given):
+        click.echo(piece, nl=False)
+    click.echo()

@@ -1,0 +1,56 @@
+"""`gpt1 serve`: runs behind an HTTP API."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from gpt1.base.errors import MissingDependency
+from gpt1.cli import options
+
+TOKEN_VARIABLE = "GPT1_TOKEN"
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--host", metavar="HOST", help="Where to listen; another one than this machine's own needs a token.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0: any free one.  [8000]")
+@click.option(
+    "--token", metavar="TEXT", help=f"What clients must send as a bearer token.  [${TOKEN_VARIABLE}, or none]"
+)
+@click.option("--queue", type=click.IntRange(1), metavar="N", help="Requests of a run that may wait.  [256]")
+@click.option("--tokens", type=click.IntRange(1), metavar="N", help="New tokens a text, at most.  [1024]")
+@click.option("--characters", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [100000]")
+@click.option("--inputs", type=click.IntRange(1), metavar="N", help="Texts of a request, at most.  [128]")
+@click.option("--body-bytes", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [1000000]")
+@click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
+@click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
+@options.device
+def command(
+    runs: tuple[str, ...], host: str | None, port: int | None, token: str | None, device: str | None, **limits: Any
+) -> None:
+    """Serve runs over HTTP, the way OpenAI's clients speak; a RUN is a folder, or NAME=FOLDER.
+
+    /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score, /healthz, /readyz, /metrics, /openapi.json.
+    Ctrl-C or SIGTERM ends it when what is in flight has been answered.
+
+    \b
+    Examples:
+      gpt1 serve runs/tiny runs/reviews
+      gpt1 serve chat=runs/tiny --port 9000 --token secret
+    """
+    try:
+        from gpt1.serve import server
+    except ImportError as error:
+        raise MissingDependency(f"serving needs {error.name}: pip install 'gpt1[serve]'") from None
+    from gpt1.serve.limits import Limits
+
+    host, token = host or server.HOST, token or os.environ.get(TOKEN_VARIABLE)
+    if token is None and not server.is_loopback(host):
+        raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
+    given = {name: value for name, value in limits.items() if value is not None}
+    app = server.make_app(runs, host=host, token=token, limits=Limits(**given), device=device)
+    port = server.PORT if port is None else port
+    server.serve(app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"))

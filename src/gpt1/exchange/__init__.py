@@ -1,0 +1,1 @@
+"""Doors: weights and vocabularies of OpenAI's release and of transformers in, transformers and ONNX out."""

@@ -1,0 +1,111 @@
+"""A run out as ONNX: ids to logits, for any number of texts of any length up to the context.
+
+A pre-trained run gives the scores of the next token at every position; a fine-tuned one the answers to one text or
+pair, read at its extract token, so texts of different lengths may be filled up behind it with anything.
+"""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gpt1.base.errors import InputError, MissingDependency
+from gpt1.base.files import whole_file
+from gpt1.inference.predicting import task_of
+from gpt1.inference.run import Run
+from gpt1.model import Classifier, Model
+from gpt1.model.classifier import head_name
+from gpt1.recipes.values import LSTM
+
+# B texts, T tokens, V tokens of the vocabulary, A answers.
+
+
+class NextToken(nn.Module):
+    """Scores of the next token at every position."""
+
+    def __init__(self, body: Model) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the logits [B, T, V]."""
+        hidden_BTC, output_VC = self.body(ids)
+        logits: Tensor = hidden_BTC @ output_VC.T
+        return logits
+
+
+class Answer(nn.Module):
+    """A fine-tuned run's answer."""
+
+    def __init__(self, classifier: Classifier, task: str) -> None:
+        super().__init__()
+        self.body, self.head = classifier.body, classifier.heads[head_name(task)]
+
+    def forward(self, ids: Tensor, extract: Tensor) -> Tensor:
+        """Return the logits [B, A], given where the extract token of each text stands [B]."""
+        hidden_BTC, _ = self.body(ids)
+        logits: Tensor = self.head(hidden_BTC[torch.arange(len(ids)), extract])
+        return logits
+
+
+def export_onnx(run: Run, out: str | Path, *, task: str | None = None) -> list[str]:
+    """Write a run as an ONNX file, computed in fp32; return what a person should know about it."""
+    out = Path(out)
+    shape = run.recipe.shape
+    if shape.kind == LSTM or (shape.window is not None and shape.window < shape.context):
+        what = "an LSTM" if shape.kind == LSTM else "a network with a sliding window"
+        raise InputError(f"{run.path} is {what}, which is not written as ONNX; serve it with gpt1 itself")
+    network, inputs, said = _network(run, task)
+    program = _exported(network, inputs, shape.context)
+    with whole_file(out) as file:
+        file.write(program.model_proto.SerializeToString())
+    return said
+
+
+def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], list[str]]:
+    """Return what is exported, on the CPU and in fp32, and inputs to follow it with."""
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    if not run.has_tasks:
+        body = deepcopy(run.model).cpu().float()
+        body.compute = torch.float32
+        return NextToken(body), {"ids": ids}, ["input: ids [texts, tokens]; output: logits [texts, tokens, vocabulary]"]
+    wanted = task_of(run, task)
+    if wanted.sequences != 1:
+        raise InputError(
+            f"task '{wanted.name}' is answered from {wanted.sequences} sequences; ONNX is for one text or pair"
+        )
+    classifier = deepcopy(run.classifier).cpu().float()
+    classifier.body.compute = torch.float32
+    specials = ", ".join(f"{name} {id}" for name, id in run.tokenizer.specials.items())
+    said = [
+        "inputs: ids [texts, tokens] and extract [texts], the place of the extract token in each; output: logits "
+        f"[texts, answers], in the order {', '.join(wanted.labels) or 'of the bins'}",
+        f"a text goes in between start and extract, a pair parted by delimiter: {specials}",
+    ]
+    return Answer(classifier, wanted.name), {"ids": ids, "extract": torch.tensor([2, 1])}, said
+
+
+def _exported(network: nn.Module, inputs: dict[str, Tensor], context: int) -> Any:
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise MissingDependency("writing ONNX needs its libraries: pip install 'gpt1[export]'") from None
+    texts, tokens = torch.export.Dim("texts", min=1), torch.export.Dim("tokens", min=1, max=context)
+    shapes: dict[str, Any] = {"ids": {0: texts, 1: tokens}, "extract": {0: texts}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns of its own parts
+        return torch.onnx.export(
+            network.eval(),
+            kwargs=inputs,
+            input_names=list(inputs),
+            output_names=["logits"],
+            dynamic_shapes={name: shapes[name] for name in inputs},
+            dynamo=True,
+            verbose=False,
+        )

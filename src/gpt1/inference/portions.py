@@ -1,0 +1,32 @@
+"""Sequences to a network: as many at once as there is room for, packed, on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from gpt1.model import Packing
+from gpt1.tasks.packed import Row
+
+TOKENS = 8192  # at once, where one thing is not longer by itself
+
+
+def portions(sizes: Iterable[int]) -> Iterator[slice]:
+    """Cut things of these sizes, in tokens, into portions that are read at once."""
+    sizes = list(sizes)
+    start = tokens = 0
+    for place, size in enumerate(sizes):
+        if place > start and tokens + size > TOKENS:
+            yield slice(start, place)
+            start, tokens = place, 0
+        tokens += size
+    if start < len(sizes):
+        yield slice(start, len(sizes))
+
+
+def on_device(row: Row, device: torch.device) -> tuple[Tensor, Packing]:
+    """Return the ids and the packing of a packed row, as a network takes them."""
+    ids, offsets, sequence, position = (torch.from_numpy(array).to(device) for array in row.arrays().values())
+    return ids.long(), Packing(offsets, sequence, position, row.longest)

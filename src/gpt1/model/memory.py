@@ -1,0 +1,121 @@
+"""What a network remembers of sequences that go on: every layer's keys and values, or an LSTM's state.
+
+Sequences lie in rows and have each a length of their own. Room for whole contexts is made once; a token writes its keys
+and values in place, and attention looks at views. What is the same for all layers of a pass stands in its `Reading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gpt1.model.packing import Packing, pack
+from gpt1.recipes.values import LSTM, Shape
+
+# R rows, S positions of a context, H heads, D width per head, U units of an LSTM; N tokens of a pass.
+
+Rows = slice | Tensor
+
+
+class Reading(NamedTuple):
+    """Where the tokens of one pass stand in a memory: sequences that begin, or the next token of some."""
+
+    memory: Memory
+    packing: Packing
+    rows: Rows  # of each sequence
+    row: Tensor  # [N] of each token
+    seen: slice | None  # the positions that next tokens look at; where sequences begin, they look at themselves
+    allowed: Tensor | None  # [N, 1, 1, seen]: which of those each one may look at; None: all
+
+    def past(self, layer: int) -> Past:
+        """Return one layer's part of the memory."""
+        return Past(self.memory.first[layer], self.memory.second[layer], self)
+
+
+class Past(NamedTuple):
+    """One layer's part of a memory during a pass."""
+
+    first: Tensor  # keys [R, H, S, D]; an LSTM's outputs [R, U]
+    second: Tensor  # values [R, H, S, D]; an LSTM's cells [R, U]
+    reading: Reading
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the pass reads one more token of each sequence, rather than sequences from their beginning."""
+        return self.reading.seen is not None
+
+    def keep(self, k_HND: Tensor, v_HND: Tensor) -> None:
+        """Write the keys and values of the pass."""
+        row, position = self.reading.row, self.reading.packing.position
+        self.first[row, :, position] = k_HND.transpose(0, 1)
+        self.second[row, :, position] = v_HND.transpose(0, 1)
+
+    def attend(self, q_HND: Tensor) -> Tensor:
+        """Return what the next tokens gather from their sequences, themselves among them."""
+        rows, seen = self.reading.rows, self.reading.seen
+        y_NH1D = F.scaled_dot_product_attention(
+            q_HND.transpose(0, 1).unsqueeze(2),
+            self.first[rows][:, :, seen],
+            self.second[rows][:, :, seen],
+            attn_mask=self.reading.allowed,
+        )
+        return y_NH1D.squeeze(2).transpose(0, 1)
+
+    def state(self) -> tuple[Tensor, Tensor]:
+        """Return the outputs and cells [N, U] that an LSTM left."""
+        return self.first[self.reading.rows], self.second[self.reading.rows]
+
+    def keep_state(self, output_NU: Tensor, cell_NU: Tensor) -> None:
+        """Write an LSTM's outputs and cells."""
+        self.first[self.reading.rows] = output_NU
+        self.second[self.reading.rows] = cell_NU
+
+
+class Memory:
+    """Rows for sequences that go on, of which the first `len(lengths)` are in use."""
+
+    def __init__(self, shape: Shape, rows: int, *, dtype: torch.dtype, device: torch.device) -> None:
+        self.window, self.device = shape.window or shape.context, device
+        size = (shape.units,) if shape.kind == LSTM else (shape.heads, shape.context, shape.width // shape.heads)
+        # Zeros, because what is not allowed is multiplied by 0 all the same.
+        self.first, self.second = (
+            [torch.zeros(rows, *size, dtype=dtype, device=device) for _ in range(shape.layers)] for _ in range(2)
+        )
+        self.lengths: list[int] = []  # tokens of each row in use
+
+    def begin(self, rows: Sequence[int], lengths: Sequence[int]) -> Reading:
+        """Let sequences of these lengths begin in these rows, whatever stood there; a new row follows the last one."""
+        for row, length in zip(rows, lengths, strict=True):
+            self.lengths[row : row + 1] = [length]
+        packing = pack(torch.tensor(lengths, device=self.device), max(lengths))
+        rows_N = torch.tensor(rows, device=self.device)
+        return Reading(self, packing, rows_N, rows_N[packing.sequence], None, None)
+
+    def go_on(self, rows: Sequence[int]) -> Reading:
+        """Let the sequences in these rows have one more token."""
+        places = [self.lengths[row] for row in rows]
+        for row in rows:
+            self.lengths[row] += 1
+        row_N, position_N = torch.tensor([list(rows), places], device=self.device)
+        seen = slice(max(0, min(places) + 1 - self.window), max(places) + 1)
+        allowed = None
+        if min(places) < max(places):
+            key_S = torch.arange(seen.start, seen.stop, device=self.device)
+            last_N1 = position_N.unsqueeze(-1)
+            allowed = ((key_S <= last_N1) & (key_S > last_N1 - self.window))[:, None, None]
+        one_each = torch.arange(len(rows) + 1, dtype=torch.int32, device=self.device)
+        packing = Packing(one_each, one_each[:-1].long(), position_N, max(places) + 1)
+        everything = list(rows) == list(range(len(self.lengths)))  # then a view will do, in place of a copy
+        return Reading(self, packing, slice(len(rows)) if everything else row_N, row_N, seen, allowed)
+
+    def leave(self, row: int) -> None:
+        """Give a row up; the last one moves to its place."""
+        last = self.lengths.pop()
+        if row < len(self.lengths):
+            self.lengths[row] = last
+            for layer in (*self.first, *self.second):
+                layer[row] = layer[len(self.lengths)]

@@ -1,0 +1,1 @@
+"""Runs behind an HTTP API that OpenAI's clients speak."""

@@ -1,0 +1,115 @@
+"""Questions that are answered at once: rows to classify, texts to embed and to score, many requests in one pass."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.inference.embedding import MEAN
+from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows, task_of
+from gpt1.serve.completions import check_characters, check_ids, in_time
+from gpt1.serve.engine import Engine
+from gpt1.serve.limits import Limits, bad
+from gpt1.serve.schemas import ClassifyRequest, EmbeddingRequest, ScoreRequest
+from gpt1.tasks.catalog import Task
+
+
+async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+    """Return the answer to each row, with the probability of each label."""
+    task = task_of(engine.run, asked.task)
+    inputs = asked.input if isinstance(asked.input, list) else [asked.input]
+    _check_number(inputs, limits)
+    rows = [_row(task, value) for value in inputs]
+    check_characters([text for row in rows for text in _texts(row)], limits)
+
+    def answer(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return list(predict_rows(engine.run, rows, task=task.name, notice=lambda text: None))
+
+    found = await in_time(asyncio.wrap_future(engine.ask(("classify", task.name), answer, rows)), limits)
+    data = [
+        {
+            "index": place,
+            "label": one[ANSWER],
+            "probabilities": one.get(PROBABILITIES),
+            "confidence": one.get(CONFIDENCE),
+        }
+        for place, one in enumerate(found)
+    ]
+    return {"object": "list", "model": asked.model, "task": task.name, "data": data}
+
+
+async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+    """Return a vector for each text."""
+    if asked.dimensions not in (None, engine.run.recipe.shape.width):
+        raise bad(f"this run's vectors have {engine.run.recipe.shape.width} dimensions", "unsupported")
+    texts = _decoded(asked.input, engine, limits)
+    pooling = asked.pooling or MEAN
+
+    def answer(texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return list(engine.run.embed(texts, pooling=pooling))
+
+    found = await in_time(asyncio.wrap_future(engine.ask(("embed", pooling), answer, texts)), limits)
+    as_base64 = asked.encoding_format == "base64"
+    data = [
+        {"object": "embedding", "index": place, "embedding": _encoded(vector) if as_base64 else vector.tolist()}
+        for place, vector in enumerate(found)
+    ]
+    tokens = await asyncio.to_thread(lambda: sum(map(len, engine.run.tokenizer.encode_batch(texts))))
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": asked.model, "data": data, "usage": usage}
+
+
+async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+    """Return the log-probabilities of each text's tokens."""
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    _check_number(texts, limits)
+    check_characters(texts, limits)
+    found = await in_time(asyncio.wrap_future(engine.ask(("score",), engine.run.score, texts)), limits)
+    data = [
+        {"index": place, "ids": one.ids, "log_probabilities": one.log_probabilities, "mean": one.mean}
+        for place, one in enumerate(found)
+    ]
+    return {"object": "list", "model": asked.model, "data": data}
+
+
+def _check_number(inputs: Sequence[Any], limits: Limits) -> None:
+    if not 1 <= len(inputs) <= limits.inputs:
+        raise bad(f"a request has 1 to {limits.inputs} inputs, not {len(inputs)}")
+
+
+def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input as a row with the columns of the task, and no others."""
+    if isinstance(value, str):
+        if len(task.fields) != 1:
+            raise bad(f"task '{task.name}' reads {', '.join(task.fields)}: give an object with these, not a string")
+        return {task.fields[0]: value}
+    if unknown := [name for name in value if name not in task.fields]:
+        raise bad(f"task '{task.name}' reads {', '.join(task.fields)}, and not '{unknown[0]}'")
+    return dict(value)
+
+
+def _texts(row: Mapping[str, Any]) -> list[str]:
+    values = [item for value in row.values() for item in (value if isinstance(value, list) else [value])]
+    return [value for value in values if isinstance(value, str)]
+
+
+def _decoded(given: Any, engine: Engine, limits: Limits) -> list[str]:
+    """Return inputs as texts, those that were given as ids too."""
+    inputs = [given] if isinstance(given, str) or (given and isinstance(given[0], int)) else given
+    _check_number(inputs, limits)
+    check_characters([value for value in inputs if isinstance(value, str)], limits)
+    texts = []
+    for value in inputs:
+        if not isinstance(value, str):
+            check_ids(value, engine, limits)
+        texts.append(value if isinstance(value, str) else engine.run.tokenizer.decode(value))
+    return texts
+
+
+def _encoded(vector: NDArray[np.float32]) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

@@ -1,0 +1,181 @@
+"""The HTTP API: OpenAI's completions, embeddings and models; classify and score besides; health, readiness, figures.
+
+A handler checks what is asked against the limits, hands it to the run's engine, and words the answer. Nothing of what a
+request says is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, StreamingResponse
+
+from gpt1 import __version__
+from gpt1.base.errors import Gpt1Error
+from gpt1.serve.answers import classified, embedded, scored
+from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
+from gpt1.serve.engine import Engine
+from gpt1.serve.guards import Guards, Watched, error_response
+from gpt1.serve.limits import ApiError, Limits
+from gpt1.serve.meters import Meters
+from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, ScoreRequest
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": what}
+    for status, what in {
+        400: "The request makes no sense, or asks for more than the limits allow.",
+        401: "The token is missing or wrong.",
+        404: "There is no run of that name.",
+        413: "The request is too large.",
+        429: "Too many requests wait; see Retry-After.",
+        503: "The run is not loaded yet.",
+        504: "The request took too long.",
+    }.items()
+}
+
+
+class Server:
+    """Engines by the names of their runs, and what they are allowed to take on."""
+
+    def __init__(self, engines: dict[str, Engine], limits: Limits, meters: Meters) -> None:
+        self.engines, self.limits, self.meters = engines, limits, meters
+
+    def engine(self, name: str) -> Engine:
+        """Return the engine of a run, or say that there is none."""
+        if name not in self.engines:
+            raise ApiError(404, f"there is no run '{name}'; /v1/models lists them", code="model_not_found")
+        return self.engines[name]
+
+    @contextmanager
+    def entered(self, name: str) -> Iterator[tuple[Engine, ExitStack]]:
+        """Give the engine of a run and a place in its queue, which is left at the end or by who takes it over."""
+        engine = self.engine(name)
+        with ExitStack() as place:
+            engine.enter()
+            place.callback(engine.leave)
+            yield engine, place
+
+
+def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...] | None = None) -> FastAPI:
+    """Return the application; `hosts` are the only names it answers to (None: any)."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for engine in server.engines.values():
+            engine.start()
+        yield
+        for engine in server.engines.values():
+            await asyncio.to_thread(engine.close)
+
+    app = FastAPI(title="gpt1", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.server = server
+    _add_answers(app, server)
+    _add_checks(app, server)
+    _add_errors(app)
+    paths = [route.path for route in app.routes if hasattr(route, "path")]
+    app.add_middleware(Guards, token=token, hosts=hosts, body_bytes=server.limits.body_bytes)
+    app.add_middleware(Watched, meters=server.meters, paths=paths)
+    return app
+
+
+def _add_answers(app: FastAPI, server: Server) -> None:
+    limits = server.limits
+
+    @app.post("/v1/completions", responses=ERRORS, response_model=None)
+    async def completions(asked: CompletionRequest) -> Response | dict[str, Any]:
+        """Continue texts."""
+        with server.entered(asked.model) as (engine, place):
+            wishes = await completion_wishes(asked, engine, limits)
+            if not asked.stream:
+                return await completed(asked, wishes, engine, limits)
+            pieces = Pieces(wishes, engine, place.pop_all())
+            return StreamingResponse(streamed(asked, wishes, pieces, limits), media_type="text/event-stream")
+
+    @app.post("/v1/classify", responses=ERRORS)
+    async def classify(asked: ClassifyRequest) -> dict[str, Any]:
+        """Answer texts or rows with a fine-tuned run: the probability of each label."""
+        with server.entered(asked.model) as (engine, _):
+            return await classified(asked, engine, limits)
+
+    @app.post("/v1/embeddings", responses=ERRORS)
+    async def embeddings(asked: EmbeddingRequest) -> dict[str, Any]:
+        """Make vectors of texts."""
+        with server.entered(asked.model) as (engine, _):
+            return await embedded(asked, engine, limits)
+
+    @app.post("/v1/score", responses=ERRORS)
+    async def score(asked: ScoreRequest) -> dict[str, Any]:
+        """Tell the log-probability of each token of texts."""
+        with server.entered(asked.model) as (engine, _):
+            return await scored(asked, engine, limits)
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """List the runs, each with what it is."""
+        return {"object": "list", "data": [_described(engine) for engine in server.engines.values()]}
+
+    @app.get("/v1/models/{name}", responses={404: ERRORS[404]})
+    async def model(name: str) -> dict[str, Any]:
+        """Describe a run."""
+        return _described(server.engine(name))
+
+
+def _add_checks(app: FastAPI, server: Server) -> None:
+    @app.get("/healthz")
+    async def health() -> dict[str, str]:
+        """Tell that the process lives."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", responses={503: {"description": "Some run is not loaded yet."}})
+    async def readiness() -> JSONResponse:
+        """Tell whether requests would be answered."""
+        waiting = [name for name, engine in server.engines.items() if not engine.ready.is_set()]
+        return JSONResponse({"status": "waiting" if waiting else "ready", "for": waiting}, 503 if waiting else 200)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Tell figures for Prometheus."""
+        return Response(server.meters.text(), media_type="text/plain; version=0.0.4")
+
+
+def _described(engine: Engine) -> dict[str, Any]:
+    run = engine.run
+    tasks = run.tasks if run.has_tasks else {}
+    return {
+        "id": engine.name,
+        "object": "model",
+        "created": int((run.path / "run.json").stat().st_mtime),
+        "owned_by": "gpt1",
+        "kind": run.facts["kind"],
+        "context": run.recipe.shape.context,
+        "tasks": {name: {"fields": task.fields, "labels": task.labels} for name, task in tasks.items()},
+    }
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def refused(request: HttpRequest, error: ApiError) -> JSONResponse:
+        return error_response(error)
+
+    @app.exception_handler(Gpt1Error)
+    async def of_ours(request: HttpRequest, error: Gpt1Error) -> JSONResponse:
+        return error_response(ApiError(400, str(error).encode("utf-8", "replace").decode()))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        message = f"{place}: {first['msg']}" if place else str(first["msg"])
+        return error_response(ApiError(400, message.encode("utf-8", "replace").decode(), code=first["type"]))
+
+    @app.exception_handler(HTTPException)
+    async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:
+        headers = dict(error.headers or {})
+        return error_response(ApiError(error.status_code, str(error.detail), headers=headers))

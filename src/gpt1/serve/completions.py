@@ -1,0 +1,204 @@
+"""OpenAI's completions: what they ask for, as texts for an engine, and how these go back, whole or in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gpt1.inference.generation import prompt_tokens
+from gpt1.inference.sampling import Writing, writing
+from gpt1.serve.engine import Engine
+from gpt1.serve.limits import Limits, bad, too_slow
+from gpt1.serve.schemas import CompletionRequest
+
+STOPS, STOP_CHARACTERS = 16, 1000
+SEEDS = 2**62  # so that those of a request's texts, one after another, are all seeds
+DONE = b"data: [DONE]\n\n"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One text of a request: what comes before it, its tokens, how it is continued, what is shown before it."""
+
+    ids: list[int]
+    wanted: Writing
+    echo: str
+
+
+async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Limits) -> list[Asked]:
+    """Return the texts of a request, each prompt `n` times, after all limits have been checked."""
+    _check_supported(asked)
+    prompts = _prompts(asked.prompt)
+    samples = asked.n or 1
+    if not 1 <= len(prompts) * samples <= limits.inputs:
+        raise bad(f"a request is for 1 to {limits.inputs} texts, not {len(prompts) * samples}")
+    check_characters([prompt for prompt in prompts if isinstance(prompt, str)], limits)
+    wanted = _wanted(asked, limits)
+    found = []
+    for prompt in prompts:
+        ids = await _ids(prompt, engine, limits)
+        echo = "" if not asked.echo else prompt if isinstance(prompt, str) else engine.run.tokenizer.decode(ids)
+        found += [(ids, echo)] * samples
+    return [Asked(ids, replace(wanted, seed=wanted.seed + place), echo) for place, (ids, echo) in enumerate(found)]
+
+
+async def completed(
+    asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits
+) -> dict[str, Any]:
+    """Return the whole answer."""
+    futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted)) for wish in wishes]
+    found = await in_time(asyncio.gather(*futures), limits)
+    choices = [
+        {"index": place, "text": wish.echo + text, "logprobs": None, "finish_reason": ended}
+        for place, (wish, (text, _, ended)) in enumerate(zip(wishes, found, strict=True))
+    ]
+    return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(tokens for _, tokens, _ in found))}
+
+
+class Pieces:
+    """Texts that are being written for a stream; the place in the queue is left when the last of them has ended."""
+
+    def __init__(self, wishes: Sequence[Asked], engine: Engine, place: ExitStack) -> None:
+        self.events: asyncio.Queue[tuple[int, str | None]] = asyncio.Queue()  # which text; its next piece, or its end
+        self._loop = asyncio.get_running_loop()
+        self._left, self._place = len(wishes), place
+        self.futures = [engine.write(wish.ids, wish.wanted, partial(self._tell, at)) for at, wish in enumerate(wishes)]
+        for at, future in enumerate(self.futures):
+            future.add_done_callback(lambda _, at=at: self._tell(at, None))  # type: ignore[misc]
+
+    def _tell(self, at: int, piece: str | None) -> None:
+        """Pass a piece on from the engine's thread."""
+        self._loop.call_soon_threadsafe(self._take, at, piece)
+
+    def _take(self, at: int, piece: str | None) -> None:
+        self.events.put_nowait((at, piece))
+        self._left -= piece is None
+        if not self._left:
+            self._place.close()
+
+    def give_up(self) -> None:
+        """End the texts that nobody waits for any more; those that are done stay so."""
+        for future in self.futures:
+            future.cancel()
+
+
+async def streamed(
+    asked: CompletionRequest, wishes: Sequence[Asked], pieces: Pieces, limits: Limits
+) -> AsyncIterator[bytes]:
+    """Yield the answer as events."""
+    head, left = _head(asked), len(wishes)
+    try:
+        for at, wish in enumerate(wishes):
+            if wish.echo:
+                yield _event({**head, "choices": [_piece(at, wish.echo)]})
+        async with asyncio.timeout(limits.seconds):
+            while left:
+                at, piece = await pieces.events.get()
+                left -= piece is None
+                ended = pieces.futures[at].result()[2] if piece is None else None
+                yield _event({**head, "choices": [_piece(at, piece or "", ended)]})
+        if asked.stream_options is not None and asked.stream_options.include_usage:
+            tokens = sum(future.result()[1] for future in pieces.futures)
+            yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})
+        yield DONE
+    except TimeoutError:
+        yield _event(too_slow(limits.seconds).body())
+    finally:
+        pieces.give_up()
+
+
+async def in_time(awaited: Any, limits: Limits) -> Any:
+    """Wait for an answer as long as a request may take."""
+    try:
+        return await asyncio.wait_for(awaited, limits.seconds)
+    except TimeoutError:
+        raise too_slow(limits.seconds) from None
+
+
+def check_characters(texts: Sequence[str], limits: Limits) -> None:
+    """Refuse more text than a request may have, before any of it is encoded."""
+    if (characters := sum(map(len, texts))) > limits.characters:
+        raise bad(f"the texts have {characters:,} characters, a request at most {limits.characters:,}", "too_long")
+
+
+def check_ids(ids: Sequence[int], engine: Engine, limits: Limits) -> None:
+    """Refuse tokens that there are not, and more than a request may have."""
+    size = engine.run.tokenizer.vocab_size
+    if len(ids) > limits.characters:
+        raise bad(f"{len(ids):,} tokens are more than a request may have", "too_long")
+    if wrong := [id for id in ids if not 0 <= id < size]:
+        raise bad(f"id {wrong[0]} is not in the vocabulary of {size:,} tokens")
+
+
+def _check_supported(asked: CompletionRequest) -> None:
+    """Refuse what would have no effect here, rather than leave it out in silence."""
+    unsupported = {
+        "logprobs": asked.logprobs is not None,
+        "suffix": bool(asked.suffix),
+        "best_of": asked.best_of is not None and asked.best_of != (asked.n or 1),
+        "presence_penalty": bool(asked.presence_penalty),
+        "frequency_penalty": bool(asked.frequency_penalty),
+        "logit_bias": bool(asked.logit_bias),
+    }
+    for name, wanted in unsupported.items():
+        if wanted:
+            raise bad(f"{name} is not supported", "unsupported")
+
+
+def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[str | list[int]]:
+    if isinstance(prompt, str):
+        return [prompt]
+    texts = [one for one in prompt if not isinstance(one, int)]
+    return texts if len(texts) == len(prompt) else [[one for one in prompt if isinstance(one, int)]]
+
+
+def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
+    tokens = 16 if asked.max_tokens is None else asked.max_tokens
+    if tokens > limits.tokens:
+        raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long")
+    stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    if len(stop) > STOPS or any(len(one) > STOP_CHARACTERS for one in stop):
+        raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters")
+    return writing(
+        {
+            "tokens": tokens,
+            "temperature": 1.0 if asked.temperature is None else asked.temperature,
+            "top_p": asked.top_p,
+            "top_k": asked.top_k,
+            "repetition_penalty": asked.repetition_penalty or 1.0,
+            "stop": stop,
+            "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed % SEEDS,
+        }
+    )
+
+
+async def _ids(prompt: str | list[int], engine: Engine, limits: Limits) -> list[int]:
+    if isinstance(prompt, str):
+        return await asyncio.to_thread(prompt_tokens, engine.run.tokenizer, prompt)
+    check_ids(prompt, engine, limits)
+    return prompt or [engine.run.tokenizer.newline_id]
+
+
+def _head(asked: CompletionRequest) -> dict[str, Any]:
+    made = int(time.time())
+    return {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": made, "model": asked.model}
+
+
+def _piece(place: int, text: str, ended: str | None = None) -> dict[str, Any]:
+    return {"index": place, "text": text, "logprobs": None, "finish_reason": ended}
+
+
+def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> dict[str, int]:
+    prompts = sum(len(wish.ids) for wish in wishes[:: asked.n or 1])  # each is read once, as OpenAI counts
+    return {"prompt_tokens": prompts, "completion_tokens": tokens, "total_tokens": prompts + tokens}
+
+
+def _event(value: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n\n"

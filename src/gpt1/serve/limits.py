@@ -1,0 +1,60 @@
+"""What a server takes on, and the errors it answers with, in the form OpenAI's clients read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gpt1.base.errors import SettingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one request may ask for, and how much may wait; every default of a server's patience stands here."""
+
+    body_bytes: int = 1_000_000
+    characters: int = 100_000  # of all the texts of a request, counted before anything is encoded
+    inputs: int = 128  # texts of a request: prompts times samples, rows, inputs
+    tokens: int = 1024  # new ones a text
+    queue: int = 256  # requests that wait or are at work, for each run
+    seconds: float = 120.0  # a request may take
+    rows: int = 32  # texts that are written side by side
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < math.inf:
+                raise SettingError(f"{name} is above 0, not {value}")
+
+
+class ApiError(Exception):
+    """A request that is not answered as it was meant."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.headers = status, message, code, headers or {}
+
+    def body(self) -> dict[str, Any]:
+        """Return the error as OpenAI's clients read it."""
+        kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}.get(self.status)
+        kind = kind or ("invalid_request_error" if self.status < 500 else "server_error")
+        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+
+
+def bad(message: str, code: str | None = None) -> ApiError:
+    """Return the error for a request that makes no sense."""
+    return ApiError(400, message, code=code)
+
+
+def busy(seconds: int = 1) -> ApiError:
+    """Return the error for a request that finds the queue full."""
+    return ApiError(
+        429, "too many requests wait already; try again", code="queue_full", headers={"Retry-After": str(seconds)}
+    )
+
+
+def too_slow(seconds: float) -> ApiError:
+    """Return the error for a request that took too long."""
+    return ApiError(504, f"the request was not done within {seconds:g} seconds", code="timeout")

@@ -1,0 +1,72 @@
+"""What requests look like; FastAPI checks them and tells of them in its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Row = dict[str, Any]
+
+
+class Request(BaseModel):
+    """What every request has; fields that are not known are refused, so that none is silently without effect."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str = Field(description="The name of a run, as /v1/models lists them.")
+    user: str | None = Field(None, description="Not used.")
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells besides text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class CompletionRequest(Request):
+    """A text to be continued: OpenAI's fields and their defaults, and two of ours."""
+
+    prompt: str | list[str] | list[int] | list[list[int]] = ""
+    max_tokens: int | None = Field(16, ge=0)
+    temperature: float | None = Field(1.0, ge=0)
+    top_p: float | None = Field(1.0, gt=0, le=1)
+    n: int | None = Field(1, ge=1)
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    echo: bool | None = False
+    top_k: int | None = Field(None, ge=1, description="Ours: draw from the likeliest so many.")
+    repetition_penalty: float | None = Field(1.0, gt=0, description="Ours: above 1, say less again.")
+    best_of: int | None = None
+    logprobs: int | None = None
+    suffix: str | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+
+
+class ClassifyRequest(Request):
+    """Texts, or rows with the columns of the task, to be answered by a fine-tuned run."""
+
+    input: str | Row | list[str] | list[Row]
+    task: str | None = Field(None, description="Which of the run's tasks, where it has learned several.")
+
+
+class EmbeddingRequest(Request):
+    """Texts to be made vectors of."""
+
+    input: str | list[str] | list[int] | list[list[int]]
+    encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: int | None = None
+    pooling: Literal["mean", "last"] | None = Field("mean", description="Ours: which outputs make the vector.")
+
+
+class ScoreRequest(Request):
+    """Texts whose tokens' log-probabilities are wanted."""
+
+    input: str | list[str]

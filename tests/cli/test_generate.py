@@ -1,0 +1,73 @@
+"""`gpt1 generate`: a text continued on the terminal, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gpt1.inference.run import load_run
+from gpt1.inference.sampling import Writing
+from tests.cli.tools import run
+
+
+def test_a_prompt_is_shown_and_continued(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "generate", str(trained), "Ann looked", "--tokens", "12", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert out == "Ann looked" + load_run(trained, device="cpu").generate("Ann looked", tokens=12) + "\n"
+
+
+def test_every_option_reaches_the_writer(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (
+        "--tokens 15 --temperature 1.3 --top-k all --top-p 0.9 --repetition-penalty 1.2 --stop q --stop zz --seed 7"
+    )
+    arguments = ["generate", str(trained), "the cat", *options.split(), "--samples", "2", "--json", "--device", "cpu"]
+    code, out, _ = run(capsys, *arguments)
+    answer = json.loads(out)
+    wanted = load_run(trained, device="cpu").generate_batch(
+        ["the cat", "the cat"],
+        **{"tokens": 15, "temperature": 1.3, "top_k": None, "top_p": 0.9, "repetition_penalty": 1.2, "seed": 7},
+        stop=("q", "zz"),
+    )
+    assert code == 0
+    assert (answer["prompt"], answer["run"]) == ("the cat", str(trained))
+    assert answer["samples"] == [{"text": x.text, "tokens": len(x.ids), "ended": x.ended} for x in wanted]
+
+
+def test_several_samples_are_shown_one_below_the_other(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "generate", str(trained), "Ann", "--tokens", "5", "--samples", "3", "--device", "cpu")
+    assert out.count("Ann") == 3
+
+
+def test_without_a_prompt_a_document_begins(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "generate", str(trained), "--tokens", "5", "--device", "cpu")
+    assert code == 0
+    assert out.strip()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--top-k", "many"], "a whole number or 'all', not 'many'"),
+        (["--top-p", "2"], "top_p is above 0 and at most 1"),
+        (["--stop", ""], "a stop string has at least one character"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(
+    trained: Path, wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "generate", str(trained), "Ann", *wrong, "--device", "cpu")
+    assert code == 2
+    assert message in err
+
+
+def test_help_tells_the_defaults_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "generate", "--help")
+    told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[([\d.]+)\]", " ".join(out.split())))
+    defaults = {field.name.replace("_", "-"): field.default for field in fields(Writing)}
+    assert told.pop("top-p") == "1"  # the same as none
+    assert told.keys() == {"tokens", "temperature", "top-k", "repetition-penalty", "seed"}
+    assert {name: float(value) for name, value in told.items()} == {name: defaults[name] for name in told}

@@ -1,0 +1,73 @@
+"""Runs as ONNX, judged by onnxruntime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gpt1.base.errors import InputError
+from gpt1.exchange.to_onnx import export_onnx
+from gpt1.inference.run import load_run
+from gpt1.recipes.values import LSTM
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
+from tests.inference.tools import make_run
+
+TASK = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
+
+
+def answers(path: Path, **inputs: Any) -> np.ndarray:
+    from onnxruntime import InferenceSession
+
+    (found,) = InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
+    return np.asarray(found)
+
+
+def test_logits_are_ours_for_any_number_and_length_of_texts(trained: Path, tmp_path: Path) -> None:
+    run = load_run(trained, device="cpu")
+    export_onnx(run, tmp_path / "model.onnx")
+    for texts, tokens in ((1, 1), (1, 7), (3, 16), (2, 5)):
+        ids = torch.randint(0, run.tokenizer.vocab_size, (texts, tokens))
+        with torch.no_grad():
+            hidden, output = run.model(ids)
+            wanted = (hidden @ output.T).numpy()
+        np.testing.assert_allclose(answers(tmp_path / "model.onnx", ids=ids.numpy()), wanted, atol=1e-4)
+
+
+def test_a_fine_tuned_run_answers_wherever_its_extract_token_stands(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    run = load_run(make_run(tmp_path / "run", words_tokenizer, TASK), device="cpu")
+    said = export_onnx(run, tmp_path / "model.onnx")
+    assert "glad, sad" in said[0]
+    ids = torch.randint(0, words_tokenizer.vocab_size, (2, 9))
+    ids[0, 4] = ids[1, 8] = words_tokenizer.specials["extract"]
+    found = answers(tmp_path / "model.onnx", ids=ids.numpy(), extract=np.array([4, 8]))
+    with torch.no_grad():
+        hidden, _ = run.classifier.body(ids)
+        wanted = run.classifier.heads["moods"](hidden[[0, 1], [4, 8]])
+    np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
+
+
+def test_exporting_leaves_the_run_as_it_was(trained: Path, tmp_path: Path) -> None:
+    run = load_run(trained, device="cpu")
+    run.model.compute = torch.bfloat16
+    export_onnx(run, tmp_path / "model.onnx")
+    assert run.model.compute == torch.bfloat16
+
+
+def test_what_onnx_has_no_place_for_is_refused(trained: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    run = load_run(trained, device="cpu")
+    shape = run.recipe.shape
+    for change, message in (({"kind": LSTM, "layers": 1}, "an LSTM"), ({"window": 4}, "a sliding window")):
+        run.recipe = replace(run.recipe, shape=replace(shape, **change))
+        with pytest.raises(InputError, match=message):
+            export_onnx(run, tmp_path / "model.onnx")
+    pairs = load_run(make_run(tmp_path / "run", words_tokenizer, CATALOGUE["mrpc"]), device="cpu")
+    with pytest.raises(InputError, match="is answered from 2 sequences"):
+        export_onnx(pairs, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()

@@ -1,0 +1,123 @@
+"""Which token comes next, judged by plain numbers and by transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gpt1.base.errors import SettingError
+from gpt1.inference import sampling
+from gpt1.inference.sampling import Sampler, Writing, candidates, penalised, writing
+from tests.reference.generation import allowed
+
+VOCAB = 50
+WAYS: list[dict[str, Any]] = [
+    {"temperature": 1.0, "top_k": None},
+    {"temperature": 0.5, "top_k": 7},
+    {"temperature": 1.5, "top_k": None, "top_p": 0.9},
+    {"temperature": 0.7, "top_k": None, "top_p": 0.2},
+    {"temperature": 0.9, "top_k": 20, "top_p": 0.6},
+    {"temperature": 1.0, "top_k": 1},
+    {"temperature": 1.0, "top_k": 1000, "top_p": 1.0},
+    {"temperature": 1.0, "top_k": 30, "top_p": 0.8, "repetition_penalty": 1.7},
+    {"temperature": 1.0, "top_k": None, "top_p": 1e-9, "repetition_penalty": 0.6},
+]
+
+
+def scores(seed: int) -> Tensor:
+    return torch.randn(VOCAB, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def chances(way: dict[str, Any], logits: Tensor, before: list[int]) -> Tensor:
+    """Return the probability with which each token would be drawn."""
+    wanted = Writing(**way)
+    found = penalised(logits, torch.tensor(before), wanted.repetition_penalty) / wanted.temperature
+    ids, shares = candidates(found, wanted.top_k, wanted.top_p)
+    spread = torch.zeros(VOCAB)
+    spread[torch.arange(VOCAB) if ids is None else ids] = shares / shares.sum()
+    return spread
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("first_guess", [4, 256])
+def test_chances_are_those_of_the_plain_reference(
+    way: dict[str, Any], first_guess: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "FIRST_GUESS", first_guess)
+    full = {"top_p": None, "repetition_penalty": 1.0, **way}
+    for seed in range(5):
+        found = chances(way, scores(seed), [1, 2, 40])
+        wanted = allowed(scores(seed), [1, 2, 40], **full)
+        torch.testing.assert_close(found, torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_chances_are_those_of_transformers(way: dict[str, Any]) -> None:
+    from transformers.generation.logits_process import (
+        RepetitionPenaltyLogitsProcessor,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
+    before = torch.tensor([[1, 2, 40]])
+    for seed in range(5):
+        theirs = scores(seed).unsqueeze(0)
+        steps: list[Any] = [RepetitionPenaltyLogitsProcessor(way.get("repetition_penalty", 1.0))]
+        steps.append(TemperatureLogitsWarper(way["temperature"]))
+        steps += [TopKLogitsWarper(way["top_k"])] if way["top_k"] else []
+        steps += [TopPLogitsWarper(way["top_p"])] if "top_p" in way else []
+        for step in steps:
+            theirs = step(before, theirs)
+        torch.testing.assert_close(chances(way, scores(seed), [1, 2, 40]), theirs[0].softmax(0))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_tokens_are_drawn_with_their_chances(way: dict[str, Any]) -> None:
+    sampler, before = Sampler(Writing(**way), seed=3), torch.tensor([1, 2, 40])
+    drawn = np.bincount([sampler.draw(scores(0), before) for _ in range(3000)], minlength=VOCAB)
+    wanted = chances(way, scores(0), before.tolist()).numpy()
+    assert (drawn[wanted == 0] == 0).all()
+    spread = np.sqrt(wanted * (1 - wanted) / 3000)
+    assert (np.abs(drawn / 3000 - wanted) <= 4.5 * spread + 1e-9).all()
+
+
+def test_at_temperature_0_it_is_the_likeliest() -> None:
+    sampler = Sampler(Writing(temperature=0), seed=0)
+    assert [sampler.draw(scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-40, 5e-324])
+@pytest.mark.parametrize("limit", [{"top_k": None}, {"top_k": 5}, {"top_k": None, "top_p": 0.5}])
+def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: dict[str, Any]) -> None:
+    sampler = Sampler(Writing(temperature=temperature, **limit), seed=0)
+    assert sampler.draw(scores(1)) == int(scores(1).argmax())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tokens": -1}, "tokens is at least 0, not -1"),
+        ({"temperature": -0.1}, "temperature is at least 0, not -0.1"),
+        ({"temperature": float("nan")}, "temperature is at least 0, not nan"),
+        ({"top_k": 0}, r"top_k is at least 1 \(or none\), not 0"),
+        ({"top_p": 0.0}, r"top_p is above 0 and at most 1 \(or none\), not 0.0"),
+        ({"top_p": 1.1}, "top_p is above 0"),
+        ({"repetition_penalty": 0}, "repetition_penalty is above 0, not 0"),
+        ({"stop": ["a", ""]}, "a stop string has at least one character"),
+        ({"seed": -1}, "seed is between 0 and"),
+        ({"temprature": 1}, "unknown setting of generate 'temprature'; did you mean 'temperature'?"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        writing(wrong)
+
+
+def test_one_stop_string_needs_no_list() -> None:
+    assert writing({"stop": "the end"}).stop == ("the end",)
+    assert writing({"stop": ["a", "b"]}).stop == ("a", "b")

@@ -1,0 +1,299 @@
+"""The API by its answers, its limits and its refusals."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from gpt1.inference.generation import Writer
+from gpt1.inference.run import load_run
+from tests.serve.tools import error_of, serving
+
+GREEDY = {"model": "writer", "temperature": 0}
+
+
+def complete(client: httpx.Client, **asked: Any) -> httpx.Response:
+    return client.post("/v1/completions", json={**GREEDY, **asked})
+
+
+# ---- completions ----
+
+
+def test_a_completion_is_what_the_run_writes(client: httpx.Client, trained: Path) -> None:
+    settings = {"temperature": 1.3, "top_p": 0.9, "top_k": 30, "repetition_penalty": 1.1, "seed": 5, "stop": [".", "?"]}
+    answer = complete(client, prompt=["Ann sold", "the cat"], max_tokens=12, **settings).json()
+    wanted = load_run(trained, device="cpu").generate_batch(["Ann sold", "the cat"], tokens=12, **settings)
+    assert [choice["text"] for choice in answer["choices"]] == [one.text for one in wanted]
+    assert [choice["finish_reason"] for choice in answer["choices"]] == [one.ended for one in wanted]
+    assert (answer["object"], answer["model"]) == ("text_completion", "writer")
+    assert answer["usage"]["completion_tokens"] == sum(len(one.ids) for one in wanted)
+
+
+def test_defaults_are_openais(client: httpx.Client, trained: Path) -> None:
+    answer = client.post("/v1/completions", json={"model": "writer", "prompt": "Ann", "seed": 3}).json()
+    wanted = load_run(trained, device="cpu").generate("Ann", tokens=16, temperature=1.0, top_k=None, seed=3)
+    assert answer["choices"][0]["text"] == wanted
+    texts = {client.post("/v1/completions", json={"model": "writer"}).json()["choices"][0]["text"] for _ in range(4)}
+    assert len(texts) > 1  # without a seed, another text each time
+
+
+def test_a_prompt_may_be_ids_be_echoed_and_be_continued_several_times(client: httpx.Client, trained: Path) -> None:
+    ids = load_run(trained, device="cpu").tokenizer.encode("Ann sold")
+    as_text, as_ids, several = (
+        complete(client, max_tokens=5, echo=True, prompt=prompt).json() for prompt in ("Ann sold", ids, [ids, ids[:1]])
+    )
+    assert as_text["choices"][0]["text"].removeprefix("Ann") == as_ids["choices"][0]["text"].removeprefix("ann")
+    assert len(several["choices"]) == 2
+    twice = complete(client, prompt="Ann sold", n=2, temperature=1.5, seed=1).json()
+    assert twice["choices"][0]["text"] != twice["choices"][1]["text"]
+    assert twice["usage"]["prompt_tokens"] == len(ids)
+
+
+def events(response: httpx.Response) -> list[Any]:
+    assert response.headers["content-type"].startswith("text/event-stream")
+    lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_a_stream_gives_the_same_text_in_pieces(client: httpx.Client) -> None:
+    asked = {"prompt": ["Ann sold", "the cat"], "max_tokens": 20, "temperature": 1.2, "seed": 2}
+    whole = complete(client, **asked).json()
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *pieces, last = events(complete(client, **asked, **options))
+    for choice in whole["choices"]:
+        own = [piece["choices"][0] for piece in pieces if piece["choices"][0]["index"] == choice["index"]]
+        assert "".join(piece["text"] for piece in own) == choice["text"]
+        assert len(own) > 5
+        assert [piece["finish_reason"] for piece in own] == [None] * (len(own) - 1) + [choice["finish_reason"]]
+    assert (last["choices"], last["usage"]) == ([], whole["usage"])
+
+
+def test_no_tokens_are_no_text(client: httpx.Client) -> None:
+    assert complete(client, prompt="Ann", max_tokens=0).json()["choices"][0]["text"] == ""
+    assert [piece["choices"][0]["text"] for piece in events(complete(client, max_tokens=0, stream=True))] == [""]
+
+
+# ---- the other questions ----
+
+
+def test_texts_pairs_and_choices_are_classified_as_the_run_predicts(client: httpx.Client, taught: Path) -> None:
+    run = load_run(taught, device="cpu")
+    choices = {"context": "Ann lost a key.", "question": "What?", "choices": ["a key", "a hat", "a cat", "nothing"]}
+    pair = {"a": "It rains.", "b": "It is wet."}
+    for task, given, rows in (
+        ("moods", "Ann lost a key", [{"text": "Ann lost a key"}]),
+        ("moods", ["Ann", "the cat"], [{"text": "Ann"}, {"text": "the cat"}]),
+        ("rte", pair, [pair]),
+        ("mrpc", [pair, pair], [pair, pair]),
+        ("race", [choices], [choices]),
+    ):
+        answer = client.post("/v1/classify", json={"model": "taught", "task": task, "input": given}).json()
+        wanted = list(run.predict(rows, task=task))
+        assert [one["label"] for one in answer["data"]] == [one["prediction"] for one in wanted]
+        assert [one["probabilities"] for one in answer["data"]] == [one["probabilities"] for one in wanted]
+
+
+def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, trained: Path) -> None:
+    run, texts = load_run(trained, device="cpu"), ["Ann sold a hat", "the cat"]
+    for pooling in ("mean", "last"):
+        asked = {"model": "writer", "input": texts, "pooling": pooling}
+        answer = client.post("/v1/embeddings", json=asked).json()
+        found = np.array([one["embedding"] for one in answer["data"]])
+        np.testing.assert_allclose(found, run.embed(texts, pooling=pooling), rtol=1e-4, atol=1e-5)
+    answer = client.post("/v1/score", json={"model": "writer", "input": texts}).json()
+    for one, wanted in zip(answer["data"], run.score(texts), strict=True):
+        assert one["ids"] == wanted.ids
+        np.testing.assert_allclose(one["log_probabilities"][1:], wanted.log_probabilities[1:], rtol=1e-4)
+
+
+def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
+    writer, taught = client.get("/v1/models").json()["data"]
+    assert (writer["id"], writer["kind"], writer["tasks"]) == ("writer", "pretraining", {})
+    assert (taught["id"], taught["kind"]) == ("taught", "finetuning")
+    assert taught["tasks"]["moods"] == {"fields": ["text"], "labels": ["glad", "sad"]}
+    assert client.get("/v1/models/taught").json() == taught
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "message"),
+    [
+        ("completions", {"prompt": "x" * 100_001}, "the texts have 100,001 characters, a request at most 100,000"),
+        ("completions", {"max_tokens": 1025}, "max_tokens is at most 1,024, not 1,025"),
+        ("completions", {"n": 129}, "a request is for 1 to 128 texts, not 129"),
+        ("completions", {"prompt": []}, "a request is for 1 to 128 texts, not 0"),
+        ("completions", {"prompt": [10**9]}, "id 1000000000 is not in the vocabulary"),
+        ("completions", {"prompt": [[-1]]}, "id -1 is not in the vocabulary"),
+        ("completions", {"logprobs": 1}, "logprobs is not supported"),
+        ("completions", {"presence_penalty": 0.5}, "presence_penalty is not supported"),
+        ("completions", {"stop": ["x"] * 17}, "at most 16 stop strings"),
+        ("completions", {"stop": ""}, "a stop string has at least one character"),
+        ("completions", {"temperature": -1}, "temperature: Input should be greater than or equal to 0"),
+        ("completions", {"temprature": 1}, "temprature: Extra inputs are not permitted"),
+        ("completions", {"max_tokens": "many"}, "max_tokens: Input should be a valid integer"),
+        ("classify", {"input": "Ann"}, "has learned no task yet"),
+        ("classify", {"model": "taught", "input": "Ann"}, "has learned several tasks; name one"),
+        ("classify", {"model": "taught", "task": "mods", "input": "Ann"}, "did you mean 'moods'"),
+        ("classify", {"model": "taught", "task": "rte", "input": "Ann"}, "reads a, b: give an object with these"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"a": "x"}}, "b"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"a": "x", "b": 3}}, "'b' holds 3, expected text"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"c": "x"}}, "reads a, b, and not 'c'"),
+        ("embeddings", {"input": []}, "a request has 1 to 128 inputs, not 0"),
+        ("embeddings", {"input": ["Ann", " "]}, "text 1 has no tokens"),
+        ("embeddings", {"input": "Ann", "dimensions": 3}, "vectors have 32 dimensions"),
+        ("score", {"input": ["x"] * 129}, "a request has 1 to 128 inputs, not 129"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(
+    client: httpx.Client, path: str, asked: dict[str, Any], message: str
+) -> None:
+    status, _, found = error_of(client.post(f"/v1/{path}", json={"model": "writer", **asked}))
+    assert status == 400
+    assert message in found
+
+
+def test_what_is_not_there_is_not_found(client: httpx.Client) -> None:
+    assert error_of(complete(client, model="nobody"))[:2] == (404, "model_not_found")
+    assert error_of(client.get("/v1/models/nobody"))[:2] == (404, "model_not_found")
+    assert error_of(client.get("/v1/nothing"))[0] == 404
+    assert error_of(client.get("/v1/completions"))[0] == 405
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b'{"model": "\xff"}', b"[" * 100_000, b'{"model":"writer","prompt":"\\ud800"}']
+)
+def test_a_body_that_is_no_request_is_refused(client: httpx.Client, body: bytes) -> None:
+    answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
+    assert error_of(answer)[0] == 400
+
+
+def test_a_large_body_is_refused_whatever_it_says_of_its_length(client: httpx.Client) -> None:
+    large = json.dumps({"model": "writer", "prompt": "x" * 1_000_000}).encode()
+    headers = {"Content-Type": "application/json"}
+    assert error_of(client.post("/v1/completions", content=large, headers=headers))[0] == 413
+    pieces = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
+    assert error_of(client.post("/v1/completions", content=pieces, headers=headers))[0] == 413
+
+
+def test_a_long_run_of_signs_does_not_stall_the_server(client: httpx.Client) -> None:
+    began = time.monotonic()
+    assert complete(client, prompt="$" * 100_000, max_tokens=1).status_code == 200
+    assert time.monotonic() - began < 20
+
+
+# ---- who may ----
+
+
+def test_only_its_own_name_is_answered_to_on_this_machine(client: httpx.Client) -> None:
+    for host in ("localhost", "127.0.0.1:99", "[::1]:8000"):
+        assert client.get("/healthz", headers={"Host": host}).status_code == 200
+    for host in ("evil.example", "localhost.evil.example", ""):
+        assert error_of(client.get("/healthz", headers={"Host": host}))[:2] == (421, "wrong_host")
+
+
+def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
+    with serving(f"writer={trained}", token="sesame", host="0.0.0.0") as client:
+        assert complete(client, prompt="Ann").status_code == 200
+        for header in ("", "Bearer", "Bearer other", "sesame", "Bearer sesame2"):
+            client.headers["Authorization"] = header
+            for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing"):
+                answer = client.get(path, headers={"Host": "any.example"})
+                assert error_of(answer)[:2] == (401, "no_token")
+                assert answer.headers["www-authenticate"] == "Bearer"
+            assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+
+
+# ---- many at once ----
+
+
+def slow_steps(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    step = Writer.step
+    monkeypatch.setattr(Writer, "step", lambda self: (time.sleep(seconds), step(self)))
+
+
+def figures(client: httpx.Client) -> dict[str, float]:
+    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_requests_are_worked_on_together(client: httpx.Client, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.005)
+    alone = [complete(client, prompt="Ann sold", seed=seed, temperature=1, max_tokens=20).json() for seed in range(8)]
+    before = figures(client)
+    with ThreadPoolExecutor(8) as threads:
+        together = list(
+            threads.map(
+                lambda seed: complete(client, prompt="Ann sold", seed=seed, temperature=1, max_tokens=20).json(),
+                range(8),
+            )
+        )
+    after = figures(client)
+    assert [one["choices"][0]["text"] for one in together] == [one["choices"][0]["text"] for one in alone]
+    name = 'gpt1_batch_size_{}{{kind="write",model="writer"}}'
+    passes, texts = (after[name.format(what)] - before[name.format(what)] for what in ("count", "sum"))
+    assert texts == 8 * 20
+    assert passes < 80
+
+
+def test_a_full_queue_refuses_with_a_time_to_come_back(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.05)
+    with serving(f"writer={trained}", queue=2) as client, ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: complete(client, prompt="Ann", max_tokens=8), range(6)))
+        statuses = sorted(answer.status_code for answer in answers)
+        assert statuses[:2] == [200, 200]
+        assert statuses[-1] == 429
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert error_of(refused)[1] == "queue_full"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert complete(client, prompt="Ann").status_code == 200  # places come free again
+
+
+def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.1)
+    with serving(f"writer={trained}", seconds=0.35) as client:
+        assert error_of(complete(client, prompt="Ann", max_tokens=100))[:2] == (504, "timeout")
+        lines = complete(client, prompt="Ann", max_tokens=100, stream=True).text.split("\n\n")
+        assert json.loads(lines[-2].removeprefix("data: "))["error"]["code"] == "timeout"
+        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
+        time.sleep(0.3)
+        assert (engine.open, engine._at_work) == (0, [])
+
+
+def test_a_reader_who_goes_away_frees_the_place(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.05)
+    with serving(f"writer={trained}") as client:
+        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
+        asked = {**GREEDY, "prompt": "Ann", "max_tokens": 1000, "stream": True}
+        with client.stream("POST", "/v1/completions", json=asked) as answer:
+            next(answer.iter_lines())
+            assert engine.open == 1
+        deadline = time.monotonic() + 5
+        while engine.open or engine._at_work:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.03)
+    found: list[httpx.Response] = []
+    with serving(f"writer={trained}") as client:
+        url = str(client.base_url)
+        asked = {**GREEDY, "prompt": "Ann", "max_tokens": 30}
+        asking = threading.Thread(
+            target=lambda: found.append(httpx.post(f"{url}/v1/completions", json=asked, timeout=30))
+        )
+        asking.start()
+        time.sleep(0.3)
+    asking.join()
+    assert found[0].json()["usage"]["completion_tokens"] == 30

@@ -1,0 +1,185 @@
+"""A server from the command line to its end, spoken to by OpenAI's own client and by schemathesis."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.cli.app import main
+from gpt1.inference.run import load_run
+from gpt1.serve.limits import Limits
+from gpt1.serve.server import PORT, _listen, is_loopback, make_app
+from tests.serve.tools import serving
+
+SECRET = "the old sailor sold zanzibar"
+ROOT = Path(__file__).parent.parent.parent
+
+
+@contextmanager
+def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `gpt1 serve` and give its process and address."""
+    call = [sys.executable, "-m", "gpt1", "serve", *arguments, "--port", "0", "--device", "cpu"]
+    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        address = re.search(r"serving at (\S+)", line)
+        assert address, line
+        while httpx.get(f"{address[1]}/readyz").status_code != 200:
+            time.sleep(0.05)
+        yield process, address[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(trained: Path) -> None:
+    with command(f"writer={trained}", "--tokens", "100000") as (process, address):
+        found: list[httpx.Response] = []
+        asked = {"model": "writer", "prompt": SECRET, "max_tokens": 2000, "temperature": 0, "echo": True}
+
+        def ask() -> None:
+            found.append(httpx.post(f"{address}/v1/completions", json=asked, timeout=60))
+
+        httpx.post(f"{address}/v1/completions", json={**asked, "max_tokens": "many"})
+        httpx.post(f"{address}/v1/classify", json={"model": "writer", "input": SECRET})
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.5)
+        assert not found  # it is in flight
+        process.send_signal(signal.SIGTERM)
+        asking.join()
+        assert process.wait(timeout=30) == 0
+        assert found[0].json()["usage"]["completion_tokens"] == 2000
+        assert process.stdout is not None
+        assert "zanzibar" not in process.stdout.read()
+
+
+def test_the_official_client_works_as_the_docs_show(trained: Path, taught: Path) -> None:
+    page = (ROOT / "docs" / "serving.md").read_text()
+    (snippet,) = re.findall(r"^```python client\n(.*?)^```$", page, re.M | re.S)
+    with serving(f"tiny={trained}", f"reviews={taught}") as http:
+        address = f"{http.base_url}".rstrip("/")
+        exec(snippet.replace("http://localhost:8000", address), {})
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="none")
+        run = load_run(trained, device="cpu")
+        answer = client.completions.create(model="tiny", prompt="Ann sold", max_tokens=8, temperature=0)
+        assert answer.choices[0].text == run.generate("Ann sold", tokens=8, temperature=0)
+        vectors = client.embeddings.create(model="tiny", input=["Ann", "the cat"])
+        found = [one.embedding for one in vectors.data]
+        np.testing.assert_allclose(found, run.embed(["Ann", "the cat"]), rtol=1e-4, atol=1e-5)
+        assert [model.id for model in client.models.list()] == ["tiny", "reviews"]
+        with pytest.raises(openai.NotFoundError):
+            client.completions.create(model="nobody", prompt="Ann")
+        with pytest.raises(openai.BadRequestError, match="max_tokens"):
+            client.completions.create(model="tiny", prompt="Ann", max_tokens=10**6)
+
+
+def test_whatever_is_asked_the_server_is_never_at_fault(trained: Path, taught: Path) -> None:
+    with serving(f"writer={trained}", str(taught), tokens=8, inputs=4, characters=2000) as client:
+        schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
+
+        assert sum(ask_anything(operation.ok()) for operation in schema.get_all_operations()) > 100
+
+
+def ask_anything(operation: Any) -> int:
+    """Send what a schema allows to one path, mostly to runs that are there, and return how many answers came."""
+    count = 0
+
+    @given(case=operation.as_strategy())
+    @settings(
+        max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    )
+    def send(case: schemathesis.Case) -> None:
+        nonlocal count
+        if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
+            case.body["model"] = "writer" if len(case.body["model"]) % 2 else "taught"
+        answer = case.call()
+        assert answer.status_code < 500, (answer.status_code, case.body)
+        count += 1
+
+    send()
+    return count
+
+
+# ---- what is refused before anything is served ----
+
+
+def test_strangers_need_a_token(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", str(trained), "--host", "0.0.0.0"])
+    assert ended.value.code == 2
+    assert "give a --token" in capsys.readouterr().err
+    assert [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.com")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_runs_have_names_of_their_own(trained: Path) -> None:
+    def app(*runs: str, token: str | None = None) -> None:
+        make_app(runs, host="127.0.0.1", token=token, limits=Limits(), device="cpu")
+
+    with pytest.raises(SettingError, match=r"two runs are called 'run'; give one another name: NAME="):
+        app(str(trained), str(trained))
+    app(str(trained), f"other={trained}")
+    with pytest.raises(InputError, match="does not exist"):
+        app("absent")
+    for token in ("sésame", "", " x"):
+        with pytest.raises(SettingError, match="a token is of plain ASCII"):
+            app(str(trained), token=token)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    taken = _listen("127.0.0.1", 0)
+    taken.listen()
+    with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1, port .*; choose another --port"):
+        _listen("127.0.0.1", taken.getsockname()[1])
+    taken.close()
+
+
+def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(trained, tmp_path / "run")
+    for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
+        file.write_bytes(b"spoilt")
+    call = [sys.executable, "-m", "gpt1", "serve", str(tmp_path / "run"), "--port", "0", "--device", "cpu"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[(\d+)\]", " ".join(capsys.readouterr().out.split())))
+    assert int(told.pop("port")) == PORT
+    assert {name.replace("-", "_"): float(value) for name, value in told.items()} == vars(Limits())
+
+
+@pytest.mark.parametrize("wrong", [{"queue": 0}, {"seconds": -1.0}, {"seconds": float("inf")}])
+def test_limits_are_above_0(wrong: dict[str, float]) -> None:
+    with pytest.raises(SettingError, match="is above 0"):
+        Limits(**wrong)  # type: ignore[arg-type]

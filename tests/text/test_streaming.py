@@ -1,0 +1,121 @@
+"""Text that grows token by token."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpt1.text.streaming import TextStream
+from gpt1.text.tokenizer import Tokenizer, new_tokenizer
+from gpt1.text.words import layout
+
+# Every character that decides where a blank belongs, as pieces inside words and at their ends.
+SIGNS = list("ab.,!?;:)]}(%[{$£'\"-nt")
+TRICKY = new_tokenizer("words", layout(SIGNS, [("n", "'"), ("n'", "t</w>"), ("'", "a</w>")]), [])
+
+
+ids_of_tricky = st.lists(st.integers(1, TRICKY.vocab_size - 1), max_size=14)
+
+
+def pieces_of(tokenizer: Tokenizer, prompt: list[int], ids: list[int], stop: tuple[str, ...] = ()) -> list[str]:
+    stream = TextStream(tokenizer, prompt, stop)
+    pieces = []
+    for id in ids:
+        pieces.append(stream.push(id))
+        if stream.stopped:
+            return pieces
+    return [*pieces, stream.end()]
+
+
+@settings(max_examples=1500, deadline=None)
+@given(ids_of_tricky)
+def test_of_words_the_pieces_are_the_whole_text(ids: list[int]) -> None:
+    assert "".join(pieces_of(TRICKY, [], ids)) == TRICKY.decode(ids)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(ids_of_tricky, ids_of_tricky)
+def test_of_words_prompt_and_text_hold_the_characters_of_both(prompt: list[int], ids: list[int]) -> None:
+    whole, text = TRICKY.decode(prompt + ids), "".join(pieces_of(TRICKY, prompt, ids))
+    assert whole.endswith(text)
+    assert "".join(text.split(" ")) == "".join(TRICKY.decode(ids).split(" "))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.integers(0, 255) | st.integers(0xE0, 0x1A0), max_size=12))
+def test_of_bytes_the_pieces_are_the_whole_text(bytes_tokenizer: Tokenizer, ids: list[int]) -> None:
+    assert "".join(pieces_of(bytes_tokenizer, [1, 2], ids)) == bytes_tokenizer.decode(ids)
+
+
+def test_a_character_of_several_tokens_comes_whole(bytes_tokenizer: Tokenizer) -> None:
+    ids = [*"aé€😀b".encode()]  # the first ids are the bytes
+    assert pieces_of(bytes_tokenizer, [], ids) == ["a", "", "é", "", "", "€", "", "", "", "😀", "b", ""]
+
+
+def test_a_character_that_never_ends_is_told_at_the_end(bytes_tokenizer: Tokenizer) -> None:
+    assert pieces_of(bytes_tokenizer, [], [ord("a"), 0xE2, 0x82]) == ["a", "", "", "\ufffd"]
+
+
+def test_words_come_as_soon_as_the_blanks_around_them_are_known(words_tokenizer: Tokenizer) -> None:
+    ids = words_tokenizer.encode("the cat lost a key, so the girl sold a hat")
+    pieces = pieces_of(words_tokenizer, [], ids)
+    assert "".join(pieces) == "the cat lost a key, so the girl sold a hat"
+    assert sum(map(bool, pieces)) >= 8
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "wanted"),
+    [
+        ("Ann sold", "a hat", " a hat"),
+        ("Ann sold a hat", ", so they say", ", so they say"),
+        ("Ann sold a hat.\n", "Tom", "tom"),
+        ('Ann said "', 'nothing"', 'nothing"'),
+        ("", "Ann", "ann"),
+    ],
+)
+def test_a_text_follows_its_prompt(words_tokenizer: Tokenizer, prompt: str, text: str, wanted: str) -> None:
+    before = words_tokenizer.encode(prompt)
+    if prompt.endswith("\n"):  # which encoding strips
+        before.append(words_tokenizer.newline_id)
+    assert "".join(pieces_of(words_tokenizer, before, words_tokenizer.encode(text))) == wanted
+
+
+def test_nothing_of_a_stop_string_is_handed_out_and_what_only_began_like_one_is(bytes_tokenizer: Tokenizer) -> None:
+    ids = [*b"one st stop two"]
+    pieces = pieces_of(bytes_tokenizer, [], ids, ("stop", "wo"))
+    assert "".join(pieces) == "one st "
+    assert pieces[4:8] == ["", "", "st ", ""]  # held back until it is no stop string
+    assert "".join(pieces_of(bytes_tokenizer, [], [*b"one sto"], ("stop",))) == "one sto"
+
+
+def test_of_several_stop_strings_the_first_in_the_text_counts(bytes_tokenizer: Tokenizer) -> None:
+    hat = bytes_tokenizer.encode(" hat")
+    assert len(hat) == 1
+    assert "".join(pieces_of(bytes_tokenizer, [], [*b"a", *hat], ("at", "h"))) == "a "
+
+
+@settings(max_examples=300, deadline=None)
+@given(ids_of_tricky, st.lists(st.text('ab.,- \n"', min_size=1, max_size=3), min_size=1, max_size=2))
+def test_stopping_cuts_what_would_have_been_handed_out(ids: list[int], stops: list[str]) -> None:
+    stream, handed_out = TextStream(TRICKY, [], stops), ""
+    for id in ids:
+        handed_out += stream.push(id)
+        assert not any(stop in handed_out for stop in stops)
+        if stream.stopped:
+            break
+    handed_out += stream.end()
+    assert handed_out == stream.whole()
+    assert not any(stop in handed_out for stop in stops)
+
+
+def test_time_grows_with_the_text_and_not_with_its_square(words_tokenizer: Tokenizer) -> None:
+    draw = random.Random(0)
+    stream = TextStream(words_tokenizer, [])
+    longest = 0
+    for _ in range(3000):
+        stream.push(draw.choice([words_tokenizer.newline_id, *range(1, 100)]))
+        longest = max(longest, len(stream._ids))
+    assert longest < 1500  # a finished line is not decoded again
