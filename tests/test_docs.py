@@ -20,6 +20,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/")
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
+# Of tasks with labels 0 and 1: a row without its label.
+TASK_ROWS = {
+    "sst2": {"text": "A fine film"},
+    "cola": {"text": "It rains today."},
+    "storycloze": {"context": "It rains.", "choices": ["It is wet.", "It is dry."]},
+}
 
 
 def commands(page: Path) -> list[str]:
@@ -44,6 +50,11 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     for split in ("train", "dev"):
         lines = [{"a": "It rains.", "b": "It is wet.", "label": label} for label in ("entailment", "not_entailment")]
         (tmp_path / "tasks" / "rte" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for task, row in TASK_ROWS.items():
+        (tmp_path / "tasks" / task).mkdir()
+        for split in ("train", "dev"):
+            lines = [json.dumps({**row, "label": label}) for label in (0, 1)]
+            (tmp_path / "tasks" / task / f"{split}.jsonl").write_text("\n".join(lines))
     vocabulary = words_tokenizer.vocabulary
     ids = {token: id for id, token in enumerate(vocabulary.tokens)}
     (tmp_path / "encoder_bpe_40000.json").write_text(json.dumps(ids))

@@ -28,6 +28,7 @@ VERBS = {
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
+    "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),
     "report": ("gpt1.cli.report", "Show runs on one HTML page: scores side by side, curves, mistakes."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }

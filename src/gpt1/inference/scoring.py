@@ -1,4 +1,4 @@
-"""How likely a network finds a text, or the end of one: the mean log-probability of its tokens."""
+"""How likely a network finds a text, or the end of one: the log-probabilities of its tokens, added up or their mean."""
 
 from __future__ import annotations
 
@@ -17,17 +17,27 @@ TOKENS = 8192  # at once
 Scored = tuple[Sequence[int], int]  # ids, and the first of them that is scored
 
 
-@torch.no_grad()
 def mean_log_probabilities(model: Model, sequences: Sequence[Scored]) -> NDArray[np.float64]:
-    """Return for each sequence the mean log-probability of its tokens from a given one on, after all before them.
+    """Return for each sequence the mean log-probability of its tokens from a given one on, after all before them."""
+    means: NDArray[np.float64] = log_probabilities(model, sequences) / [len(ids) - first for ids, first in sequences]
+    return means
+
+
+@torch.no_grad()
+def log_probabilities(model: Model, sequences: Sequence[Scored]) -> NDArray[np.float64]:
+    """Return for each sequence the log-probability of all its tokens from a given one on, after those before them.
 
     The first token of a sequence has nothing before it and cannot be scored.
     """
     for ids, first in sequences:
         if not 0 < first < len(ids):
             raise InputError(f"tokens {first} to {len(ids) - 1} of a text cannot be scored: it has too few")
-    found = [_portion(model, portion) for portion in _portions(sequences)]
-    return np.concatenate(found) if found else np.zeros(0)
+    found = np.zeros(len(sequences))
+    # Side by side with others of their length, since attention goes over a grid as wide as the longest.
+    order = sorted(range(len(sequences)), key=lambda place: len(sequences[place][0]))
+    for places in _portions(sequences, order):
+        found[places] = _portion(model, [sequences[place] for place in places])
+    return found
 
 
 def _portion(model: Model, portion: Sequence[Scored]) -> NDArray[np.float64]:
@@ -42,18 +52,19 @@ def _portion(model: Model, portion: Sequence[Scored]) -> NDArray[np.float64]:
     hidden_NC, output_VC = model(ids.long(), None, Packing(offsets, sequence, position, row.longest))
     losses = token_losses(hidden_NC, output_VC, torch.from_numpy(targets).to(device), model.vocab_size)
     sums = np.bincount(row.sequence, weights=losses.double().cpu().numpy(), minlength=row.sequences)
-    means: NDArray[np.float64] = -sums / np.bincount(row.sequence[is_scored], minlength=row.sequences)
-    return means
+    return -sums.astype(np.float64)
 
 
-def _portions(sequences: Sequence[Scored]) -> Iterator[list[Scored]]:
-    portion: list[Scored] = []
+def _portions(sequences: Sequence[Scored], order: Sequence[int]) -> Iterator[list[int]]:
+    """Yield places of sequences in this order, as many at once as have about `TOKENS` tokens."""
+    portion: list[int] = []
     tokens = 0
-    for scored in sequences:
-        if portion and tokens + len(scored[0]) > TOKENS:
+    for place in order:
+        own = len(sequences[place][0])
+        if portion and tokens + own > TOKENS:
             yield portion
             portion, tokens = [], 0
-        portion.append(scored)
-        tokens += len(scored[0])
+        portion.append(place)
+        tokens += own
     if portion:
         yield portion

@@ -104,7 +104,7 @@ def encode_task(
     for split in splits:
         if split not in task.splits:
             raise unknown("split", split, task.splits)
-    ids_of = _encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
+    ids_of = encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
     return EncodedTask(
         task=task,
         context=context,
@@ -118,7 +118,7 @@ def encode_task(
     )
 
 
-def _encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
+def encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
     """Encode every distinct text once: a passage of RACE comes with each of its questions."""
     distinct = list(dict.fromkeys(texts))
     ids_of = {}
