@@ -6,7 +6,6 @@ cut to a length that a page can show.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.base.files import read_json
+from gpt1.base.files import read_json, read_lines, short_names
 from gpt1.base.tables import printable
 from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
 from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
@@ -190,14 +189,8 @@ def gather(runs: Sequence[str | Path]) -> list[GatheredRun]:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return for each path as many of its last parts as tell it from the others."""
-    parts = [path.resolve().parts for path in paths]
-    found = []
-    for own in parts:
-        count = 1
-        while sum(other[-count:] == own[-count:] for other in parts) > 1:
-            count += 1
-        found.append(_text("/".join(own[-count:]), LONGEST_NAME))
+    """Return a name for each path that tells it from the others and that a page can show."""
+    found = [_text(name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
@@ -239,21 +232,6 @@ def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
 
 
 # ---- files that grew with the run ----
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                value = json.loads(line)
-            except ValueError as error:
-                if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
-                    return
-                raise FormatError(f"{path}, line {number}: not JSON ({error})") from None
-            if not isinstance(value, dict):
-                raise FormatError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
-            yield number, value
 
 
 def _read_progress(path: Path) -> Progress | None:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from gpt1.base.wording import many
 from gpt1.report.blocks import Block, Cell, Heading, Note, Picture, Pictures, Row, Section, Table
-from gpt1.report.compare import RESAMPLES, Column, Comparison, Difference, Standing
+from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
 from gpt1.report.plots import Bar, draw_bars
 from gpt1.report.pretrained import Reached, reached
 from gpt1.report.wording import between, figure, metric_name, rough, signed, start_in_words
+from gpt1.studies.comparison import RESAMPLES
 
 MOST_BARS = 12  # runs drawn; the table has all of them
 
