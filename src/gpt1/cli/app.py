@@ -29,7 +29,9 @@ VERBS = {
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
     "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),
-    "report": ("gpt1.cli.report", "Show runs on one HTML page: scores side by side, curves, mistakes."),
+    "study": ("gpt1.cli.study", "The paper's experiments: zero-shot, transferred layers, ablations, few labels."),
+    "reproduce": ("gpt1.cli.reproduce", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
+    "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

@@ -157,6 +157,18 @@ def _encode_split(
     )
 
 
+def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
+    """Return some examples of a split, in this order."""
+    sequences = [ids for example in examples for ids in split.sequences(example)]
+    return EncodedSplit(
+        ids=_fixed(np.concatenate(sequences), split.ids.dtype.str),
+        offsets=_fixed(np.cumsum([0, *map(len, sequences)]), "<i8"),
+        labels=_fixed(split.labels[examples], split.labels.dtype.str),
+        groups=_fixed(split.groups[examples], split.groups.dtype.str),
+        cut=_fixed(split.cut[examples], split.cut.dtype.str),
+    )
+
+
 def _fixed(values: Any, dtype: str) -> NDArray[Any]:
     found = np.array(values, dtype=dtype)
     found.setflags(write=False)
