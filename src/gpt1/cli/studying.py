@@ -53,6 +53,7 @@ class StudyLines:
     def ended(self, cell: Cell, kept: Kept) -> None:
         """Say what a cell gave."""
         self._done[cell.name] = kept
+        self._began = time.monotonic()
         self.say(f"{cell.name}: {kept.result['score']:.4f} in {clock(kept.seconds)}  ({self._left()})")
 
     def _show(self) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 from gpt1.base.errors import FormatError, InputError
@@ -118,23 +119,22 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
 
 
 def seconds_left(cells: Sequence[Cell], done: Mapping[str, Kept]) -> float | None:
-    """Return how long the cells that are not done will take: each as long as those of its row, or as all, on average.
+    """Return how long the cells that are not done will take; None where nothing is known.
 
-    None where nothing is known.
+    A cell takes as long as those in its place of the table did on average, else as those of its row, else as all.
     """
-    known = {cell.name: done[cell.name].seconds for cell in cells if cell.name in done}
+    known: dict[tuple[str, ...], list[float]] = {}
+    for cell in cells:
+        for place in _places(cell) if cell.name in done else ():
+            known.setdefault(place, []).append(done[cell.name].seconds)
     if not known:
         return None
-    rows: dict[str, list[float]] = {}
-    for cell in cells:
-        if cell.name in known:
-            rows.setdefault(cell.row, []).append(known[cell.name])
-    everything = [*known.values()]
-    return sum(_mean(rows.get(cell.row, everything)) for cell in cells if cell.name not in done)
+    nearest = (next(place for place in _places(cell) if place in known) for cell in cells if cell.name not in done)
+    return sum(fmean(known[place]) for place in nearest)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _places(cell: Cell) -> tuple[tuple[str, ...], ...]:
+    return (cell.row, cell.column), (cell.row,), ()
 
 
 def _folder(study: Path, cell: Cell) -> Path:
