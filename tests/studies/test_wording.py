@@ -14,7 +14,7 @@ def test_figures_are_written_as_the_paper_writes_them() -> None:
     assert hundred(0.6144) == "61.4"
     assert hundred(None) == "-"
     assert spread(figure(0.5)) == "50.0"
-    assert spread(figure(0.5, 0.4, 0.6)) == "50.0 (40.0-60.0)"
+    assert spread(figure(0.5, 0.4, 0.6)) == "50.0 (40.0 to 60.0)"
     assert aligned([["a", "bb"], ["ccc", "d"]]) == ["a    bb", "ccc  d"]
 
 

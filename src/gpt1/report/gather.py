@@ -21,6 +21,7 @@ from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
 from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
+from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.training.runs import LOG_FILE, METRICS_FILE, RUN_FILE, SAMPLES_FILE, SEEDS_FILE, is_run, read_run, run_folder
 
@@ -182,10 +183,20 @@ def gather(runs: Sequence[str | Path]) -> list[GatheredRun]:
     if not runs:
         raise SettingError("name at least one run to report on")
     paths = [Path(run) for run in runs]
+    _refuse_twice(paths)
+    return [_gather_one(path, name) for path, name in zip(paths, _names(paths), strict=True)]
+
+
+def gather_studies(folders: Sequence[Path]) -> list[tuple[str, Path, dict[str, Any]]]:
+    """Read studies, in the order they are named: the name, the folder and what was found of each."""
+    _refuse_twice(folders)
+    return [(name, folder, read_study(folder)) for name, folder in zip(_names(folders), folders, strict=True)]
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
     twice = [path for index, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:index]]]
     if twice:
         raise SettingError(f"{twice[0]} is named twice")
-    return [_gather_one(path, name) for path, name in zip(paths, _names(paths), strict=True)]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

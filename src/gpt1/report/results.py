@@ -16,7 +16,7 @@ from gpt1.studies.comparison import RESAMPLES
 MOST_BARS = 12  # runs drawn; the table has all of them
 
 
-def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison]) -> Section:
+def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison], anchor: str) -> Section:
     """Return what came out, before how."""
     blocks: list[Block] = []
     for comparison in comparisons:
@@ -26,7 +26,7 @@ def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison]) -> S
     unmeasured = [run.name for run in runs if run.is_finetuned and not run.evaluations]
     if unmeasured:
         blocks.append(Note(f"Not measured yet: {', '.join(unmeasured)}."))
-    return Section("results", "Results", "", blocks)
+    return Section(anchor, "Results", "", blocks)
 
 
 def _comparison(comparison: Comparison) -> list[Block]:

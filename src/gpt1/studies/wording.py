@@ -24,10 +24,10 @@ def hundred(value: float | None) -> str:
 
 
 def spread(figure: Mapping[str, Any]) -> str:
-    """Return a median and, of several seeds, its worst and best: 61.4 (58.9-62.0)."""
+    """Return a median and, of several seeds, its worst and best: 61.4 (58.9 to 62.0)."""
     if len(figure["seeds"]) == 1:
         return hundred(figure["median"])
-    return f"{hundred(figure['median'])} ({hundred(figure['worst'])}-{hundred(figure['best'])})"
+    return f"{hundred(figure['median'])} ({hundred(figure['worst'])} to {hundred(figure['best'])})"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
