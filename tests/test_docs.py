@@ -23,7 +23,6 @@ COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*
 # Of tasks with labels 0 and 1: a row without its label.
 TASK_ROWS = {
     "sst2": {"text": "A fine film"},
-    "cola": {"text": "It rains today."},
     "storycloze": {"context": "It rains.", "choices": ["It is wet.", "It is dry."]},
 }
 

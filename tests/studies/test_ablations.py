@@ -65,11 +65,11 @@ def test_the_table_holds_medians_spread_averages_and_the_papers_figures(study: P
         average = table["average"][arm]
         ours = [table["tasks"][task][arm]["median"] for task in ("rte", "sst2")]
         assert average["median"] == pytest.approx(sum(ours) / 2)
-        assert average["paper"] == pytest.approx((ABLATIONS[arm]["rte"] + ABLATIONS[arm]["sst2"]) / 2)
+        assert average["paper_percent"] == pytest.approx((ABLATIONS[arm]["rte"] + ABLATIONS[arm]["sst2"]) / 2)
     with (study / "ablations.csv").open() as file:
         rows = {(row["task"], row["arm"]): row for row in csv.DictReader(file)}
     assert len(rows) == 4 * 3
-    assert float(rows["rte", "lstm"]["paper"]) == 54.6
+    assert float(rows["rte", "lstm"]["paper_percent"]) == 54.6
 
 
 def test_the_full_model_is_held_against_each_other_arm_in_pairs(study: Path) -> None:
@@ -96,14 +96,14 @@ def test_curves_are_those_that_the_runs_told(study: Path) -> None:
     assert (study / "curves.csv").is_file()
 
 
-@pytest.mark.parametrize("events", [1, 4, 7])
+@pytest.mark.parametrize("events", [1, 6])
 def test_a_study_that_was_stopped_inside_a_cell_comes_to_the_same(
     tmp_path: Path, study: Path, start: Path, lstm: Path, events: int
 ) -> None:
     tasks, out = source(study.parent / "tasks", "rte", "sst2"), tmp_path / "out"
     shutil.copytree(study, out)
     shutil.rmtree(out / "cells" / "no-lm-rte-1")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped; 15 of 16 cells are done, and the same command goes on"):
         study_ablations(start, out, source=tasks, training=TWO, lstm=lstm, watcher=Remembers(stop_after=events))
     assert (out / "cells" / "no-lm-rte-1").is_dir()
     assert "no-lm" not in sections(out)["ablations"]["tasks"]["rte"]
@@ -127,7 +127,7 @@ def test_without_an_lstm_there_are_three_arms_and_ones_own_tasks_have_no_paper(t
     found = study_ablations(start, tmp_path / "out", source=tasks, training=TRAINING)
     table = found["sections"]["ablations"]
     assert list(table["arms"]) == ["full", "scratch", "no-lm"]
-    assert table["average"]["full"]["paper"] is None
+    assert table["average"]["full"]["paper_percent"] is None
 
 
 def test_an_arm_that_differs_in_more_than_the_network_is_refused(

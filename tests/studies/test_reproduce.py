@@ -25,11 +25,12 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
         "table-4": ["sst2"],
     }
     (row,) = sections["tables"]["tables"]["table-4"]
-    assert (row["paper"], row["previous"], row["split"]) == (91.3, 93.2, "dev")
+    assert (row["paper_percent"], row["previous_percent"], row["split"]) == (91.3, 93.2, "dev")
     assert list(sections["ablations"]["tasks"]) == ["sst2"]
     assert row["median"] == sections["ablations"]["tasks"]["sst2"]["full"]["median"]
     assert list(sections["zeroshot"]["tasks"]) == ["sst2", "storycloze"]
     assert len(watcher.made) == len(set(watcher.made)) == 2 + 3 + 2 * 3  # full, other arms, three checkpoints
+    assert watcher.made[:2] == ["full-sst2-0", "full-storycloze-0"]  # what all tables need comes first
     assert any(line.startswith("not there, so left out: cola, mrpc") for line in watcher.lines)
     assert "rte has no training rows, so it is not learned" in watcher.lines
     told = "\n".join(describe(found))
@@ -51,7 +52,7 @@ def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start
     assert [point["layers"] for point in points] == [0, 1, 2]
     assert watcher.made.count("full-mnli-0") == 1
     rows = found["sections"]["tables"]["tables"]["table-2"]
-    assert [(row["split"], row["paper"]) for row in rows] == [("dev_matched", 82.1), ("dev_mismatched", 81.4)]
+    assert [(row["split"], row["paper_percent"]) for row in rows] == [("dev_matched", 82.1), ("dev_mismatched", 81.4)]
     assert points[2]["median"] == pytest.approx(sum(row["median"] for row in rows) / 2)
     cell = json.loads((tmp_path / "out" / "cells" / "full-mnli-0" / "cell.json").read_text())
     assert cell["result"]["scores"].keys() == {"dev_matched", "dev_mismatched"}

@@ -28,8 +28,8 @@ def test_the_table_has_the_papers_figures_below_ours() -> None:
     table = {
         "arms": {"full": "pre-trained", "lstm": "LSTM"},
         "tasks": {"rte": {"full": figure(0.5)}, "mine": {"full": figure(0.75)}},
-        "average": {"full": {"median": 0.625, "paper": None}, "lstm": None},
-        "paper": {"full": {"rte": 56.0}, "lstm": {"rte": 54.6}},
+        "average": {"full": {"median": 0.625, "paper_percent": None}, "lstm": None},
+        "paper_percent": {"full": {"rte": 56.0}, "lstm": {"rte": 54.6}},
     }
     lines = describe({"cells": {"done": 1, "planned": 1}, "sections": {"ablations": table}})
     assert [line.split("  ") for line in (" ".join(lines[1].split()), " ".join(lines[2].split()))] == [

@@ -83,11 +83,11 @@ def _tables(content: Content) -> list[Block]:
 
 def _published(row: Content) -> Row:
     ours = 100 * row["median"]
-    best = max(round(ours, 1), row["paper"], row["previous"])
+    best = max(round(ours, 1), row["paper_percent"], row["previous_percent"])
     cells = [
         Cell(hundred(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
-        Cell(f"{row['paper']:.1f}", is_best=row["paper"] == best, note=row["remark"]),
-        Cell(f"{row['previous']:.1f}", is_best=row["previous"] == best),
+        Cell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
+        Cell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
     ]
     return Row(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}")
 
@@ -104,10 +104,10 @@ def _ablations(content: Content) -> list[Block]:
         average = content["average"][arm]
         cells = [Cell("–")]
         if average:
-            theirs = "" if average["paper"] is None else f"paper {average['paper']:.1f}"
+            theirs = "" if average["paper_percent"] is None else f"paper {average['paper_percent']:.1f}"
             cells = [Cell(hundred(average["median"]), note=theirs, is_best=average["median"] == best["average"])]
         for task, arms in tasks.items():
-            cells.append(_ablated(arms.get(arm), content["paper"][arm].get(task), best[task]))
+            cells.append(_ablated(arms.get(arm), content["paper_percent"][arm].get(task), best[task]))
         rows.append(Row(name, cells))
     caption = (
         "Median over seeds, below it between which values they lie, and the paper's figure (on the test sets; its "

@@ -93,7 +93,7 @@ def tabulate(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -
     }
     averages = {arm: _average(arm, scored) for arm in names}
     rows = [
-        {"task": task, "arm": arm, **figure, "paper": paper.ABLATIONS[arm].get(task)}
+        {"task": task, "arm": arm, **figure, "paper_percent": paper.ABLATIONS[arm].get(task)}
         for task, arms in scored.items()
         for arm, figure in arms.items()
     ]
@@ -102,7 +102,7 @@ def tabulate(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -
         "arms": {arm: paper.ARMS[arm] for arm in names},
         "tasks": scored,
         "average": averages,
-        "paper": {arm: paper.ABLATIONS[arm] for arm in names},
+        "paper_percent": {arm: paper.ABLATIONS[arm] for arm in names},
     }
     curves = _curves(labelled, found)
     return [
@@ -120,7 +120,7 @@ def _average(arm: str, scored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     known = [value for value in theirs if value is not None]
     return {
         "median": fmean(arms[arm]["median"] for arms in scored.values()),
-        "paper": fmean(known) if len(known) == len(theirs) else None,
+        "paper_percent": fmean(known) if len(known) == len(theirs) else None,
         "tasks": len(scored),
     }
 

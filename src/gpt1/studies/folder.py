@@ -14,8 +14,10 @@ from typing import Any
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import is_temporary, lock_folder, read_json, remove_temporaries, require_own_folder, write_json
+from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, Kept, Watcher, find_cells, make_cell
+from gpt1.training.session import Interrupted
 
 STUDY_FILE = "study.json"
 FORMAT, VERSION = "gpt1-study", 1
@@ -53,6 +55,10 @@ def conduct(
             for cell in cells:
                 if cell.name not in done:
                     done[cell.name] = make_cell(out, cell, watcher)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"stopped; {len(done):,} of {many(len(cells), 'cell')} are done, and the same command goes on"
+            ) from None
         finally:
             found = _write(out, kind, about, tabulate(done), done, cells)
     return found

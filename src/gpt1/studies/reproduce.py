@@ -89,7 +89,7 @@ def _read(data: Path, watcher: Watcher) -> dict[str, Material]:
 
 def _once(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells without those that stand there already; one name is one computation."""
-    return list({cell.name: cell for cell in reversed(cells)}.values())[::-1]
+    return list({cell.name: cell for cell in cells}.values())
 
 
 def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -> Section:
@@ -98,7 +98,11 @@ def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) ->
     tables = {
         name: [
             {
-                **{key: getattr(row, key) for key in ("task", "metric", "paper", "previous", "remark")},
+                "task": row.task,
+                "metric": row.metric,
+                "paper_percent": row.paper,
+                "previous_percent": row.previous,
+                "remark": row.remark,
                 **_ours(labelled[row.task].task, row, found[row.task]),
             }
             for row in rows

@@ -43,19 +43,27 @@ def _tables(section: Mapping[str, Any]) -> Iterator[str]:
             yield section["titles"][name]
             header = ["task", "split", "metric", "ours", "paper", "best before"]
             cells = [
-                [row["task"], row["split"], row["metric"], spread(row), f"{row['paper']:.1f}", f"{row['previous']:.1f}"]
+                [
+                    row["task"],
+                    row["split"],
+                    row["metric"],
+                    spread(row),
+                    f"{row['paper_percent']:.1f}",
+                    f"{row['previous_percent']:.1f}",
+                ]
                 for row in rows
             ]
             yield from aligned([header, *cells])
 
 
 def _zeroshot(section: Mapping[str, Any]) -> Iterator[str]:
-    header = ["zero-shot", "run", "updates", "score", "normalised"]
+    header = ["zero-shot", "run", "updates", "score", "normalised", "best on the way"]
     rows = [
-        [task, run, f"{point['step']:,}", hundred(point["score"]), _plain(point["normalised"])]
+        [task, run, f"{last['step']:,}", hundred(last["score"]), _plain(last["normalised"]), hundred(best)]
         for task, facts in section["tasks"].items()
         for run, points in facts["runs"].items()
-        for point in points
+        if points
+        for last, best in [(points[-1], max(point["score"] for point in points))]
     ]
     if rows:
         yield from aligned([header, *rows])
@@ -74,8 +82,8 @@ def _ablations(section: Mapping[str, Any]) -> Iterator[str]:
         average = section["average"][arm]
         scored = [section["tasks"][task].get(arm) for task in tasks]
         rows.append([name, hundred(average and average["median"]), *(spread(one) if one else "-" for one in scored)])
-        theirs = section["paper"][arm]
-        known = average["paper"] if average else None
+        theirs = section["paper_percent"][arm]
+        known = average["paper_percent"] if average else None
         shown = [f"{theirs[task]:.1f}" if task in theirs else "-" for task in tasks]
         rows.append(["  the paper's", "-" if known is None else f"{known:.1f}", *shown])
     yield from aligned(rows)
