@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.base.errors import SettingError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.studies.transfer import study_transfer
 from gpt1.training.runs import read_run
 from tests.studies.tools import TRAINING, Remembers, source, write_tasks
@@ -50,3 +50,14 @@ def test_blocks_that_are_not_there_are_refused(tmp_path: Path, start: Path) -> N
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     with pytest.raises(SettingError, match="has 2 blocks to take over; asked for 0 to 3"):
         study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 3])
+
+
+def test_a_task_without_rows_to_learn_from_or_to_judge_by_is_refused(tmp_path: Path, start: Path) -> None:
+    data = write_tasks(tmp_path / "tasks", "sst2", "rte")
+    (data / "sst2" / "train.jsonl").unlink()
+    (data / "rte" / "dev.jsonl").unlink()
+    few = (data / "rte" / "train.jsonl").read_text().splitlines(keepends=True)[:2]
+    (data / "rte" / "train.jsonl").write_text("".join(few))  # too few to spare some for dev
+    for task, message in (("sst2", "'sst2' has no training rows"), ("rte", "'rte' has no labelled rows for dev")):
+        with pytest.raises(InputError, match=message):
+            study_transfer(start, tmp_path / "out", source=source(data, task), training=TRAINING)

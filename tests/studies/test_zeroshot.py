@@ -87,8 +87,12 @@ def test_what_cannot_be_studied_is_refused(tmp_path: Path, start: Path) -> None:
     assert not out.exists()
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
-    runs = [make_start(tmp_path / name / "run", words_tokenizer) for name in ("one", "two")]
-    data = write_tasks(tmp_path / "tasks", "sst2")
-    found = study_zeroshot(runs, tmp_path / "out", tasks=["sst2"], data=data, device="cpu")
+def test_runs_of_one_name_are_told_apart_and_different_words_are_told(
+    tmp_path: Path, words_tokenizer: Tokenizer, bytes_tokenizer: Tokenizer
+) -> None:
+    tokenizers = {"one": words_tokenizer, "two": bytes_tokenizer}
+    runs = [make_start(tmp_path / name / "run", tokenizer) for name, tokenizer in tokenizers.items()]
+    data, watcher = write_tasks(tmp_path / "tasks", "sst2"), Remembers()
+    found = study_zeroshot(runs, tmp_path / "out", tasks=["sst2"], data=data, device="cpu", watcher=watcher)
+    assert any("different tokenizers" in line for line in watcher.lines)
     assert list(found["sections"]["zeroshot"]["kinds"]) == ["one/run", "two/run"]

@@ -23,7 +23,7 @@ from gpt1.studies.finetuned import (
     whole_arms,
 )
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_same_words, open_start, read_tasks
+from gpt1.studies.material import Material, Start, check_learnable, check_same_words, open_start, read_tasks
 
 NAME = "ablations"
 CURVES = "curves"
@@ -43,6 +43,7 @@ def study_ablations(
     watcher = watcher or Nobody()
     arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))
     labelled = read_tasks(source, watcher)
+    check_learnable(labelled)
     planned = plan(arms, labelled, training)
     about = {
         "init": str(arms[0].start.path),

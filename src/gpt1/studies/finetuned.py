@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
@@ -50,7 +50,7 @@ class Arm:
 
     name: str
     start: Start
-    changes: Sequence[str] = field(default=())
+    changes: Sequence[str] = ()
 
 
 def finetuning_cell(arm: Arm, encoded: EncodedTask, rows: str, training: Training, seed: int, *more: object) -> Cell:

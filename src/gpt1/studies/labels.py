@@ -31,7 +31,7 @@ from gpt1.studies.finetuned import (
     whole_arms,
 )
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, open_start, read_tasks
+from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
@@ -61,6 +61,7 @@ def study_labels(
     watcher = watcher or Nobody()
     start = open_start(init)
     labelled = read_tasks(source, watcher)
+    check_learnable(labelled)
     planned = plan(start, labelled, training, counts)
     about = {
         "init": str(start.path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,6 +104,16 @@ def read_tasks(source: Source, watcher: Watcher) -> dict[str, Material]:
         for text in labelled.notices:
             watcher.say(f"{labelled.task.name}: {text}")
     return found
+
+
+def check_learnable(tasks: Mapping[str, Material]) -> None:
+    """Refuse tasks without rows to learn from, or without rows to judge by."""
+    for name, one in tasks.items():
+        if not one.train:
+            raise InputError(f"task '{name}' has no training rows, so there is nothing to learn it from")
+        judged = (*one.task.dev_splits, *one.task.test_splits)
+        if not any(example.label is not None for split in judged for example in one.labelled.splits.get(split, [])):
+            raise InputError(f"task '{name}' has no labelled rows for dev or test to judge by; name some with --dev")
 
 
 def check_same_words(one: Start, others: Sequence[Start], why: str) -> None:

@@ -18,7 +18,7 @@ from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, Kept, Nobody, Watcher
 from gpt1.studies.finetuned import Plan, Training, judged_splits, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, read_tasks
+from gpt1.studies.material import Material, check_learnable, read_tasks
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.readers import tasks_in
@@ -44,6 +44,7 @@ def reproduce(
     arms = make_arms(start, other)
     labelled = _read(Path(data), watcher)
     learned = {name: one for name, one in labelled.items() if name in TABLE_TASKS and one.train}
+    check_learnable(learned)
     ablated = {name: one for name, one in learned.items() if name in ABLATED}
     asked = {name: one for name, one in labelled.items() if name in paper.SCALES}
     full = ablations.plan(arms[:1], learned, training)

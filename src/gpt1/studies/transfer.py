@@ -11,7 +11,7 @@ from gpt1.finetuning.data import Source
 from gpt1.studies.cells import Nobody, Watcher
 from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, open_start, read_tasks
+from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks
 from gpt1.studies.paper import FULL
 
 NAME = "transfer"
@@ -30,6 +30,7 @@ def study_transfer(
     watcher = watcher or Nobody()
     start = open_start(init)
     labelled = read_tasks(source, watcher)
+    check_learnable(labelled)
     planned = plan(start, labelled, training, layers)
     about = {"init": str(start.path), "source": source.as_json(), "seeds": list(training.seed_numbers)}
     return conduct(

@@ -47,6 +47,8 @@ def study_zeroshot(
     for name in tasks:
         find_rule(find_task(name))  # before minutes of reading
     labelled = read_tasks(Source(tasks=tasks, data=str(data)), watcher)
+    if len({start.tokenizer for start in starts}) > 1:
+        watcher.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
     cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=watcher)
     about = {
         "runs": {start.name: str(start.path) for start in starts},
