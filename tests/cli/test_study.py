@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from gpt1.cli.studying import table_of
 from gpt1.studies.cells import Cell, Kept
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
+from tests.finetuning.tools import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
@@ -113,3 +118,23 @@ def test_the_live_table_counts_cells_and_shows_medians(tmp_path: Path) -> None:
     cells = [cell("a", "rte", "full"), cell("b", "rte", "full"), cell("c", "rte", "lstm"), cell("d", "cola", "full")]
     done = {name: Kept(tmp_path, {"score": score}, 1.0) for name, score in (("a", 0.5), ("b", 0.6))}
     assert table_of(cells, done) == (["", "full", "lstm"], [["rte", "2/2  55.0", "0/1"], ["cola", "0/1", ""]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(4))
+def test_a_study_that_is_killed_comes_to_the_same_figures(place: Path, tmp_path: Path, moment: int) -> None:
+    data = ["--task", "sst2", "--data", str(place / "tasks")]
+    settings = [*SETTINGS, "--set", "training.steps=12", "--set", "watching.save_every=3"]
+    words = [sys.executable, "-m", "gpt1", "study", "ablations", "--init", str(place / "books"), *data, *settings]
+    whole, killed = ([*words, "--device", "cpu", "--out", str(tmp_path / name)] for name in ("whole", "killed"))
+    finish(start(whole))
+    cells = tmp_path / "killed" / "cells"
+    process = start(killed)
+    while len(list(cells.glob("*"))) <= moment % 3 and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(0.15 * moment)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish(start(killed))
+    found = [json.loads((tmp_path / name / "study.json").read_text())["sections"] for name in ("whole", "killed")]
+    assert found[0] == found[1]

@@ -46,7 +46,11 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """The paper's experiments. Each is made of cells that are kept as they are done: killed, it goes on."""
+    """The paper's experiments. Each is made of cells that are kept as they are done: killed, it goes on.
+
+    \b
+    Example: gpt1 study labels --init runs/books --train reviews.csv --counts 50,200,1000 --out labels --seeds 3
+    """
 
 
 @command.command("zeroshot")
