@@ -31,6 +31,11 @@ NOT_RUN = (
 )
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
+# Of tasks with labels 0 and 1: a row without its label.
+TASK_ROWS = {
+    "sst2": {"text": "A fine film"},
+    "storycloze": {"context": "It rains.", "choices": ["It is wet.", "It is dry."]},
+}
 
 
 def commands(page: Path) -> list[str]:
@@ -57,6 +62,11 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
         (tmp_path / "tasks" / "rte" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     write_vocabulary(tmp_path, words_tokenizer, "encoder_bpe_40000.json", "vocab_40000.bpe")
     write_release(tmp_path / "finetune-transformer-lm" / "model", words_tokenizer)
+    for task, row in TASK_ROWS.items():
+        (tmp_path / "tasks" / task).mkdir()
+        for split in ("train", "dev"):
+            lines = [json.dumps({**row, "label": label}) for label in (0, 1)]
+            (tmp_path / "tasks" / task / f"{split}.jsonl").write_text("\n".join(lines))
     words_tokenizer.save(tmp_path / "tokenizer.json")
     rows = {"train": 4, "dev": 4, "test": 4, "other": 4}
     write_world(tmp_path / "gpt1-demo" / "world", stories=40, seed=0, counts=rows)

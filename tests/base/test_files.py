@@ -16,9 +16,11 @@ from gpt1.base.files import (
     make_folder,
     missing,
     read_json,
+    read_lines,
     remove_folder,
     remove_temporaries,
     reserve,
+    short_names,
     whole_file,
     whole_folder,
     write_json,
@@ -239,3 +241,19 @@ def test_a_kill_between_taking_the_old_folder_away_and_naming_the_new_one_is_und
     assert not (tmp_path / "a").exists()
     remove_temporaries(tmp_path)
     assert contents(tmp_path) == {"a/old": "1"}
+
+
+def test_lines_are_read_with_their_numbers_and_a_begun_one_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a": ')
+    assert list(read_lines(path)) == [(1, {"a": 1}), (2, {"a": 2})]
+    for content, message in (('{"a": \n', "line 1: not JSON"), ("[1]\n", "line 1: expected a JSON object, found list")):
+        path.write_text(content)
+        with pytest.raises(FormatError, match=message):
+            list(read_lines(path))
+
+
+def test_names_are_as_long_as_it_takes_to_tell_paths_apart(tmp_path: Path) -> None:
+    assert short_names([tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c"]) == ["a/run", "b/run", "c"]
+    twice = short_names([tmp_path / "a", tmp_path / "a"])
+    assert twice[0] == twice[1]

@@ -95,3 +95,29 @@ def test_a_stage_can_tell_in_words_of_its_own_but_not_too_often(
     assert capsys.readouterr().err == "training  step [bold] 110\ntraining  step [bold] 120\n"
     assert Silent().show(0.5, "x") is None  # type: ignore[func-returns-value]
     assert capsys.readouterr() == ("", "")
+
+
+TABLE_SCRIPT = """
+from gpt1.base.progress import Terminal
+terminal = Terminal()
+terminal.table(["", "full"], [["rte", "[1]/2"]], "1 of 2 done")
+terminal.table(["", "full"], [["rte", "2/2"]], "2 of 2 done")
+terminal.say("over")
+terminal.done()
+"""
+
+
+def test_on_a_terminal_a_table_is_live() -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", TABLE_SCRIPT], stderr=child, env={**os.environ, "TERM": "xterm"})
+    process.wait(timeout=60)
+    os.close(child)
+    shown = os.read(parent, 100_000).decode()
+    os.close(parent)
+    for part in ("full", "[1]/2", "2/2", "1 of 2 done", "2 of 2 done", "over", "\x1b[2K"):
+        assert part in shown
+
+
+def test_in_a_file_a_table_is_its_line_not_too_often() -> None:
+    done = subprocess.run([sys.executable, "-c", TABLE_SCRIPT], capture_output=True, text=True, check=True)
+    assert done.stderr == "1 of 2 done\nover\n"

@@ -62,12 +62,12 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Capture
 def test_no_run_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, said = run(capsys, "report")
     assert code == 2
-    assert "RUN..." in said
+    assert "RUN|STUDY..." in said
 
 
 def test_asking_for_help_draws_nothing() -> None:
     code = "import sys, gpt1.cli\ntry: gpt1.cli.main(['report', '--help'])\nexcept SystemExit: pass\n"
     code += "print([name for name in ('matplotlib', 'jinja2', 'torch') if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Example: gpt1 report" in done.stdout
+    assert "gpt1 report runs/books" in done.stdout
     assert done.stderr.strip() == "[]"

@@ -10,15 +10,27 @@ import pytest
 
 from gpt1.report.gather import Bin, Curve
 from gpt1.report.page import with_own_ids
-from gpt1.report.plots import MOST_POINTS, Bar, draw_bars, draw_curves, draw_reliability, thinned
+from gpt1.report.plots import MOST_POINTS, Bar, Point, draw_bars, draw_curves, draw_lines, draw_reliability, thinned
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]
 BARS = {"read": {"dev": Bar(0.8, (0.7, 0.9)), "test": Bar(0.7, None)}, "scratch": {"dev": Bar(-0.1, (-0.2, 0.1))}}
 
 
+LINES = {
+    "pre-trained": [Point(50, 60, 55, 62), Point(1000, 70, 70, 70)],
+    "scratch": [Point(50, 50, 50, 50), Point(1000, 52, 51, 53)],
+}
+
+
 def pictures() -> list[str]:
-    return [draw_curves(LOSSES, "loss"), draw_bars(BARS, "accuracy"), draw_reliability(BINS)]
+    return [
+        draw_curves(LOSSES, "loss"),
+        draw_bars(BARS, "accuracy"),
+        draw_reliability(BINS),
+        draw_lines(LINES, "labels", "accuracy", log=True),
+        draw_lines(LINES, "updates", "score", levels=(0.0, 1.0)),
+    ]
 
 
 def test_the_same_numbers_give_the_same_bytes() -> None:
@@ -82,3 +94,19 @@ def test_a_short_curve_is_left_as_it_is() -> None:
 
 def test_a_curve_of_one_point_can_be_seen() -> None:
     assert "<use" in draw_curves({"dev": Curve([5], [0.5])}, "score")
+
+
+def test_lines_have_bands_where_values_spread_and_places_of_their_own_on_a_log_scale() -> None:
+    spread = draw_lines(LINES, "labels", "accuracy", log=True)
+    alone = draw_lines(
+        {name: [Point(p.x, p.value, p.value, p.value) for p in line] for name, line in LINES.items()},
+        "labels",
+        "accuracy",
+        log=True,
+    )
+    assert spread.count("opacity: 0.15") == 2
+    assert "opacity: 0.15" not in alone
+    for picture in (spread, alone):
+        assert ">50<" in picture
+        assert ">1k<" in picture
+        assert ">labels<" in picture

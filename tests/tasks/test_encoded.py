@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
+from gpt1.tasks.encoded import EncodedTask, choose, encode_task, load, save
 from gpt1.tasks.readers import Example, read_folder
 from gpt1.tasks.shapes import CHOICES
 from tests.reference.shapes import reference_layout
@@ -314,3 +314,15 @@ def test_loading_needs_neither_spacy_nor_any_other_heavy_library(saved):
     )
     done = subprocess.run([sys.executable, "-c", program, str(saved)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_some_examples_are_chosen_with_all_that_is_theirs():
+    task, tokenizer = CATALOGUE["mrpc"], ToyTokenizer()
+    examples = [Example((words(*range(row)), words(row)), row % 2, row) for row in range(1, 8)]
+    split = encode_task(task, {"train": examples}, tokenizer, context=9).splits["train"]
+    found = choose(split, [5, 0, 2])
+    wanted = encode_task(task, {"train": [examples[5], examples[0], examples[2]]}, tokenizer, context=9).splits["train"]
+    for name in ARRAYS:
+        one, other = getattr(found, name), getattr(wanted, name)
+        assert (one.dtype, one.tolist()) == (other.dtype, other.tolist())
+        assert not one.flags.writeable

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
-from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables
+from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 
@@ -484,3 +484,13 @@ def test_a_number_with_a_comma_is_told_how_to_be_one(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('text,label\ngood,"3,5"\nbad,"1,0"\n')
     with pytest.raises(InputError, match="'3,5' is not a number; write it with a point"):
         read_tables({"train": tmp_path / "a.csv"}, regression=True)
+
+
+def test_tasks_are_found_in_folders_of_their_own_or_official_names(tmp_path):
+    for name in ("rte", "SST-2", "mine", "race"):
+        (tmp_path / name).mkdir()
+    write_jsonl(tmp_path / "rte" / "dev.jsonl", [{"a": "x", "b": "y", "label": "entailment"}])
+    (tmp_path / "SST-2" / "train.tsv").write_text("sentence\tlabel\nfine\t1\n")
+    write_jsonl(tmp_path / "train.jsonl", [{"text": "in no folder of its own", "label": "1"}])
+    assert tasks_in(tmp_path) == ["sst2", "rte"]
+    assert tasks_in(tmp_path / "absent") == []

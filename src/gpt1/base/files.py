@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -188,3 +188,30 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FormatError(f"{path} is not {what}: it holds a JSON {type(value).__name__}, not an object")
     return value
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
+                    return
+                raise FormatError(f"{path}, line {number}: not JSON ({error})") from None
+            if not isinstance(value, dict):
+                raise FormatError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
+            yield number, value
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """Return for each path as many of its last parts as tell it from the others; a path named twice stays twice."""
+    parts = [path.resolve().parts for path in paths]
+    found = []
+    for own in parts:
+        count = 1
+        while count < len(own) and sum(other[-count:] == own[-count:] for other in parts) > 1:
+            count += 1
+        found.append("/".join(own[-count:]))
+    return found

@@ -6,7 +6,7 @@ Rooms report through a `Progress`; only the command line hands them one that spe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -101,6 +101,27 @@ class Terminal:
         elif now - self._told >= PLAIN_SECONDS:
             self._told = now
             self.say(f"{self._label}  {line}")
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], line: str) -> None:
+        """Show a live table with a line below it; where there is no terminal, the line alone, now and then."""
+        if not self._console.is_terminal:
+            if time.monotonic() - self._told >= PLAIN_SECONDS:
+                self._told = time.monotonic()
+                self.say(line)
+            return
+        from rich.console import Group
+        from rich.live import Live
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*header, box=None, header_style="bold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        if not isinstance(self._live, Live):
+            self.done()
+            self._live = Live(console=self._console, transient=True, auto_refresh=False)
+            self._live.start()
+        self._live.update(Group(table, Text(line)), refresh=True)
 
     def done(self) -> None:
         """End the stage and clear its live line."""

@@ -1,4 +1,4 @@
-"""`gpt1 report`: runs as one page for people."""
+"""`gpt1 report`: runs and studies as one page for people."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import click
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN|STUDY...")
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="Where the page goes.")
-@click.option("--title", metavar="TEXT", help="Its title.  [the names of the runs]")
+@click.option("--title", metavar="TEXT", help="Its title.  [the names of the folders]")
 def command(runs: tuple[str, ...], out: str, title: str | None) -> None:
-    """Show runs on one HTML page that needs no network: pre-trained, fine-tuned, or the folder of several seeds.
+    """Show runs (pre-trained, fine-tuned, the folder of several seeds) and studies on one HTML page.
 
     Runs that learned the same task are put side by side, and their difference is judged in pairs, example by example.
     Then each run has its part: what it is, curves, samples, scores with intervals, confusion, calibration, mistakes.
-    Only what lies in the folders is read; nothing is trained or measured.
+    A study has its tables and curves, the paper's beside ours. Only what lies in the folders is read; nothing is
+    trained or measured, and the page needs no network.
 
     \b
-    Example: gpt1 report runs/books runs/reviews runs/scratch --out report.html
+    Examples:
+      gpt1 report runs/books runs/reviews runs/scratch --out report.html
+      gpt1 report studies/ablations studies/labels --out studies.html
     """
     from gpt1.base.tables import printable
     from gpt1.report import report

@@ -91,7 +91,7 @@ def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str
     notices: list[str] = []
     for folder in source.encoded:
         tasks.append(folder if isinstance(folder, EncodedTask) else load(folder))
-    for labelled in _labelled(source):
+    for labelled in read_labelled(source):
         encoded = encode_task(labelled.task, labelled.splits, load_tokenizer(tokenizer), context)
         notices += [*([encoded.task.in_short()] if source.train else []), *labelled.notices]
         tasks.append(encoded)
@@ -101,7 +101,8 @@ def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str
     return found, notices
 
 
-def _labelled(source: Source) -> Iterable[Labelled]:
+def read_labelled(source: Source) -> Iterable[Labelled]:
+    """Yield the tasks of a source that are rows, not encoded yet."""
     if source.examples is not None:
         yield source.examples
     if not source.tasks and source.train is None:

@@ -52,6 +52,11 @@ def mean_log_probabilities(model: Model, sequences: Sequence[Scored]) -> Floats:
     return np.array([values.mean() for values in log_probabilities(model, sequences)])
 
 
+def total_log_probabilities(model: Model, sequences: Sequence[Scored]) -> Floats:
+    """Return for each sequence the log-probability of all its tokens from a given one on, after those before them."""
+    return np.array([values.sum() for values in log_probabilities(model, sequences)])
+
+
 def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]:
     """Return for each sequence the log-probabilities of its tokens from a given one on, after all before them.
 
@@ -60,8 +65,13 @@ def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]
     for ids, first in sequences:
         if not 0 < first < len(ids):
             raise InputError(f"tokens {first} to {len(ids) - 1} of a text cannot be scored: it has too few")
-    cut = portions(len(ids) for ids, _ in sequences)
-    return [values for portion in cut for values in _portion(model, sequences[portion])]
+    # Side by side with others of their length, since attention goes over a grid as wide as the longest.
+    order = sorted(range(len(sequences)), key=lambda place: len(sequences[place][0]))
+    found: dict[int, Floats] = {}
+    for portion in portions(len(sequences[place][0]) for place in order):
+        places = order[portion]
+        found |= zip(places, _portion(model, [sequences[place] for place in places]), strict=True)
+    return [found[place] for place in range(len(sequences))]
 
 
 @torch.no_grad()

@@ -1,39 +1,22 @@
 """Runs that learned the same task side by side, and whether one is really better than another.
 
-The figure of several seeds is their median. A difference is judged in pairs: both runs answered the same examples, so
-these are drawn with replacement, the same for both, and the middle 95 % of the differences are told. Seeds are not
-drawn: the interval is about other examples, not about other seeds.
+The figure of several seeds is their median. How a difference is judged is known to `studies/comparison.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpt1.base.errors import FormatError
 from gpt1.finetuning.measure import predictions_file
-from gpt1.report.gather import GatheredRun, read_lines
+from gpt1.report.gather import GatheredRun
+from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.metrics import scores
-
-RESAMPLES = 1000
-_SEED = 0
 
 Column = tuple[str, str]  # split and metric
-Answers = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """The labels of a split, and the answers of each seed to its examples."""
-
-    labels: Answers
-    answers: list[Answers]
 
 
 @dataclass(frozen=True)
@@ -163,67 +146,4 @@ def _read_sheet(run: GatheredRun, task: Task, split: str) -> Sheet | None:
     folders = [run.folder]
     if run.seeds is not None and any(name.startswith(f"{task.name} {split} ") for name in run.seeds.summary):
         folders = [run.given / seed for seed in run.seeds.scores]
-    found = [_read_answers(predictions_file(folder, task.name, split), task) for folder in folders]
-    whole = [one for one in found if one is not None]
-    if len(whole) < len(found) or any(not np.array_equal(labels, whole[0][0]) for labels, _ in whole):
-        return None
-    return Sheet(whole[0][0], [answers for _, answers in whole])
-
-
-def _read_answers(path: Path, task: Task) -> tuple[Answers, Answers] | None:
-    if not path.is_file():
-        return None
-    labels, answers = [], []
-    for number, line in read_lines(path):
-        try:
-            if line["label"] is not None:
-                labels.append(_as_number(task, line["label"]))
-                answers.append(_as_number(task, line["prediction"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}, line {number}: damaged ({error!r}); gpt1 evaluate writes it anew") from None
-    if not labels:
-        return None
-    kind = np.float64 if task.score_range is not None else np.int64
-    return np.array(labels, kind), np.array(answers, kind)
-
-
-def _as_number(task: Task, answer: str | float) -> float:
-    return task.labels.index(str(answer)) if task.labels else float(answer)
-
-
-# ---- drawing examples ----
-
-
-def paired_difference(
-    task: Task, metric: str, labels: Answers, one: Sequence[Answers], other: Sequence[Answers]
-) -> tuple[float, float, float]:
-    """Return by how much `one` (the answers of each of its seeds) is better than `other`, and the 95 % interval."""
-    value = _figure(task, metric, labels, one) - _figure(task, metric, labels, other)
-    drawn = [
-        _figure(task, metric, labels, one, rows) - _figure(task, metric, labels, other, rows) for rows in _draws(labels)
-    ]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return value, float(low), float(high)
-
-
-def resampled_interval(task: Task, metric: str, sheet: Sheet) -> tuple[float, float]:
-    """Return the 95 % interval of the median of several seeds."""
-    drawn = [_figure(task, metric, sheet.labels, sheet.answers, rows) for rows in _draws(sheet.labels)]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
-
-
-def _draws(labels: Answers) -> Iterator[NDArray[np.int64]]:
-    """Yield the examples of each resample: the same ones whenever there are as many examples."""
-    draws = np.random.default_rng(_SEED)
-    for _ in range(RESAMPLES):
-        yield draws.integers(len(labels), size=len(labels))
-
-
-def _figure(
-    task: Task, metric: str, labels: Answers, seeds: Sequence[Answers], rows: NDArray[np.int64] | None = None
-) -> float:
-    """Return the median of a metric over seeds, on all examples or those drawn."""
-    judged = replace(task, metrics=(metric,))
-    chosen = slice(None) if rows is None else rows
-    return float(np.median([scores(judged, labels[chosen], answers[chosen])[metric] for answers in seeds]))
+    return read_sheet([predictions_file(folder, task.name, split) for folder in folders], task)

@@ -6,7 +6,6 @@ cut to a length that a page can show.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -16,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.base.files import read_json
+from gpt1.base.files import read_json, read_lines, short_names
 from gpt1.base.tables import printable
 from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
 from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
+from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.training.runs import LOG_FILE, METRICS_FILE, RUN_FILE, SAMPLES_FILE, SEEDS_FILE, is_run, read_run, run_folder
 
@@ -183,21 +183,25 @@ def gather(runs: Sequence[str | Path]) -> list[GatheredRun]:
     if not runs:
         raise SettingError("name at least one run to report on")
     paths = [Path(run) for run in runs]
-    twice = [path for index, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:index]]]
-    if twice:
-        raise SettingError(f"{twice[0]} is named twice")
+    _refuse_twice(paths)
     return [_gather_one(path, name) for path, name in zip(paths, _names(paths), strict=True)]
 
 
+def gather_studies(folders: Sequence[Path]) -> list[tuple[str, Path, dict[str, Any]]]:
+    """Read studies, in the order they are named: the name, the folder and what was found of each."""
+    _refuse_twice(folders)
+    return [(name, folder, read_study(folder)) for name, folder in zip(_names(folders), folders, strict=True)]
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    twice = [path for index, path in enumerate(paths) if path.resolve() in [one.resolve() for one in paths[:index]]]
+    if twice:
+        raise SettingError(f"{twice[0]} is named twice")
+
+
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return for each path as many of its last parts as tell it from the others."""
-    parts = [path.resolve().parts for path in paths]
-    found = []
-    for own in parts:
-        count = 1
-        while sum(other[-count:] == own[-count:] for other in parts) > 1:
-            count += 1
-        found.append(_text("/".join(own[-count:]), LONGEST_NAME))
+    """Return a name for each path that tells it from the others and that a page can show."""
+    found = [_text(name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
@@ -239,21 +243,6 @@ def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
 
 
 # ---- files that grew with the run ----
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                value = json.loads(line)
-            except ValueError as error:
-                if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
-                    return
-                raise FormatError(f"{path}, line {number}: not JSON ({error})") from None
-            if not isinstance(value, dict):
-                raise FormatError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
-            yield number, value
 
 
 def _read_progress(path: Path) -> Progress | None:

@@ -1,4 +1,4 @@
-"""Runs in, one HTML page out: it needs no network, no script, no other file; the same runs give the same bytes."""
+"""Runs and studies in, one HTML page out: it needs no network, no script, no other file; the same in, the same out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import make_folder, whole_file
 from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
-from gpt1.report.gather import GatheredRun, gather
+from gpt1.report.gather import gather, gather_studies
+from gpt1.studies.folder import is_study
 
 TEMPLATE = "page.html.j2"
+RESULTS = "results"  # the anchor of the part that holds runs against each other
 MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours is known
 _MARK_WITHIN = 2000  # bytes
 
@@ -23,15 +25,16 @@ _MARK_WITHIN = 2000  # bytes
 def report(
     runs: Sequence[str | Path], out: str | Path, title: str | None = None, opening: Sequence[Section] = ()
 ) -> Path:
-    """Write one page about runs, which may be pre-trained, fine-tuned or several seeds, and return its path.
+    """Write one page about runs (pre-trained, fine-tuned or several seeds) and studies, and return its path.
 
     The sections of `opening` come first.
     """
     _require_libraries()
     out = Path(out)
     _require_own_file(out)
-    gathered = gather(runs)
-    content = render([*opening, *_sections(gathered)], title or f"Report on {', '.join(run.name for run in gathered)}")
+    sections = _sections([Path(run) for run in runs])
+    named = [section.title for section in sections if section.anchor != RESULTS]
+    content = render([*opening, *sections], title or f"Report on {', '.join(named)}")
     make_folder(out.parent)
     with whole_file(out) as file:
         file.write(content.encode("utf-8", "backslashreplace"))
@@ -58,17 +61,26 @@ def with_own_ids(svg: str, own: str) -> str:
     return re.sub(r'(url\(#|href="#)([^)"]+)', lambda found: found[1] + names[found[2]], svg)
 
 
-def _sections(runs: Sequence[GatheredRun]) -> list[Section]:
+def _sections(paths: Sequence[Path]) -> list[Section]:
     # These draw, and are imported when it is known that the library for it is there.
     from gpt1.report.finetuned import finetuned_section
     from gpt1.report.pretrained import pretrained_section
     from gpt1.report.results import results
+    from gpt1.report.study import study_section
 
+    studies = [path for path in paths if is_study(path)]
+    others = [path for path in paths if not is_study(path)]
+    runs = gather(others) if others or not studies else []
     own = [
         (finetuned_section if run.is_finetuned else pretrained_section)(run, f"run-{number}")
         for number, run in enumerate(runs, 1)
     ]
-    return [results(runs, compare(runs)), *own]
+    first = [results(runs, compare(runs), RESULTS)] if runs else []
+    told = [
+        study_section(name, folder, found, f"study-{number}")
+        for number, (name, folder, found) in enumerate(gather_studies(studies), 1)
+    ]
+    return [*first, *told, *own]
 
 
 def _require_libraries() -> None:

@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gpt1.report.gather import Bin, Curve
 
 MOST_POINTS = 300  # of a curve; more are averaged in groups
+MOST_MARKERS = 20  # points of a line that are marked one by one
 LONGEST_LABEL = 22  # characters beside a bar
 
 # A stand-in and the page's variable that takes its place.
@@ -65,13 +66,23 @@ class Bar:
     interval: tuple[float, float] | None
 
 
+@dataclass(frozen=True)
+class Point:
+    """A value at a place, and between which others it lies, where there are several."""
+
+    x: float
+    value: float
+    low: float
+    high: float
+
+
 def draw_curves(curves: dict[str, Curve], value: str) -> str:
     """Return curves over the updates, named in a legend where there are several."""
     with matplotlib.style.context(["default", _STYLE]):
         figure, axes = _figure(_HEIGHT)
         for index, (name, curve) in enumerate(curves.items()):
             thin = thinned(curve)
-            few = len(thin.steps) <= 20
+            few = len(thin.steps) <= MOST_MARKERS
             axes.plot(
                 thin.steps,
                 thin.values,
@@ -87,6 +98,44 @@ def draw_curves(curves: dict[str, Curve], value: str) -> str:
         axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
         axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
         if len(curves) > 1:
+            axes.legend(loc="best")
+        return _svg(figure)
+
+
+def draw_lines(
+    lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
+) -> str:
+    """Return lines with the spread of their values around them; `levels` are dashed from side to side."""
+    with matplotlib.style.context(["default", _STYLE]):
+        figure, axes = _figure(_HEIGHT)
+        for level in levels:
+            axes.axhline(level, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        for index, (name, points) in enumerate(lines.items()):
+            places, color = [point.x for point in points], _SERIES[index % len(_SERIES)]
+            if any(point.low < point.high for point in points):
+                lows, highs = [point.low for point in points], [point.high for point in points]
+                axes.fill_between(places, lows, highs, color=color, alpha=0.15, linewidth=0)
+            axes.plot(
+                places,
+                [point.value for point in points],
+                label=name,
+                color=color,
+                linestyle=_DASHES[index % len(_DASHES)],
+                marker="o" if len(points) <= MOST_MARKERS else "",
+                markersize=3,
+            )
+        axes.set_xlabel(x)
+        axes.set_ylabel(value)
+        ticks = sorted({point.x for points in lines.values() for point in points})
+        if log:
+            axes.set_xscale("log")
+            axes.minorticks_off()
+            axes.set_xticks(ticks)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
+        axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
+        if len(lines) > 1:
             axes.legend(loc="best")
         return _svg(figure)
 

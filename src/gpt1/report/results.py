@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 from gpt1.base.wording import many
 from gpt1.report.blocks import Block, Cell, Heading, Note, Picture, Pictures, Row, Section, Table
-from gpt1.report.compare import RESAMPLES, Column, Comparison, Difference, Standing
+from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
 from gpt1.report.plots import Bar, draw_bars
 from gpt1.report.pretrained import Reached, reached
 from gpt1.report.wording import between, figure, metric_name, rough, signed, start_in_words
+from gpt1.studies.comparison import RESAMPLES
 
 MOST_BARS = 12  # runs drawn; the table has all of them
 
 
-def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison]) -> Section:
+def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison], anchor: str) -> Section:
     """Return what came out, before how."""
     blocks: list[Block] = []
     for comparison in comparisons:
@@ -25,7 +26,7 @@ def results(runs: Sequence[GatheredRun], comparisons: Sequence[Comparison]) -> S
     unmeasured = [run.name for run in runs if run.is_finetuned and not run.evaluations]
     if unmeasured:
         blocks.append(Note(f"Not measured yet: {', '.join(unmeasured)}."))
-    return Section("results", "Results", "", blocks)
+    return Section(anchor, "Results", "", blocks)
 
 
 def _comparison(comparison: Comparison) -> list[Block]:

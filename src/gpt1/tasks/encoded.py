@@ -104,7 +104,7 @@ def encode_task(
     for split in splits:
         if split not in task.splits:
             raise unknown("split", split, task.splits)
-    ids_of = _encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
+    ids_of = encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
     return EncodedTask(
         task=task,
         context=context,
@@ -118,7 +118,7 @@ def encode_task(
     )
 
 
-def _encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
+def encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
     """Encode every distinct text once: a passage of RACE comes with each of its questions."""
     distinct = list(dict.fromkeys(texts))
     ids_of = {}
@@ -154,6 +154,18 @@ def _encode_split(
         labels=_fixed([none if example.label is None else example.label for example in examples], dtype),
         groups=_fixed([-1 if example.group is None else example.group for example in examples], "<i8"),
         cut=_fixed(cut, "<i8"),
+    )
+
+
+def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
+    """Return some examples of a split, in this order."""
+    sequences = [ids for example in examples for ids in split.sequences(example)]
+    return EncodedSplit(
+        ids=_fixed(np.concatenate(sequences), split.ids.dtype.str),
+        offsets=_fixed(np.cumsum([0, *map(len, sequences)]), "<i8"),
+        labels=_fixed(split.labels[examples], split.labels.dtype.str),
+        groups=_fixed(split.groups[examples], split.groups.dtype.str),
+        cut=_fixed(split.cut[examples], split.cut.dtype.str),
     )
 
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from gpt1.base.errors import InputError, SettingError, did_you_mean, unknown
 from gpt1.base.tables import file_format, printable, read_rows
 from gpt1.base.wording import some
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.doubts import doubtful_names, look_at_labels, number, refuse_one_label
 from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, label_name, make_example, to_score
 from gpt1.tasks.official import expected_files, find_layout, read_official
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
-__all__ = ["Example", "Labelled", "find_splits", "read_folder", "read_split", "read_tables", "sort_labels"]
+__all__ = ["Example", "Labelled", "find_splits", "read_folder", "read_split", "read_tables", "sort_labels", "tasks_in"]
 
 # Names that tell what a column is for. The first of a list wins outright; of the others only one may be there.
 _TEXT_NAMES = ("text", "sentence", "review", "content", "body", "message", "document", "comment")
@@ -79,6 +79,15 @@ def find_splits(task: Task, folder: Path) -> dict[str, Path]:
         if found:
             files[split] = found[0]
     return files
+
+
+def tasks_in(folder: Path) -> list[str]:
+    """Return the tasks of the catalogue that lie in a folder, each in one of its own or official name."""
+    return [
+        name
+        for name, task in CATALOGUE.items()
+        if find_splits(task, folder / name) or ((found := find_layout(task, folder)) and found[1] != folder)
+    ]
 
 
 def _nothing_of(task: Task, folder: Path) -> InputError:

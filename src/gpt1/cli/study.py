@@ -1,0 +1,195 @@
+"""`gpt1 study`: the paper's experiments, each in a folder of its own, each to be gone on with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpt1.cli import options
+from gpt1.cli.app import Verbs
+
+out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
+init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
+lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
+seeds_option = click.option(
+    "--seeds", type=click.IntRange(1), default=1, metavar="N", help="Seeds of each fine-tuning.  [1]"
+)
+task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
+data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
+finetune_recipe = click.option(
+    "--recipe", default="finetune", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]"
+)
+
+
+def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how fine-tunings are made."""
+    for option in (options.changes, options.device, options.seed, options.steps, finetune_recipe, seeds_option):
+        command = option(command)
+    return command
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name labelled data: tasks, or tables."""
+    tables = (
+        click.option("--train", metavar="FILE", help="A labelled table: csv, tsv, jsonl or parquet."),
+        click.option("--dev", metavar="FILE", help="--train: a table to choose the best epoch on."),
+        click.option("--test", metavar="FILE", help="--train: a table for the final test."),
+    )
+    found = (task_option, data_option, *tables, options.columns, options.regression, options.symmetric)
+    for option in reversed((*found, options.encoding)):
+        command = option(command)
+    return command
+
+
+@click.group(cls=Verbs)
+def command() -> None:
+    """The paper's experiments. Each is made of cells that are kept as they are done: killed, it goes on.
+
+    \b
+    Example: gpt1 study labels --init runs/books --train reviews.csv --counts 50,200,1000 --out labels --seeds 3
+    """
+
+
+@command.command("zeroshot")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@task_option
+@data_option
+@out_option
+@click.option("--shots", type=click.IntRange(0), default=0, metavar="K", help="Solved examples before each text.  [0]")
+@options.seed
+@options.device
+@options.as_json
+def zeroshot_command(
+    runs: tuple[str, ...], task: tuple[str, ...], data: str | None, out: str, as_json: bool, **given: Any
+) -> None:
+    """Figure 2 right: ask all kept checkpoints of runs about tasks that they were never taught.
+
+    \b
+    Example: gpt1 study zeroshot runs/books runs/lstm --task sst2 --task storycloze --data tasks/ --out zeroshot
+    """
+    from gpt1.studies.zeroshot import study_zeroshot
+
+    if not task or data is None:
+        raise click.UsageError("say what to ask: --task NAME (repeatable) with --data DIR")
+    asked = {name: value for name, value in given.items() if value is not None}
+    watched(lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, watcher=watcher, **asked), out, as_json)
+
+
+@command.command("transfer")
+@init_option
+@table_options
+@out_option
+@click.option("--layers", metavar="0,1,..", help="How many blocks to take over.  [each number there is]")
+@training_options
+@options.as_json
+def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **given: Any) -> None:
+    """Figure 2 left: fine-tune with the embeddings alone, then with more and more pre-trained blocks.
+
+    \b
+    Example: gpt1 study transfer --init runs/books --task mnli --data tasks/ --out transfer --seeds 3
+    """
+    from gpt1.studies.transfer import study_transfer
+
+    counts = None if layers is None else numbers("--layers", layers)
+    source, training = source_of(given), training_of(given)
+    watched(
+        lambda watcher: study_transfer(init, out, source=source, training=training, layers=counts, watcher=watcher),
+        out,
+        as_json,
+    )
+
+
+@command.command("ablations")
+@init_option
+@lstm_option
+@table_options
+@out_option
+@training_options
+@options.as_json
+def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **given: Any) -> None:
+    """Table 5: the full model, without pre-training, without the auxiliary loss, and an LSTM.
+
+    \b
+    Example: gpt1 study ablations --init runs/books --lstm runs/lstm --task rte --task cola --data tasks/
+             --out ablations --seeds 3
+    """
+    from gpt1.studies.ablations import study_ablations
+
+    source, training = source_of(given), training_of(given)
+    watched(
+        lambda watcher: study_ablations(init, out, source=source, training=training, lstm=lstm, watcher=watcher),
+        out,
+        as_json,
+    )
+
+
+@command.command("labels")
+@init_option
+@table_options
+@out_option
+@click.option("--counts", required=True, metavar="50,200,..", help="How many labels to learn from.")
+@training_options
+@options.as_json
+def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any) -> None:
+    """Learn from few labels: pre-trained, from scratch, and by counting words (TF-IDF and a linear model).
+
+    \b
+    Example: gpt1 study labels --init runs/books --train reviews.csv --counts 50,200,1000 --out labels --seeds 3
+    """
+    from gpt1.studies.labels import study_labels
+
+    wanted, source, training = numbers("--counts", counts), source_of(given), training_of(given)
+    watched(
+        lambda watcher: study_labels(init, out, source=source, training=training, counts=wanted, watcher=watcher),
+        out,
+        as_json,
+    )
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Return whole numbers that stand between commas."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"{option} takes whole numbers between commas, such as 0,1,2, not '{text}'") from None
+
+
+def source_of(given: dict[str, Any]) -> Any:
+    """Return the labelled data that options name."""
+    from pathlib import Path
+
+    from gpt1.finetuning.data import Source
+
+    named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
+    named |= {name: given[name] for name in ("regression", "symmetric", "encoding") if given[name] is not None}
+    return Source(tasks=given["task"], data=given["data"], columns=options.roles_and_names(given["columns"]), **named)
+
+
+def training_of(given: dict[str, Any]) -> Any:
+    """Return how fine-tunings are made, as options say."""
+    from gpt1.studies.finetuned import Training
+
+    own = {"training.steps": given["steps"], "training.seed": given["seed"]}
+    changes = [*given["changes"], *(f"{name}={value}" for name, value in own.items() if value is not None)]
+    return Training(given["recipe"], changes, given["device"], given["seeds"])
+
+
+def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> None:
+    """Run a study before a person's eyes, and print what it found."""
+    from gpt1.base.progress import Terminal
+    from gpt1.cli.studying import StudyLines
+
+    terminal = Terminal()
+    try:
+        found = study(StudyLines(terminal))
+    finally:
+        terminal.done()
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    from gpt1.studies.wording import describe
+
+    click.echo("\n".join([*describe(found), "", f"All of it: {out}/study.json and *.csv; gpt1 report {out} draws it"]))

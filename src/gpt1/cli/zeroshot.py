@@ -1,0 +1,76 @@
+"""`gpt1 zeroshot`: what a language model knows of a task that it was never taught."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpt1.cli import options
+from gpt1.cli.evaluate import open_run, step_option
+
+if TYPE_CHECKING:
+    from gpt1.inference.zeroshot import ZeroShot
+
+
+@click.command()
+@click.argument("run")
+@click.option("--task", required=True, metavar="NAME", help="cola, sst2, race, dpr, storycloze; or module:NAME.")
+@click.option("--data", required=True, metavar="DIR", help="The folder of the task's files.")
+@click.option("--split", metavar="NAME", help="Which part.  [dev]")
+@click.option("--shots", type=click.IntRange(0), default=0, metavar="K", help="Solved examples before each text.  [0]")
+@click.option("--out", metavar="FILE", help="Where the answer to each example goes: .jsonl, .csv or .tsv.")
+@options.encoding
+@options.seed
+@step_option
+@options.device
+@options.as_json
+def command(run: str, task: str, out: str | None, step: str, device: str | None, as_json: bool, **given: Any) -> None:
+    """Ask a language model about a task that it was never taught, by the paper's rules.
+
+    CoLA: is the sentence likelier than half of them? SST-2: after "very", is "positive" likelier than "negative"?
+    Choices: which answer has the likelier words? Pronouns (DPR): with which candidate in its place is the rest of the
+    text likelier? One's own task (module:NAME) is asked so if its shape is choices.
+
+    \b
+    Examples:
+      gpt1 zeroshot runs/books --task sst2 --data tasks/
+      gpt1 zeroshot runs/books --task storycloze --data tasks/ --shots 2 --out answers.jsonl
+    """
+    from gpt1.inference.rows import check_target, write_rows
+    from gpt1.inference.zeroshot import zeroshot
+
+    if out is not None:
+        check_target(Path(out))
+    asked = {name: value for name, value in given.items() if value is not None}
+    found = zeroshot(open_run(run, step, device), task, **asked, notice=lambda text: click.echo(text, err=True))
+    if out is not None:
+        write_rows(iter(found.lines), Path(out), ())
+    click.echo(_as_json(run, found) if as_json else "\n".join(_in_words(run, found)))
+
+
+def _as_json(run: str, found: ZeroShot) -> str:
+    from gpt1.studies.paper import normalised
+
+    facts = {name: value for name, value in asdict(found).items() if name != "lines"}
+    scaled = {name: normalised(found.task, value) for name, value in found.metrics.items()}
+    return json.dumps({"run": run, **facts, "normalised": scaled}, indent=1)
+
+
+def _in_words(run: str, found: ZeroShot) -> list[str]:
+    from gpt1.base.wording import many
+    from gpt1.studies.paper import SCALES, normalised
+
+    lines = [f"{run}, step {found.step}: {found.task} {found.split}, {many(found.examples, 'example')}"]
+    for name, value in found.metrics.items():
+        scaled = normalised(found.task, value)
+        lines.append(f"  {name} {value:.4f}" + ("" if scaled is None else f", normalised {scaled:.4f}"))
+    if not found.metrics:
+        lines.append("  no label is known, so there is nothing to score; --out keeps the answers")
+    if scale := SCALES.get(found.task) if found.metrics else None:
+        remark = f"; {scale.remark}" if scale.remark else ""
+        lines.append(f"  normalised: 0 is a guess ({scale.chance:g}), 1 the best of the time ({scale.best:g}{remark})")
+    return lines

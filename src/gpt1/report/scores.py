@@ -1,0 +1,83 @@
+"""Scores of studies on the page: figures x 100 as the paper has them, lines with their spread, differences in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from gpt1.base.wording import many
+from gpt1.report.blocks import Cell, Note, Picture, Row, Table
+from gpt1.report.plots import Point, draw_lines
+from gpt1.report.wording import MINUS, metric_name
+from gpt1.studies.comparison import RESAMPLES
+
+SPOKEN = 12  # points of a line that are read out one by one
+
+Content = Mapping[str, Any]
+
+
+def hundred(value: float | None) -> str:
+    """Return a score (0 to 1) as the paper writes it."""
+    return "–" if value is None else f"{100 * value:.1f}".replace("-", MINUS)
+
+
+def spread(figure: Content) -> str:
+    """Return between which values several seeds lie."""
+    return f"{hundred(figure['worst'])} to {hundred(figure['best'])}" if len(figure["seeds"]) > 1 else ""
+
+
+def points_of(points: Iterable[Content], x: str) -> list[Point]:
+    """Return medians with worst and best as points of a line."""
+    return [Point(float(one[x]), 100 * one["median"], 100 * one["worst"], 100 * one["best"]) for one in points]
+
+
+def picture(
+    title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
+) -> Picture:
+    """Return a picture of lines, with all of them in words."""
+    svg = draw_lines(lines, x, value, log=log, levels=levels)
+    spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
+    return Picture(svg, f"{title}, {value} by {x}: {spoken}", title)
+
+
+def _told(points: Sequence[Point]) -> str:
+    shown = points if len(points) <= SPOKEN else [points[0], points[-1]]
+    return ", ".join(f"{point.value:.4g} at {point.x:,.0f}" for point in shown)
+
+
+def pairs_table(
+    caption: str, pairs: Sequence[Content], place: Callable[[Content], str], arms: Mapping[str, str]
+) -> Table:
+    """Return differences with their intervals."""
+    rows = []
+    for one in pairs:
+        certain = one["low"] > 0 or one["high"] < 0
+        better = one["difference"] > 0
+        verdict = ("better" if better else "worse") + ", beyond chance" if certain else "could be chance"
+        interval = f"{signed_hundred(one['low'])} to {signed_hundred(one['high'])}"
+        cells = [Cell(signed_hundred(one["difference"]), note=interval), Cell(verdict, is_number=False)]
+        note = f"{place(one)} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
+        rows.append(Row(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
+    how = (
+        f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is "
+        "its 95 % interval."
+    )
+    return Table(f"{caption} {how}".strip(), ["difference", "by", "verdict"], rows)
+
+
+def signed_hundred(value: float) -> str:
+    """Return a difference of scores: +4.4."""
+    return f"{100 * value:+.1f}".replace("-", MINUS)
+
+
+def numbers_beside(name: str, lines: Iterable[Sequence[Point]]) -> Note:
+    """Return where the numbers of pictures are, and what the band around a line is, where there is one."""
+    banded = any(point.low < point.high for points in lines for point in points)
+    band = "The band around a line goes from the worst seed to the best. " if banded else ""
+    return Note(f"{band}The numbers are in {name}.csv of the study.")
+
+
+def best_of(values: Iterable[float]) -> float | None:
+    """Return the best of several values, None where there is nothing to choose."""
+    found = set(values)
+    return max(found) if len(found) > 1 else None

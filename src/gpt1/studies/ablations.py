@@ -1,0 +1,161 @@
+"""Table 5: what is lost without pre-training, without the auxiliary language model, and with an LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from gpt1.base.errors import SettingError
+from gpt1.finetuning.data import Source
+from gpt1.recipes.values import LSTM as LSTM_KIND
+from gpt1.studies import paper
+from gpt1.studies.cells import Kept, Nobody, Watcher
+from gpt1.studies.finetuned import (
+    Arm,
+    Plan,
+    Training,
+    difference,
+    figures,
+    finetuning_cell,
+    mean_curve,
+    whole_arms,
+)
+from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.material import Material, Start, check_learnable, check_same_words, open_start, read_tasks
+
+NAME = "ablations"
+CURVES = "curves"
+DIFFERENCES = "differences"
+
+
+def study_ablations(
+    init: str | Path,
+    out: str | Path,
+    *,
+    source: Source,
+    training: Training,
+    lstm: str | Path | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
+    watcher = watcher or Nobody()
+    arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))
+    labelled = read_tasks(source, watcher)
+    check_learnable(labelled)
+    planned = plan(arms, labelled, training)
+    about = {
+        "init": str(arms[0].start.path),
+        "lstm": None if lstm is None else str(lstm),
+        "source": source.as_json(),
+        "changes": list(training.changes),
+        "seeds": list(training.seed_numbers),
+    }
+    return conduct(
+        Path(out), NAME, about, list(planned.values()), lambda done: tabulate(labelled, planned, done), watcher
+    )
+
+
+def make_arms(start: Start, lstm: Start | None) -> list[Arm]:
+    """Return the arms of table 5; without an LSTM to start from, the first three."""
+    arms = [
+        Arm(paper.FULL, start),
+        Arm(paper.SCRATCH, start, ["finetuning.scratch=true"]),
+        Arm(paper.NO_LM, start, ["finetuning.lm_weight=0"]),
+    ]
+    if lstm is not None:
+        if lstm.shape.kind != LSTM_KIND:
+            raise SettingError(
+                f"{lstm.path} is no LSTM but a {lstm.shape.kind}; gpt1 pretrain --recipe lstm trains one"
+            )
+        check_same_words(start, [lstm], "their arms would differ in more than the network: train both with one")
+        arms.append(Arm(paper.LSTM, lstm))
+    return arms
+
+
+def plan(arms: Sequence[Arm], labelled: Mapping[str, Material], training: Training) -> Plan[str]:
+    """Return the cells by task, arm and seed."""
+    cells: Plan[str] = {}
+    for name, one in labelled.items():
+        for arm in arms:
+            encoded = one.encoded_for(arm.start)
+            for seed in training.seed_numbers:
+                cells[name, arm.name, seed] = finetuning_cell(arm, encoded, one.identity, training, seed)
+    return cells
+
+
+def tabulate(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -> list[Section]:
+    """Return the table with its averages and the paper's figures, the differences in pairs, and the curves on dev."""
+    found = whole_arms(planned, done)
+    names = list(dict.fromkeys(arm for _, arm, _ in planned))
+    scored = {
+        task: {arm: figures(labelled[task].task, seeds) for arm, seeds in arms.items()} for task, arms in found.items()
+    }
+    averages = {arm: _average(arm, scored) for arm in names}
+    rows = [
+        {"task": task, "arm": arm, **figure, "paper_percent": paper.ABLATIONS[arm].get(task)}
+        for task, arms in scored.items()
+        for arm, figure in arms.items()
+    ]
+    rows += [{"task": "average", "arm": arm, **average} for arm, average in averages.items() if average]
+    table = {
+        "arms": {arm: paper.ARMS[arm] for arm in names},
+        "tasks": scored,
+        "average": averages,
+        "paper_percent": {arm: paper.ABLATIONS[arm] for arm in names},
+    }
+    curves = _curves(labelled, found)
+    return [
+        Section(NAME, table, rows),
+        Section(DIFFERENCES, {"pairs": (pairs := _differences(labelled, found))}, pairs),
+        Section(CURVES, curves, _curve_rows(curves)),
+    ]
+
+
+def _average(arm: str, scored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the plain mean of an arm's medians, and the paper's over the same tasks; None where a task is missing."""
+    if not scored or not all(arm in arms for arms in scored.values()):
+        return None
+    theirs = [paper.ABLATIONS[arm].get(task) for task in scored]
+    known = [value for value in theirs if value is not None]
+    return {
+        "median": fmean(arms[arm]["median"] for arms in scored.values()),
+        "paper_percent": fmean(known) if len(known) == len(theirs) else None,
+        "tasks": len(scored),
+    }
+
+
+def _differences(
+    labelled: Mapping[str, Material], found: Mapping[str, Mapping[str, Mapping[int, Kept]]]
+) -> list[dict[str, Any]]:
+    """Return by how much the full model is better than each ablation, task by task."""
+    return [
+        {"task": task, "arm": paper.FULL, "over": arm, **one}
+        for task, arms in found.items()
+        for arm in arms
+        if arm != paper.FULL and paper.FULL in arms
+        for one in difference(labelled[task].task, [*arms[paper.FULL].values()], [*arms[arm].values()])
+    ]
+
+
+def _curves(labelled: Mapping[str, Material], found: Mapping[str, Mapping[str, Mapping[int, Kept]]]) -> dict[str, Any]:
+    """Return the score on dev against updates, with and without the auxiliary loss."""
+    return {
+        "tasks": {
+            task: {
+                "metric": labelled[task].task.metrics[0],
+                "arms": {arm: mean_curve([*arms[arm].values()]) for arm in (paper.FULL, paper.NO_LM) if arm in arms},
+            }
+            for task, arms in found.items()
+        }
+    }
+
+
+def _curve_rows(curves: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"task": task, "arm": arm, **point}
+        for task, facts in curves["tasks"].items()
+        for arm, points in facts["arms"].items()
+        for point in points
+    ]

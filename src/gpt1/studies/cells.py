@@ -1,0 +1,179 @@
+"""A study is made of cells: named computations, each kept whole when it ends, so that none is made twice.
+
+    STUDY/cells/NAME/cell.json    what decided the result, the result, and how long it took; written last
+    STUDY/cells/NAME/             what else it left, such as predictions-TASK-SPLIT.jsonl
+
+A cell without cell.json was killed, or never begun; its computation goes on from what lies in its folder. A cell that
+was made from other inputs is refused by name, never mixed in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.files import make_folder, read_json, remove_folder, remove_temporaries, write_json
+from gpt1.training.events import Event, Listener
+
+CELL_FILE = "cell.json"
+FORMAT, VERSION = "gpt1-cell", 1
+
+Result = dict[str, Any]  # what a computation gave, as JSON holds it; `score` is the figure a person watches
+Compute = Callable[[Path, Listener], Result]  # into a folder of its own, telling a listener what happens
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One computation, and where it stands in the table that a person watches."""
+
+    name: str
+    row: str
+    column: str
+    inputs: Mapping[str, Any]  # all that decides the result, as JSON holds it
+    compute: Compute
+    workings: tuple[str, ...] = ()  # folders in the cell's that are not needed when it is done
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A cell that is done."""
+
+    folder: Path
+    result: Result
+    seconds: float
+
+
+class Watcher(Protocol):
+    """Somebody who watches a study."""
+
+    def say(self, line: str) -> None:
+        """Hear one fact."""
+
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+        """Hear what is to be done, and what is done already."""
+
+    def begun(self, cell: Cell) -> None:
+        """Hear which cell comes now."""
+
+    def heard(self, event: Event) -> None:
+        """Hear what happens inside a cell."""
+
+    def ended(self, cell: Cell, kept: Kept) -> None:
+        """Hear that a cell is done."""
+
+
+class Nobody:
+    """Watches nothing."""
+
+    def say(self, line: str) -> None:
+        """Hear nothing."""
+
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+        """Hear nothing."""
+
+    def begun(self, cell: Cell) -> None:
+        """Hear nothing."""
+
+    def heard(self, event: Event) -> None:
+        """Hear nothing."""
+
+    def ended(self, cell: Cell, kept: Kept) -> None:
+        """Hear nothing."""
+
+
+def cell_name(*parts: object) -> str:
+    """Return a name for a cell that can be the name of a folder."""
+    return "-".join(re.sub(r"[^\w.]+", "-", str(part)).strip("-") for part in parts)
+
+
+def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, Kept]:
+    """Return the cells that are done, by name; refuse where one was made from other inputs, before any work."""
+    found = {}
+    for cell in cells:
+        if (kept := _find(study, cell)) is not None:
+            found[cell.name] = kept
+    return found
+
+
+def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
+    """Compute a cell and keep it."""
+    folder = _folder(study, cell)
+    make_folder(folder)
+    remove_temporaries(folder)
+    watcher.begun(cell)
+    began = time.monotonic()
+    result = cell.compute(folder, watcher.heard)
+    kept = Kept(folder, result, time.monotonic() - began)
+    facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
+    write_json(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
+    _remove_workings(folder, cell)
+    watcher.ended(cell, kept)
+    return kept
+
+
+def seconds_left(cells: Sequence[Cell], done: Mapping[str, Kept]) -> float | None:
+    """Return how long the cells that are not done will take; None where nothing is known.
+
+    A cell takes as long as those in its place of the table did on average, else as those of its row, else as all.
+    """
+    known: dict[tuple[str, ...], list[float]] = {}
+    for cell in cells:
+        for place in _places(cell) if cell.name in done else ():
+            known.setdefault(place, []).append(done[cell.name].seconds)
+    if not known:
+        return None
+    nearest = (next(place for place in _places(cell) if place in known) for cell in cells if cell.name not in done)
+    return sum(fmean(known[place]) for place in nearest)
+
+
+def _places(cell: Cell) -> tuple[tuple[str, ...], ...]:
+    return (cell.row, cell.column), (cell.row,), ()
+
+
+def _folder(study: Path, cell: Cell) -> Path:
+    return study / "cells" / cell.name
+
+
+def _find(study: Path, cell: Cell) -> Kept | None:
+    folder = _folder(study, cell)
+    path = folder / CELL_FILE
+    if not path.is_file():
+        return None
+    facts = read_json(path, "a cell of a study")
+    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
+        raise FormatError(f"{path} is no cell of this version of gpt1; remove {folder} to have it made anew")
+    wanted = json.loads(json.dumps(cell.inputs))
+    if changed := _changed("", facts.get("inputs"), wanted):
+        raise InputError(
+            f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
+            f"{folder} to have it made anew"
+        )
+    try:
+        kept = Kept(folder, dict(facts["result"]), float(facts["seconds"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} is damaged ({error!r}); remove {folder} to have it made anew") from None
+    _remove_workings(folder, cell)  # a kill may have come before that
+    return kept
+
+
+def _changed(name: str, old: Any, new: Any) -> str:
+    """Return the first of the inputs that differs, in words; nothing if they are the same."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key)):
+                return said
+        return ""
+    return "" if old == new else f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
+
+
+def _remove_workings(folder: Path, cell: Cell) -> None:
+    for name in cell.workings:
+        if (folder / name).is_dir():
+            remove_folder(folder / name)

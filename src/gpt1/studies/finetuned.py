@@ -1,0 +1,177 @@
+"""One fine-tuning as a cell: what is trained, what is kept of it, and several seeds as one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypeVar
+
+from gpt1.base.files import read_json, read_lines
+from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.measure import predictions_file
+from gpt1.finetuning.seeds import RESULT_FILE, summarise
+from gpt1.recipes.changes import change, settings
+from gpt1.studies.cells import Cell, Compute, Kept, Result, cell_name
+from gpt1.studies.comparison import paired_difference, read_sheet
+from gpt1.studies.material import Start
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedTask
+from gpt1.training.checkpoints import FOLDER
+from gpt1.training.events import Listener
+from gpt1.training.runs import METRICS_FILE
+from gpt1.training.session import as_recipe
+
+RUN = "run"  # the folder of a fine-tuning inside its cell
+
+Scores = Mapping[str, Mapping[str, float]]  # by split and metric
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the fine-tunings of a study are made, arms and seeds apart."""
+
+    recipe: str = "finetune"
+    changes: Sequence[str] = ()
+    device: str | None = None
+    seeds: int = 1
+
+    @property
+    def seed_numbers(self) -> range:
+        """The seeds, from the first that was asked for."""
+        first = change(as_recipe(self.recipe), self.changes).training.seed
+        return range(first, first + self.seeds)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of several ways to fine-tune that are held against each other."""
+
+    name: str
+    start: Start
+    changes: Sequence[str] = ()
+
+
+def finetuning_cell(arm: Arm, encoded: EncodedTask, rows: str, training: Training, seed: int, *more: object) -> Cell:
+    """Return the cell of one arm, task and seed; `rows` tells the examples from all others, `more` ends its name."""
+    changes = [*training.changes, *arm.changes, f"training.seed={seed}"]
+    inputs = {
+        "init": arm.start.identity,
+        "examples": rows,
+        "settings": settings(change(as_recipe(training.recipe), changes)),
+    }
+    name = encoded.task.name
+    return Cell(
+        cell_name(arm.name, name, *more, seed),
+        row=name,
+        column=arm.name,
+        inputs=inputs,
+        compute=_computation(arm, encoded, training, changes),
+        workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size
+    )
+
+
+def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Sequence[str]) -> Compute:
+    def compute(folder: Path, listener: Listener) -> Result:
+        finetune(
+            arm.start.path,
+            folder / RUN,
+            encoded=encoded,
+            recipe=training.recipe,
+            changes=changes,
+            resume=True,
+            device=training.device,
+            listeners=[listener],
+        )
+        scores = read_json(folder / RUN / RESULT_FILE, "a result")["scores"][encoded.task.name]
+        curve = read_curve(folder / RUN / METRICS_FILE, encoded.task)
+        return {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
+
+    return compute
+
+
+def judged_splits(task: Task, scores: Mapping[str, Any]) -> list[str]:
+    """Return the splits by which arms are held against each other: those for the test where all have labels, else dev.
+
+    The best epoch was chosen on dev, so its figures are a little too good.
+    """
+    if task.test_splits and all(split in scores for split in task.test_splits):
+        return list(task.test_splits)
+    return [split for split in task.dev_splits if split in scores]
+
+
+def headline(task: Task, scores: Scores) -> float:
+    """Return the mean of the first metric over the splits that count; MNLI has two."""
+    return fmean(scores[split][task.metrics[0]] for split in judged_splits(task, scores))
+
+
+def read_curve(metrics: Path, task: Task) -> list[dict[str, float]]:
+    """Return the score on dev along the updates, as the run told it."""
+    found = []
+    names = [f"{split}_{task.metrics[0]}" for split in task.dev_splits]
+    for _, facts in read_lines(metrics):
+        if values := [facts[name] for name in names if name in facts]:
+            found.append({"step": facts["step"], "score": fmean(values)})
+    return found
+
+
+# ---- several seeds ----
+
+Key = TypeVar("Key", bound=Hashable)  # of an arm, such as its name
+Plan = dict[tuple[str, Key, int], Cell]  # the cells of a study by task, arm and seed
+
+
+def whole_arms(planned: Plan[Key], done: Mapping[str, Kept]) -> dict[str, dict[Key, dict[int, Kept]]]:
+    """Return the results by task, arm and seed, of all arms of which every seed is done."""
+    found: dict[str, dict[Key, dict[int, Kept | None]]] = {}
+    for (task, arm, seed), cell in planned.items():
+        found.setdefault(task, {}).setdefault(arm, {})[seed] = done.get(cell.name)
+    return {
+        task: {
+            arm: {seed: kept for seed, kept in seeds.items() if kept is not None}
+            for arm, seeds in arms.items()
+            if None not in seeds.values()
+        }
+        for task, arms in found.items()
+    }
+
+
+def figures(task: Task, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+    """Return the headline of several seeds: median, mean, deviation, worst, best, and each."""
+    each = {str(seed): float(kept.result["score"]) for seed, kept in seeds.items()}
+    any_scores = next(iter(seeds.values())).result["scores"]
+    splits = judged_splits(task, any_scores)
+    return {"metric": task.metrics[0], "splits": splits, **summarise([*each.values()]), "seeds": each}
+
+
+def mean_curve(seeds: Sequence[Kept]) -> list[dict[str, float]]:
+    """Return the score on dev along the updates over several seeds: median, worst and best at each."""
+    by_step: dict[int, list[float]] = {}
+    for kept in seeds:
+        for point in kept.result["curve"]:
+            by_step.setdefault(int(point["step"]), []).append(point["score"])
+    whole = {step: values for step, values in sorted(by_step.items()) if len(values) == len(seeds)}
+    return [{"step": step, **summarise(values)} for step, values in whole.items()]
+
+
+def difference(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> list[dict[str, Any]]:
+    """Return by how much one arm is better than another on each split that counts, with the 95 % interval, in pairs."""
+    found = []
+    for split in judged_splits(task, one[0].result["scores"]):
+        sheets = [read_sheet([_predictions(kept, task, split) for kept in arm], task) for arm in (one, other)]
+        if sheets[0] is not None and sheets[1] is not None:
+            value, low, high = paired_difference(
+                task, task.metrics[0], sheets[0].labels, sheets[0].answers, sheets[1].answers
+            )
+            found.append(
+                {"split": split, "metric": task.metrics[0], "difference": value, "low": low, "high": high}
+                | {"examples": len(sheets[0].labels)}
+            )
+    return found
+
+
+def _predictions(kept: Kept, task: Task, split: str) -> Path:
+    """Return where the answers of a cell lie: in its run, or beside it where nothing was trained."""
+    run = kept.folder / RUN
+    return predictions_file(run if run.is_dir() else kept.folder, task.name, split)

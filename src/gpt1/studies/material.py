@@ -1,0 +1,123 @@
+"""What studies are made from: runs to start from, labelled tasks, and what tells each from every other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.finetuning.data import Source, read_labelled
+from gpt1.inference.run import BEST, find_checkpoint
+from gpt1.recipes.values import LSTM, Shape
+from gpt1.studies.cells import Watcher
+from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.tasks.encoded import EncodedTask, encode_task
+from gpt1.tasks.examples import Example, Labelled
+from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, read_state
+from gpt1.training.runs import read_run, run_folder
+
+
+@dataclass(frozen=True)
+class Start:
+    """A pre-trained run to start from."""
+
+    path: Path
+    name: str
+    tokenizer: str  # its fingerprint
+    shape: Shape
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What tells its weights and words from all others: those of the checkpoint that fine-tuning takes."""
+        return weights_identity(find_checkpoint(self.path, BEST).path) | {"tokenizer": self.tokenizer}
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks can be taken over."""
+        return 1 if self.shape.kind == LSTM else self.shape.layers
+
+
+def open_start(path: str | Path, name: str | None = None) -> Start:
+    """Open a run to start from."""
+    folder = run_folder(Path(path))
+    facts = read_run(folder)
+    if not list_checkpoints(folder):
+        raise InputError(f"{folder} has no checkpoint to start from; train it first")
+    return Start(folder, name or folder.resolve().name, facts["tokenizer"], facts["recipe"].shape)
+
+
+def weights_identity(checkpoint: Path) -> dict[str, Any]:
+    """Return what tells the weights of a checkpoint from all others."""
+    state = read_state(checkpoint)
+    return {"step": state["step"], "weights": state["files"][MODEL_FILE]}
+
+
+class Material:
+    """A labelled task: its rows, and the same as networks read it, encoded once for all that read alike."""
+
+    def __init__(self, labelled: Labelled) -> None:
+        self.labelled = labelled
+        self._encoded: dict[tuple[str, int], EncodedTask] = {}
+
+    @property
+    def task(self) -> Task:
+        """What kind of rows they are."""
+        return self.labelled.task
+
+    @property
+    def train(self) -> list[Example]:
+        """The rows to learn from."""
+        return self.labelled.splits.get("train", [])
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells these rows from all others."""
+        digest = hashlib.sha256(json.dumps(task_as_json(self.task), sort_keys=True).encode())
+        for split, examples in self.labelled.splits.items():
+            digest.update(f"\n{split} {len(examples)}".encode())
+            for example in examples:
+                digest.update(json.dumps([example.texts, example.label, example.group]).encode())
+        return digest.hexdigest()
+
+    def encoded_for(self, start: Start) -> EncodedTask:
+        """Return the task as the network of a run reads it."""
+        key = start.tokenizer, start.shape.context
+        if key not in self._encoded:
+            tokenizer = load_tokenizer(start.path)
+            self._encoded[key] = encode_task(self.task, self.labelled.splits, tokenizer, start.shape.context)
+        return self._encoded[key]
+
+
+def read_tasks(source: Source, watcher: Watcher) -> dict[str, Material]:
+    """Read labelled tasks by name, and tell what a person should know of them."""
+    found: dict[str, Material] = {}
+    for labelled in read_labelled(source):
+        if labelled.task.name in found:
+            raise SettingError(f"two tasks are called '{labelled.task.name}'; study them apart")
+        found[labelled.task.name] = Material(labelled)
+        for text in labelled.notices:
+            watcher.say(f"{labelled.task.name}: {text}")
+    return found
+
+
+def check_learnable(tasks: Mapping[str, Material]) -> None:
+    """Refuse tasks without rows to learn from, or without rows to judge by."""
+    for name, one in tasks.items():
+        if not one.train:
+            raise InputError(f"task '{name}' has no training rows, so there is nothing to learn it from")
+        judged = (*one.task.dev_splits, *one.task.test_splits)
+        if not any(example.label is not None for split in judged for example in one.labelled.splits.get(split, [])):
+            raise InputError(f"task '{name}' has no labelled rows for dev or test to judge by; name some with --dev")
+
+
+def check_same_words(one: Start, others: Sequence[Start], why: str) -> None:
+    """Refuse runs that were trained with different tokenizers."""
+    for other in others:
+        if other.tokenizer != one.tokenizer:
+            raise InputError(f"{other.path} was trained with another tokenizer than {one.path}; {why}")

@@ -1,0 +1,124 @@
+"""The paper's tables 2 to 5 and figure 2 in one go, as far as the data at hand goes.
+
+Nothing is computed that the single studies would not: the same cells in one folder, and where two parts need the same
+fine-tuning (the full model is in all of them) it is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import InputError
+from gpt1.finetuning.data import Source
+from gpt1.finetuning.seeds import summarise
+from gpt1.studies import ablations, paper, transfer, zeroshot
+from gpt1.studies.ablations import make_arms
+from gpt1.studies.cells import Cell, Kept, Nobody, Watcher
+from gpt1.studies.finetuned import Plan, Training, judged_splits, whole_arms
+from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.material import Material, check_learnable, read_tasks
+from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.readers import tasks_in
+
+NAME = "reproduce"
+TRANSFERRED = ("mnli", "race")  # of figure 2 left
+TABLE_TASKS = tuple(dict.fromkeys(row.task for rows in TABLES.values() for row in rows))
+
+
+def reproduce(
+    init: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path,
+    training: Training,
+    lstm: str | Path | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Make every table and figure of the paper for which there is data, and return what was found."""
+    watcher = watcher or Nobody()
+    runs = zeroshot.open_runs([init] if lstm is None else [init, lstm])
+    start, other = runs[0], runs[1] if len(runs) > 1 else None
+    arms = make_arms(start, other)
+    labelled = _read(Path(data), watcher)
+    learned = {name: one for name, one in labelled.items() if name in TABLE_TASKS and one.train}
+    check_learnable(learned)
+    ablated = {name: one for name, one in learned.items() if name in ABLATED}
+    asked = {name: one for name, one in labelled.items() if name in paper.SCALES}
+    full = ablations.plan(arms[:1], learned, training)
+    all_arms = ablations.plan(arms, ablated, training)
+    layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)
+    questions = zeroshot.plan(runs, asked, shots=0, seed=0, device=training.device, watcher=watcher)
+
+    def tabulate(done: Done) -> list[Section]:
+        return [
+            _tables(learned, full, done),
+            zeroshot.tabulate(runs, asked, done),
+            *ablations.tabulate(ablated, all_arms, done),
+            transfer.tabulate(learned, layers, done),
+        ]
+
+    cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
+    about = {
+        "init": str(start.path),
+        "lstm": None if other is None else str(other.path),
+        "data": str(data),
+        "tasks": list(labelled),
+        "changes": list(training.changes),
+        "seeds": list(training.seed_numbers),
+    }
+    return conduct(Path(out), NAME, about, cells, tabulate, watcher)
+
+
+def _read(data: Path, watcher: Watcher) -> dict[str, Material]:
+    """Read every task of the paper that lies in a folder, and tell which do not."""
+    there = tasks_in(data)
+    wanted = [name for name in CATALOGUE if name in TABLE_TASKS or name in paper.SCALES]
+    found = [name for name in wanted if name in there]
+    if not found:
+        raise InputError(f"{data} has none of the paper's tasks ({', '.join(wanted)}), each in a folder of its name")
+    if absent := [name for name in wanted if name not in there]:
+        watcher.say(f"not there, so left out: {', '.join(absent)}")
+    labelled = read_tasks(Source(tasks=found, data=str(data)), watcher)
+    for name, one in labelled.items():
+        if not one.train and name in TABLE_TASKS:
+            watcher.say(f"{name} has no training rows, so it is not learned")
+    return labelled
+
+
+def _once(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells without those that stand there already; one name is one computation."""
+    return list({cell.name: cell for cell in cells}.values())
+
+
+def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -> Section:
+    """Return tables 2 to 4: ours, the paper's, and what was best before it."""
+    found = {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
+    tables = {
+        name: [
+            {
+                "task": row.task,
+                "metric": row.metric,
+                "paper_percent": row.paper,
+                "previous_percent": row.previous,
+                "remark": row.remark,
+                **_ours(labelled[row.task].task, row, found[row.task]),
+            }
+            for row in rows
+            if row.task in found
+        ]
+        for name, rows in TABLES.items()
+    }
+    return Section(
+        "tables", {"titles": paper.TITLES, "tables": tables}, [{"table": n, **r} for n, t in tables.items() for r in t]
+    )
+
+
+def _ours(task: Task, row: Published, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+    """Return our figures of a row: on the labelled test set where there is one, else on dev."""
+    splits = judged_splits(task, next(iter(seeds.values())).result["scores"])
+    split = splits[task.dev_splits.index(row.split)]
+    each = {str(seed): float(kept.result["scores"][split][row.metric]) for seed, kept in seeds.items()}
+    return {"split": split, **summarise([*each.values()]), "seeds": each}

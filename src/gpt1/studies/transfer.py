@@ -1,0 +1,81 @@
+"""Figure 2 left: what each pre-trained block is worth, from the embeddings alone to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import SettingError
+from gpt1.finetuning.data import Source
+from gpt1.studies.cells import Nobody, Watcher
+from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
+from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks
+from gpt1.studies.paper import FULL
+
+NAME = "transfer"
+
+
+def study_transfer(
+    init: str | Path,
+    out: str | Path,
+    *,
+    source: Source,
+    training: Training,
+    layers: Sequence[int] | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Fine-tune with so many transferred blocks (None: with each number there is), and return what was found."""
+    watcher = watcher or Nobody()
+    start = open_start(init)
+    labelled = read_tasks(source, watcher)
+    check_learnable(labelled)
+    planned = plan(start, labelled, training, layers)
+    about = {"init": str(start.path), "source": source.as_json(), "seeds": list(training.seed_numbers)}
+    return conduct(
+        Path(out),
+        NAME,
+        {**about, "changes": list(training.changes)},
+        list(planned.values()),
+        lambda done: [tabulate(labelled, planned, done)],
+        watcher,
+    )
+
+
+def plan(start: Start, labelled: Mapping[str, Material], training: Training, layers: Sequence[int] | None) -> Plan[int]:
+    """Return the cells by task, number of blocks taken over, and seed."""
+    counts = sorted(set(range(start.blocks + 1) if layers is None else layers))
+    if counts and not 0 <= counts[0] <= counts[-1] <= start.blocks:
+        raise SettingError(
+            f"{start.path} has {start.blocks} blocks to take over; asked for {counts[0]} to {counts[-1]}"
+        )
+    cells: Plan[int] = {}
+    for name, one in labelled.items():
+        encoded = one.encoded_for(start)
+        for count in counts:
+            for seed in training.seed_numbers:
+                cells[name, count, seed] = finetuning_cell(_arm(start, count), encoded, one.identity, training, seed)
+    return cells
+
+
+def _arm(start: Start, count: int) -> Arm:
+    """Return the arm of so many blocks; all of them is the full model, which other studies train too."""
+    if count == start.blocks:
+        return Arm(FULL, start)
+    return Arm(f"layers-{count}", start, [f"finetuning.transfer_layers={count}"])
+
+
+def tabulate(labelled: Mapping[str, Material], planned: Plan[int], done: Done) -> Section:
+    """Return the score by number of blocks, and what the most are worth over each fewer one, in pairs."""
+    content: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for name, arms in whole_arms(planned, done).items():
+        task, points = labelled[name].task, []
+        for count, seeds in arms.items():
+            points.append({"layers": count, **figures(task, seeds)})
+            rows.append({"task": name, **points[-1]})
+            if count != max(arms):
+                points[-1]["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])
+        content[name] = {"metric": task.metrics[0], "points": points}
+    return Section(NAME, {"tasks": content}, rows)

@@ -1,0 +1,140 @@
+"""`gpt1 study` and `gpt1 reproduce`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpt1.cli.studying import table_of
+from gpt1.studies.cells import Cell, Kept
+from gpt1.text.tokenizer import Tokenizer
+from tests.cli.tools import run
+from tests.finetuning.tools import finish, start
+from tests.studies.tools import TRAINING, make_start, write_tasks
+
+SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Path:
+    """A run and two tasks."""
+    folder = tmp_path_factory.mktemp("study")
+    make_start(folder / "books", words_tokenizer)
+    write_tasks(folder / "tasks", "sst2", "storycloze")
+    return folder
+
+
+def test_zeroshot_tells_figures_and_where_all_of_it_is(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = str(place / "tasks"), str(tmp_path / "out")
+    words = ("zeroshot", str(place / "books"), "--task", "sst2", "--data", data, "--out", out, "--device", "cpu")
+    code, printed, said = run(capsys, "study", *words)
+    assert code == 0
+    header = " ".join(printed.splitlines()[0].split())
+    assert header == "zero-shot run updates score normalised best on the way"
+    assert printed.splitlines()[-1] == f"All of it: {out}/study.json and *.csv; gpt1 report {out} draws it"
+    assert "1 cell" in said
+    assert "zeroshot-books-sst2-3: 0." in said
+    code, printed, said = run(capsys, "study", *words, "--json")
+    assert json.loads(printed)["kind"] == "zeroshot"
+    assert "1 cell, of which 1 are done already" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "cells"),
+    [
+        (["transfer", "--layers", "0,2"], ["layers-0-sst2-7", "full-sst2-7"]),
+        (["ablations"], ["full-sst2-7", "scratch-sst2-7", "no-lm-sst2-7"]),
+        (["labels", "--counts", "4"], ["full-sst2-4-7", "scratch-sst2-4-7", "tf-idf-sst2-4-7"]),
+    ],
+)
+def test_studies_of_finetuning_take_the_options_of_training(
+    place: Path, tmp_path: Path, words: list[str], cells: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--init", str(place / "books"), "--task", "sst2", "--data", str(place / "tasks")]
+    options = ["--out", str(tmp_path / "out"), "--device", "cpu", "--seed", "7", "--steps", "1", *SETTINGS]
+    code, _, said = run(capsys, "study", *words, *named, *options)
+    assert code == 0, said
+    assert sorted(path.name for path in (tmp_path / "out" / "cells").iterdir()) == sorted(cells)
+    cell = json.loads((tmp_path / "out" / "cells" / cells[0] / "cell.json").read_text())
+    assert (cell["inputs"]["settings"]["training.seed"], cell["inputs"]["settings"]["training.steps"]) == (7, 1)
+
+
+def test_reproduce_makes_what_there_is_data_for(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--init", str(place / "books"), "--data", str(place / "tasks"), "--out", str(tmp_path / "out")]
+    code, printed, said = run(capsys, "reproduce", *named, "--device", "cpu", *SETTINGS)
+    assert code == 0
+    assert "not there, so left out: " in said
+    for part in ("Table 3", "Table 4", "zero-shot", "without pre-training", "full over scratch"):
+        assert part in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["study", "zeroshot", "RUN", "--out", "x"], 2, "say what to ask"),
+        (["study", "zeroshott"], 2, "no such verb 'zeroshott'; did you mean 'zeroshot'?"),
+        (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "say what to learn"),
+        (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
+        (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
+        (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
+        (
+            ["study", "ablations", "--init", "absent", "--task", "sst2", "--data", "d", "--out", "x"],
+            1,
+            "absent does not",
+        ),
+        (["reproduce", "--init", "RUN", "--data", "absent", "--out", "x"], 1, "absent has none of the paper's tasks"),
+    ],
+)
+def test_errors_are_for_people(
+    words: list[str],
+    code: int,
+    message: str,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, out, err = run(capsys, *(str(place / "books") if word == "RUN" else word for word in words))
+    assert (found, out) == (code, "")
+    assert message in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_live_table_counts_cells_and_shows_medians(tmp_path: Path) -> None:
+    def cell(name: str, row: str, column: str) -> Cell:
+        return Cell(name, row, column, {}, lambda folder, listener: {})
+
+    cells = [cell("a", "rte", "full"), cell("b", "rte", "full"), cell("c", "rte", "lstm"), cell("d", "cola", "full")]
+    done = {name: Kept(tmp_path, {"score": score}, 1.0) for name, score in (("a", 0.5), ("b", 0.6))}
+    assert table_of(cells, done) == (["", "full", "lstm"], [["rte", "2/2  55.0", "0/1"], ["cola", "0/1", ""]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(4))
+def test_a_study_that_is_killed_comes_to_the_same_figures(place: Path, tmp_path: Path, moment: int) -> None:
+    data = ["--task", "sst2", "--data", str(place / "tasks")]
+    settings = [*SETTINGS, "--set", "training.steps=12", "--set", "watching.save_every=3"]
+    words = [sys.executable, "-m", "gpt1", "study", "ablations", "--init", str(place / "books"), *data, *settings]
+    whole, killed = ([*words, "--device", "cpu", "--out", str(tmp_path / name)] for name in ("whole", "killed"))
+    finish(start(whole))
+    cells = tmp_path / "killed" / "cells"
+    process = start(killed)
+    while len(list(cells.glob("*"))) <= moment % 3 and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(0.15 * moment)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish(start(killed))
+    found = [json.loads((tmp_path / name / "study.json").read_text())["sections"] for name in ("whole", "killed")]
+    assert found[0] == found[1]

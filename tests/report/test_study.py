@@ -1,0 +1,153 @@
+"""Studies on the page: tables and figures as the studies wrote them, the paper's beside ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpt1.base.errors import FormatError, SettingError
+from gpt1.report import report
+from gpt1.studies.ablations import study_ablations
+from gpt1.studies.labels import study_labels
+from gpt1.studies.reproduce import reproduce
+from gpt1.studies.transfer import study_transfer
+from gpt1.studies.zeroshot import study_zeroshot
+from gpt1.text.tokenizer import Tokenizer
+from tests.report.tools import LABELS, PageReader, write_finetuned
+from tests.studies.tools import LSTM, TRAINING, make_start, source, write_tasks
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Path:
+    """A study of each kind as it is left, to be read and never changed."""
+    folder = tmp_path_factory.mktemp("studies")
+    books = make_start(folder / "books", words_tokenizer, steps=(1, 3))
+    lstm = make_start(folder / "lstm", words_tokenizer, *LSTM)
+    data = write_tasks(folder / "tasks", "sst2", "storycloze")
+    task = source(data, "sst2")
+    study_zeroshot([books, lstm], folder / "zeroshot", tasks=["sst2", "storycloze"], data=data, device="cpu")
+    study_transfer(books, folder / "transfer", source=task, training=TRAINING)
+    study_ablations(books, folder / "ablations", source=task, training=TRAINING, lstm=lstm)
+    study_labels(books, folder / "labels", source=task, training=TRAINING, counts=[4, 8])
+    reproduce(books, folder / "reproduction", data=data, training=TRAINING)
+    return folder
+
+
+def found_in(study: Path, section: str) -> Any:
+    return json.loads((study / "study.json").read_text())["sections"][section]
+
+
+def page(tmp_path: Path, *folders: Path) -> PageReader:
+    return PageReader(report(folders, tmp_path / "report.html").read_text("utf-8"))
+
+
+def pictures(found: PageReader) -> list[str]:
+    return [str(attributes["aria-label"]) for _, attributes in found.elements if attributes.get("role") == "img"]
+
+
+def hundred(value: float) -> str:
+    return f"{100 * value:.1f}".replace("-", "\u2212")
+
+
+def test_checkpoints_that_were_asked_are_curves_by_task(tmp_path: Path, studies: Path) -> None:
+    found = page(tmp_path, studies / "zeroshot")
+    tasks = found_in(studies / "zeroshot", "zeroshot")["tasks"]
+    first = tasks["sst2"]["runs"]["books"]
+    told = ", ".join(f"{point['normalised']:.4g} at {point['step']}" for point in first)
+    assert pictures(found)[0].startswith(f"sst2, normalised score by updates: books: {told}; lstm: ")
+    assert "storycloze: 0 is a guess (50), 1 the best of the time (77.6; not in the paper's figure)" in found.words
+    assert f"sst2, books transformer 3 {hundred(first[-1]['score'])} dev accuracy" in found.words
+    assert "The numbers are in zeroshot.csv of the study." in found.words
+
+
+def test_blocks_taken_over_are_a_curve_and_a_table(tmp_path: Path, studies: Path) -> None:
+    found = page(tmp_path, studies / "transfer")
+    points = found_in(studies / "transfer", "transfer")["tasks"]["sst2"]["points"]
+    told = ", ".join(f"{100 * point['median']:.4g} at {point['layers']}" for point in points)
+    assert pictures(found) == [f"sst2, accuracy by blocks taken over: sst2: {told}"]
+    assert f"0 (embeddings alone) {hundred(points[0]['median'])}" in found.words
+
+
+def test_ablations_stand_with_the_papers_figures_and_the_best_is_marked(tmp_path: Path, studies: Path) -> None:
+    out = report([studies / "ablations"], tmp_path / "report.html").read_text()
+    words = PageReader(out).words
+    arms = found_in(studies / "ablations", "ablations")["tasks"]["sst2"]
+    for name, arm, published in (
+        ("pre-trained, with auxiliary LM", "full", 91.3),
+        ("without pre-training", "scratch", 84.0),
+        ("without auxiliary LM", "no-lm", 92.0),
+        ("LSTM, with auxiliary LM", "lstm", 90.5),
+    ):
+        ours = hundred(arms[arm]["median"])
+        assert f"{name} {ours} paper {published} {ours} paper {published}" in words  # one task is its own average
+    medians = [figure["median"] for figure in arms.values()]
+    marked = 2 * medians.count(max(medians)) if len(set(medians)) > 1 else 0
+    assert out.count("<strong>") == marked
+    assert "full over no pre-training sst2 dev accuracy, 9 examples" in words
+    assert any(
+        label.startswith("sst2, dev accuracy by updates: with auxiliary loss: ") for label in pictures(PageReader(out))
+    )
+
+
+def test_few_labels_are_lines_a_table_and_differences(tmp_path: Path, studies: Path) -> None:
+    found = page(tmp_path, studies / "labels")
+    arms = found_in(studies / "labels", "labels")["tasks"]["sst2"]["arms"]
+    told = ", ".join(f"{100 * point['median']:.4g} at {point['labels']}" for point in arms["tf-idf"])
+    assert pictures(found)[0].endswith(f"TF-IDF and a linear model: {told}")
+    assert "4 labels 8 labels" in found.words
+    assert "pre-trained over TF-IDF and a linear model 4 labels, dev accuracy, 9 examples" in found.words
+
+
+def test_tables_of_the_paper_have_three_columns_of_figures(tmp_path: Path, studies: Path) -> None:
+    words = page(tmp_path, studies / "reproduction").words
+    (row,) = found_in(studies / "reproduction", "tables")["tables"]["table-4"]
+    assert f"sst2 dev accuracy {hundred(row['median'])} 91.3 93.2" in words
+    assert "Table 3: question answering and commonsense" in words
+    assert "Table 2" not in words  # of which there was no data
+
+
+def test_studies_and_runs_share_a_page(tmp_path: Path, studies: Path) -> None:
+    run = write_finetuned(tmp_path / "moods", {"dev": LABELS})
+    found = page(tmp_path, run, studies / "labels", studies / "transfer")
+    ids = [attributes.get("id") for attributes in found.named("section")]
+    assert ids == ["results", "study-1", "study-2", "run-1"]
+    assert "Report on labels, transfer, moods" in found.words
+
+
+def test_the_same_studies_give_the_same_bytes(tmp_path: Path, studies: Path) -> None:
+    folders = [studies / name for name in ("zeroshot", "ablations", "labels")]
+    one, other = (report(folders, tmp_path / name).read_bytes() for name in ("one.html", "other.html"))
+    assert one == other
+
+
+def test_a_study_that_is_not_done_says_so(tmp_path: Path, studies: Path) -> None:
+    shutil.copytree(studies / "ablations", tmp_path / "<b>begun")
+    path = tmp_path / "<b>begun" / "study.json"
+    facts = json.loads(path.read_text())
+    facts["cells"] = {"done": 0, "planned": 4}
+    facts["sections"] = {}
+    path.write_text(json.dumps(facts))
+    found = page(tmp_path, path.parent)
+    assert "0 of 4 cells are done; the same command goes on with it." in found.words
+    assert not {"b", "svg"} & {tag for tag, _ in found.elements}
+
+
+@pytest.mark.parametrize("section", ["zeroshot", "transfer", "ablations", "labels"])
+def test_a_damaged_study_is_named(tmp_path: Path, studies: Path, section: str) -> None:
+    shutil.copytree(studies / section, tmp_path / "study")
+    path = tmp_path / "study" / "study.json"
+    facts = json.loads(path.read_text())
+    facts["sections"][section] = {"tasks": {"sst2": {"full": 1}}}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(FormatError, match=r"study/study\.json is damaged"):
+        report([path.parent], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_study_named_twice_is_refused(tmp_path: Path, studies: Path) -> None:
+    with pytest.raises(SettingError, match="labels is named twice"):
+        report([studies / "labels", studies / "labels"], tmp_path / "report.html")

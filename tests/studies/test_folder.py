@@ -1,0 +1,82 @@
+"""The folder of a study: what is written, what is refused, how it goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.files import lock_folder
+from gpt1.studies.cells import Cell, Nobody, Result
+from gpt1.studies.folder import Done, Section, conduct, is_study, read_study
+from gpt1.training.events import Listener
+
+
+def tabulate(done: Done) -> list[Section]:
+    scores = {name: kept.result["score"] for name, kept in sorted(done.items())}
+    return [Section("sums", {"scores": scores}, [{"cell": name, "score": score} for name, score in scores.items()])]
+
+
+def cells(calls: list[str], fails: str = "") -> list[Cell]:
+    def make(name: str) -> Cell:
+        def compute(folder: Path, listener: Listener) -> Result:
+            calls.append(name)
+            if name == fails:
+                raise InputError("no luck")
+            return {"score": len(name)}
+
+        return Cell(name, "row", "column", {}, compute)
+
+    return [make(name) for name in ("a", "bb", "ccc")]
+
+
+def study(out: Path, calls: list[str], kind: str = "sums", fails: str = "") -> dict[str, object]:
+    return conduct(out, kind, {"asked": 1}, cells(calls, fails), tabulate, Nobody())
+
+
+def test_what_was_found_is_written_for_programs_and_for_people(tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    found = study(out, [])
+    assert found == read_study(out) == json.loads((out / "study.json").read_text())
+    assert found["cells"] == {"done": 3, "planned": 3}
+    assert found["sections"] == {"sums": {"scores": {"a": 1, "bb": 2, "ccc": 3}}}
+    assert (out / "sums.csv").read_text().split() == ["cell,score", "a,1", "bb,2", "ccc,3"]
+    assert is_study(out)
+
+
+def test_a_study_goes_on_where_it_was_and_makes_nothing_twice(tmp_path: Path) -> None:
+    calls: list[str] = []
+    with pytest.raises(InputError, match="no luck"):
+        study(tmp_path, calls, fails="bb")
+    assert read_study(tmp_path)["sections"]["sums"] == {"scores": {"a": 1}}
+    assert read_study(tmp_path)["cells"] == {"done": 1, "planned": 3}
+    found = study(tmp_path, calls)
+    assert calls == ["a", "bb", "bb", "ccc"]
+    assert found == study(tmp_path, calls)
+    assert calls == ["a", "bb", "bb", "ccc"]
+
+
+def test_a_folder_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "diary.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds other files \(diary.txt\)"):
+        study(tmp_path, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+
+
+def test_a_study_of_another_kind_is_not_gone_on_with(tmp_path: Path) -> None:
+    study(tmp_path, [])
+    with pytest.raises(InputError, match=r"holds a study of another kind \(sums, not labels\)"):
+        study(tmp_path, [], kind="labels")
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with lock_folder(tmp_path), pytest.raises(InputError, match="another command is at work"):
+        study(tmp_path, [])
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text('{"format": "gpt1-study", "version": 9}')
+    with pytest.raises(FormatError, match="no study of this version"):
+        read_study(tmp_path)
