@@ -8,33 +8,32 @@ learn from scratch, which needs nothing of what it reads.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import InputError
 from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
 from gpt1.base.progress import Progress
 from gpt1.corpus.prepare import prepare
 from gpt1.corpus.vocabularies import train_tokenizer
-from gpt1.demo.baseline import bag_of_words
 from gpt1.demo.learning import Crew, Job
 from gpt1.demo.recipe import MERGES, PRETRAINED, RATES, SCRATCH, Plan
-from gpt1.demo.tasks import LEARNED, Row
+from gpt1.demo.tasks import LEARNED
 from gpt1.demo.writing import CORPUS, LABELLED, MANIFEST, write_world
-from gpt1.demo.zeroshot import ASKED, zero_shot
+from gpt1.demo.zeroshot import make_questions, share_right
 from gpt1.finetuning.results import results
 from gpt1.inference.run import load_run
+from gpt1.inference.zeroshot import Questions
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.studies.baseline import answer_by_words
+from gpt1.tasks.readers import read_folder
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Listener, Saved
 
 SEED = 1  # settings were chosen on the world of seed 0
 WORLD, TOKENIZER, TOKENS, READER, RUNS = "world", "tokenizer.json", "tokens", "reader", "runs"
-ASKED_ROWS = 500  # of a test, without labels, at every checkpoint
 LABELLED_DATA = f"{WORLD}/{LABELLED}"
 BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
@@ -47,9 +46,8 @@ def tour(
     out = _own_folder(out)
     with _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
-        rows = {task: _rows(out, task) for task in {*ASKED, *(task.name for task in LEARNED)}}
-        words = _once(out / BASELINE, lambda: {task.name: bag_of_words(task, rows[task.name]) for task in LEARNED})
-        asking = Asking(out, {task: rows[task]["test"][:ASKED_ROWS] for task in ASKED}, progress)
+        words = _once(out / BASELINE, lambda: _count_words(out))
+        asking = Asking(out, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, [], progress, [*listeners, from_scratch, asking])
         from_scratch.begin()
@@ -113,8 +111,9 @@ class Beginning:
 class Asking:
     """Asks every checkpoint of the reader what it knows without a single label."""
 
-    def __init__(self, out: Path, rows: dict[str, list[Row]], progress: Progress) -> None:
-        self._out, self._rows, self._progress = out, rows, progress
+    def __init__(self, out: Path, progress: Progress) -> None:
+        self._out, self._progress = out, progress
+        self._questions: dict[str, Questions] = {}
         self._found: dict[str, dict[str, float]] = {}
         if (out / ZERO_SHOT).is_file():
             self._found = read_json(out / ZERO_SHOT, "a result of the demo")
@@ -134,7 +133,8 @@ class Asking:
         if str(step) in self._found:
             return
         run = load_run(self._out / READER, step=step, device="cpu")
-        self._found[str(step)] = {task: zero_shot(run, task, rows) for task, rows in self._rows.items()}
+        self._questions = self._questions or make_questions(run, self._out / LABELLED_DATA)
+        self._found[str(step)] = {task: share_right(run, asked) for task, asked in self._questions.items()}
         write_json(self._out / ZERO_SHOT, self._found)
         shown = ", ".join(f"{task} {100 * share:.0f} %" for task, share in self._found[str(step)].items())
         self._progress.say(f"step {step}: without a single label: {shown} (chance: 50 %)")
@@ -199,12 +199,16 @@ def _own_folder(out: str | Path) -> Path:
     return out
 
 
-def _rows(out: Path, task: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for path in sorted((out / LABELLED_DATA / task).glob("*.jsonl")):
-        found[path.stem] = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    if not found:
-        raise InputError(f"{out / WORLD} lacks the task '{task}'; remove the folder and run the demo again")
+def _count_words(out: Path) -> dict[str, dict[str, float]]:
+    """Return the accuracy on every set of what counting words is worth."""
+    found = {}
+    for task in LEARNED:
+        splits = read_folder(task, out / LABELLED_DATA).splits
+        found[task.name] = {
+            split: float((answer_by_words(task, splits["train"], asked) == [one.label for one in asked]).mean())
+            for split, asked in splits.items()
+            if split != "train"
+        }
     return found
 
 

@@ -14,7 +14,7 @@ from gpt1.demo.stories import RUN, Run, runs, tell_story, words_of
 from gpt1.demo.tasks import OTHER, TASKS, TESTS, Row, make_rows, text_of, texts_of
 
 CORPUS, LABELLED, MANIFEST = "corpus", "tasks", "manifest.json"
-COUNTS = {"train": 600, "dev": 300, "test": 1000, OTHER: 500}
+COUNTS = {"train": 600, "dev": 300, "test": 1000, OTHER: 1000}
 FILE_STORIES = 500  # so that a share for validation is a few whole files
 
 

@@ -1,52 +1,45 @@
-"""Answers without a single label: the likelier of two texts, by a network that has only read."""
+"""What the reader knows without a single label, by the paper's rules for tasks that were never taught."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from pathlib import Path
 
-import numpy as np
-
-from gpt1.demo.tasks import CHOICE, ENDING, PRONOUN, Row
+from gpt1.demo.tasks import CHOICE, ENDING, PRONOUN
 from gpt1.demo.world import PEOPLE
+from gpt1.inference.prompts import Reading, Rule, find_rule, make_prompts
 from gpt1.inference.run import Run
-from gpt1.inference.scoring import Scored, mean_log_probabilities
-from gpt1.text.tokenizer import Tokenizer
+from gpt1.inference.zeroshot import Questions, answer
+from gpt1.tasks.examples import Example
+from gpt1.tasks.readers import read_folder
+
+MOODS = ("sad", "happy")  # in the order of the labels of `ENDING`
+ROWS = 500  # of a test, asked at every checkpoint
 
 _NAME = re.compile(rf"\b({'|'.join(person.name for person in PEOPLE)})\b")
 
 
-def zero_shot(run: Run, task: str, rows: Sequence[Row]) -> float:
-    """Return the share of rows whose right answer the network finds the likelier one."""
-    texts, right = ASKED[task]
-    scored = [text for row in rows for text in texts(run.tokenizer, row)]
-    answers = mean_log_probabilities(run.model, scored).reshape(len(rows), -1).argmax(1)
-    return float((answers == np.array([right(row) for row in rows])).mean())
+def _moods(example: Example) -> list[Reading]:
+    """Return the story with a sad hero and with a happy one."""
+    (text,) = example.texts
+    (name, *_) = _NAME.findall(text)
+    return [Reading((text,), (f" {name} was {mood}.",)) for mood in MOODS]
 
 
-def _moods(tokenizer: Tokenizer, row: Row) -> list[Scored]:
-    """Return the story with a sad and with a happy hero; the mood is scored."""
-    (name, *_) = _NAME.findall(row["text"])
-    told = tokenizer.encode(row["text"])
-    return [([*told, *tokenizer.encode(f"{name} was {mood}.")], len(told)) for mood in ("sad", "happy")]
+RULES = {ENDING.name: Rule("mood", _moods), CHOICE.name: find_rule(CHOICE), PRONOUN.name: find_rule(PRONOUN)}
 
 
-def _endings(tokenizer: Tokenizer, row: Row) -> list[Scored]:
-    """Return the story with each ending, which is scored."""
-    context = tokenizer.encode(row["context"])
-    return [([*context, *tokenizer.encode(ending)], len(context)) for ending in row["choices"]]
+def make_questions(run: Run, data: Path) -> dict[str, Questions]:
+    """Return what the checkpoints of a run are asked: the beginning of three tests."""
+    found = {}
+    for task in (ENDING, CHOICE, PRONOUN):
+        labelled = read_folder(task, data)
+        labelled.splits["test"] = labelled.splits["test"][:ROWS]
+        context = run.recipe.shape.context
+        found[task.name] = Questions(make_prompts(labelled, "test", run.tokenizer, context, rule=RULES[task.name]))
+    return found
 
 
-def _people(tokenizer: Tokenizer, row: Row) -> list[Scored]:
-    """Return the text with each person in the pronoun's place; what is behind it is scored."""
-    before, _, behind = row["text"].rpartition(f" {row['pronoun']} ")
-    begins = [tokenizer.encode(f"{before} {person}") for person in row["choices"]]
-    return [([*begin, *tokenizer.encode(behind)], len(begin)) for begin in begins]
-
-
-# How each task is asked, and which of its texts is right.
-ASKED: dict[str, tuple[Callable[[Tokenizer, Row], list[Scored]], Callable[[Row], int]]] = {
-    ENDING.name: (_moods, lambda row: ENDING.labels.index(row["label"])),
-    CHOICE.name: (_endings, lambda row: int(row["label"])),
-    PRONOUN.name: (_people, lambda row: int(row["label"])),
-}
+def share_right(run: Run, questions: Questions) -> float:
+    """Return the share of questions that a run answers rightly."""
+    return answer(run, questions).metrics["accuracy"]

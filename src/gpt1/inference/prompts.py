@@ -139,10 +139,20 @@ class Prompts:
 
 
 def make_prompts(
-    labelled: Labelled, split: str, tokenizer: Tokenizer, context: int, *, shots: int = 0, seed: int = 0
+    labelled: Labelled,
+    split: str,
+    tokenizer: Tokenizer,
+    context: int,
+    *,
+    rule: Rule | None = None,
+    shots: int = 0,
+    seed: int = 0,
 ) -> Prompts:
-    """Return the prompts of a split, with so many solved training examples, drawn by seed, before each."""
-    task, rule = labelled.task, find_rule(labelled.task)
+    """Return the prompts of a split, by the task's own rule or another one.
+
+    So many solved training examples, drawn by seed, stand before each.
+    """
+    task, rule = labelled.task, rule or find_rule(labelled.task)
     if split not in labelled.splits:
         raise unknown(f"split of '{task.name}'", split, labelled.splits)
     if shots and split == "train":
