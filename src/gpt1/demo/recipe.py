@@ -33,7 +33,8 @@ PRETRAINING = replace(
         initial_deviation=0.08,
     ),
     optimizer=replace(PAPER.optimizer, lr=2e-3),
-    schedule=Schedule(kind="cosine", warmup_steps=None, warmup_share=0.03),
+    # The full rate until late: the comparison comes suddenly, and not while the rate is small.
+    schedule=Schedule(kind="trapezoid", warmup_steps=None, warmup_share=0.03, cooldown_share=0.3),
     # 6 sequences x 64 tokens = 384 tokens an update: many small updates learn the world soonest.
     training=replace(PAPER.training, batch=6, steps=7_000, precision="fp32", compile=False),
     watching=Watching(
@@ -50,7 +51,7 @@ LEARNING = replace(
 )
 
 PRETRAINED, SCRATCH = "pretrained", "scratch"
-RATES = {PRETRAINED: 1e-3, SCRATCH: 2e-3}
+RATES = {PRETRAINED: 2e-3, SCRATCH: 2e-3}
 
 
 @dataclass(frozen=True)

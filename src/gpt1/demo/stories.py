@@ -82,9 +82,9 @@ class Teller:
         form = self.draw.choice(self.choice(GIFTS))
         return self.say(form, x=self.things(trade, 1)[0], g=helper, G=_capital(helper))
 
-    def mood(self, good: bool, sentences: int) -> list[str]:
-        """Tell how the hero took it, in one sentence or several."""
-        return [self.say(form) for form in self.draw.sample(self.choice(GOOD if good else BAD), sentences)]
+    def mood(self, good: bool) -> str:
+        """Tell how the hero took it."""
+        return self.say(self.draw.choice(self.choice(GOOD if good else BAD)))
 
     def pause(self) -> str:
         """Tell something that says nothing of how it was taken."""
@@ -186,7 +186,7 @@ def _given(draw: Random, teller: Teller, trade: int, *, pauses: bool = False) ->
     fits = draw.random() < 0.5
     told = [teller.gift(TRADES[trade if fits else other_trade(draw, trade)])]
     told += [teller.pause()] if pauses else []
-    return told + teller.mood(fits, draw.choice((1, 1, 2)))
+    return [*told, teller.mood(fits)]
 
 
 # ---- two people ----
