@@ -53,8 +53,8 @@ def task_batches(
 ) -> TaskBatches:
     found = {task.task.name: task for task in tasks}
     lessons = {name: make_lesson(task, class_weights=class_weights) for name, task in found.items()}
-    (vocab_size,) = {task.vocab_size for task in found.values()}
-    packing = Packing(vocab_size, CONTEXT, block=block, dtype=np.float64)
+    ((vocab_size, context),) = {(task.vocab_size, task.context) for task in found.values()}
+    packing = Packing(vocab_size, context, block=block, dtype=np.float64)
     return TaskBatches(lessons, batch=batch, seed=SEED, packing=packing)
 
 
