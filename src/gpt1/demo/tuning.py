@@ -24,7 +24,7 @@ from gpt1.finetuning.results import results
 from gpt1.inference.run import load_run
 
 SEED = 0  # of a world that the demo does not have
-GRID = (5e-4, 1e-3, 2e-3, 4e-3)
+GRID = (5e-4, 1e-3, 2e-3)
 
 
 def tune(folder: Path) -> None:
