@@ -20,7 +20,15 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Commands that set up, that run this very suite, that never end (`tests/serve/test_server.py` runs those), or that take
 # minutes (`tests/demo` runs the demo in small).
-NOT_RUN = ("make ", "pip install", "eval ", "python benchmarks/", "python -m gpt1.demo.tuning", "gpt1 demo", "gpt1 serve")
+NOT_RUN = (
+    "make ",
+    "pip install",
+    "eval ",
+    "python benchmarks/",
+    "python -m gpt1.demo.tuning",
+    "gpt1 demo",
+    "gpt1 serve",
+)
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 

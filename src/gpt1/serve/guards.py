@@ -16,10 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpt1.serve.limits import ApiError
 from gpt1.serve.meters import Meters
+from gpt1.serve.page import PAGE
 
 LOG = logging.getLogger("gpt1.serve")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-OPEN = ("/healthz", "/readyz")  # asked by machines that have no token
+OPEN = ("/healthz", "/readyz", *PAGE)  # asked by machines that have no token; and the page, which asks for it
 _PORT = re.compile(r":\d+$")
 
 
