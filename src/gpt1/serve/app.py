@@ -35,6 +35,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "The request makes no sense, or asks for more than the limits allow.",
         401: "The token is missing or wrong.",
         404: "There is no run of that name.",
+        408: "The request did not come in in time.",
         413: "The request is too large.",
         429: "Too many requests wait; see Retry-After.",
         503: "The run is not loaded yet.",
@@ -84,7 +85,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     add_page(app)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    app.add_middleware(Guards, token=token, hosts=hosts, body_bytes=server.limits.body_bytes)
+    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
     return app
 
@@ -192,4 +193,5 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
-        return error_response(ApiError(error.status_code, str(error.detail), headers=headers))
+        code = {408: "too_slow", 413: "too_large"}.get(error.status_code)
+        return error_response(ApiError(error.status_code, str(error.detail), code=code, headers=headers))
