@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.inference.generation import LENGTH, STOP, Writer, continue_ids, generate, prompt_tokens, stream
 from gpt1.inference.sampling import Writing
 from gpt1.model import Model
@@ -177,3 +177,22 @@ def test_special_tokens_are_never_written(words_tokenizer: Tokenizer) -> None:
         model.tokens[-3:] *= 100
     (found,) = generate(model, words_tokenizer, ["Ann"], Writing(tokens=40, temperature=2, top_k=None))
     assert max(found.ids) < words_tokenizer.vocab_size
+
+
+def test_of_each_token_is_told_how_likely_it_was_and_what_was_likeliest() -> None:
+    model = shaken(replace(PAPER, context=40), dtype=torch.float32)
+    prompt, drawing = [3, 1], Writing(tokens=6, temperature=1.7, repetition_penalty=1.5, top_k=9, alternatives=4)
+    writer = Writer(model, VOCAB, rows=1)
+    text = writer.join(prompt, drawing, seed=2)
+    for _ in range(6):
+        writer.step()
+    for place, told in enumerate(text.weighed):
+        # As the network has it: neither the temperature nor the penalty changes what is told.
+        logs = next_logits(model, prompt + text.written[:place]).log_softmax(0)
+        assert told.log_probability == pytest.approx(float(logs[text.written[place]]), abs=1e-4)
+        likeliest = sorted(range(VOCAB), key=lambda id: -float(logs[id]))[:4]
+        assert [id for id, _ in told.likeliest] == likeliest
+        assert [value for _, value in told.likeliest] == pytest.approx([float(logs[id]) for id in likeliest], abs=1e-4)
+    assert Writing().alternatives is None
+    with pytest.raises(SettingError, match="alternatives is at least 0"):
+        Writing(alternatives=-1)

@@ -90,3 +90,17 @@ def test_a_text_longer_than_the_context_has_half_a_context_before_each_token(
         start = 0 if place < 8 else (place // 4 - 1) * 4
         wanted = by_hand(reader, ids[start : place + 1], place - start)
         assert scored.log_probabilities[place] == pytest.approx(wanted), place
+
+
+@pytest.mark.parametrize("before", ["Ann", "Ann lost a key.", "the old sailor sold her brother's hat and a silver key"])
+def test_a_text_is_scored_after_another_which_is_not(reader: Model, words_tokenizer: Tokenizer, before: str) -> None:
+    text = " Tom sold 3 apples to the cat."
+    (scored,) = score_texts(reader, words_tokenizer, [text], after=before)
+    told = words_tokenizer.encode(before)
+    assert scored.ids == words_tokenizer.encode(text)
+    whole, context = [*told, *scored.ids], reader.shape.context
+    start = 0 if len(told) < context else len(told) - context // 2
+    wanted = by_hand(reader, whole[start : len(told) + 1], len(told) - start)
+    assert scored.log_probabilities[0] == pytest.approx(wanted)
+    assert None not in scored.log_probabilities
+    assert scored.mean == pytest.approx(np.mean(scored.log_probabilities))

@@ -115,11 +115,52 @@ def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, traine
         np.testing.assert_allclose(one["log_probabilities"][1:], wanted.log_probabilities[1:], rtol=1e-4)
 
 
+def test_each_token_of_a_completion_has_its_log_probability_and_its_alternatives(
+    client: httpx.Client, trained: Path
+) -> None:
+    asked = {"prompt": ["Ann sold", "the cat"], "max_tokens": 9, "temperature": 1.1, "seed": 4, "logprobs": 3}
+    run = load_run(trained, device="cpu")
+    settings = {"tokens": 9, "temperature": 1.1, "top_k": None, "seed": 4, "alternatives": 3}
+    for choice, wanted in zip(
+        complete(client, **asked).json()["choices"], run.generate_batch(asked["prompt"], **settings), strict=True
+    ):
+        told = choice["logprobs"]
+        assert "".join(told["tokens"]) == choice["text"] == wanted.text
+        for token, start in zip(told["tokens"], told["text_offset"], strict=True):
+            assert choice["text"][start : start + len(token)] == token
+        assert told["token_logprobs"] == pytest.approx([one.log_probability for one in wanted.weighed], abs=1e-4)
+        for top, one in zip(told["top_logprobs"], wanted.weighed, strict=True):
+            assert list(top) == [run.tokenizer.spell(id) for id, _ in one.likeliest]
+    assert complete(client, prompt="Ann", logprobs=0).json()["choices"][0]["logprobs"]["top_logprobs"][0] == {}
+
+
+def test_texts_are_scored_after_another_and_told_token_by_token(client: httpx.Client, trained: Path) -> None:
+    texts = [" a silver key.", " nothing"]
+    answer = client.post("/v1/score", json={"model": "writer", "input": texts, "after": "Ann sold"}).json()
+    for one, wanted in zip(answer["data"], load_run(trained, device="cpu").score(texts, after="Ann sold"), strict=True):
+        assert one["log_probabilities"] == pytest.approx(wanted.log_probabilities, rel=1e-4)
+        assert len(one["tokens"]) == len(one["ids"])
+    assert "".join(answer["data"][0]["tokens"]) == "a silver key."
+
+
+def test_attention_is_told_for_each_head_and_token(client: httpx.Client, trained: Path) -> None:
+    answer = client.post("/v1/attention", json={"model": "writer", "input": "Ann sold a hat", "layer": 2}).json()
+    wanted = load_run(trained, device="cpu").attention("Ann sold a hat", layer=2)
+    assert (answer["ids"], answer["layer"]) == (wanted.ids, 2)
+    assert "".join(answer["tokens"]) == "ann sold a hat"
+    for head, rows in zip(wanted.weights, answer["weights"], strict=True):
+        for token, row in enumerate(rows):
+            assert row == pytest.approx(head[token, : token + 1].tolist(), abs=1e-4)
+
+
 def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
     writer, taught = client.get("/v1/models").json()["data"]
     assert (writer["id"], writer["kind"], writer["tasks"]) == ("writer", "pretraining", {})
     assert (taught["id"], taught["kind"]) == ("taught", "finetuning")
-    assert taught["tasks"]["moods"] == {"fields": ["text"], "labels": ["glad", "sad"]}
+    assert (writer["attention"], writer["tokenizer"]) == ({"layers": 2, "heads": 2}, "words")
+    moods = {"title": "moods", "fields": ["text"], "labels": ["glad", "sad"], "choices": 0, "score_range": None}
+    assert taught["tasks"]["moods"] == moods
+    assert taught["tasks"]["race"]["choices"] == 4
     assert client.get("/v1/models/taught").json() == taught
 
 
@@ -135,7 +176,14 @@ def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
         ("completions", {"prompt": []}, "a request is for 1 to 128 texts, not 0"),
         ("completions", {"prompt": [10**9]}, "id 1000000000 is not in the vocabulary"),
         ("completions", {"prompt": [[-1]]}, "id -1 is not in the vocabulary"),
-        ("completions", {"logprobs": 1}, "logprobs is not supported"),
+        ("completions", {"logprobs": 1, "stream": True}, "logprobs in a stream is not supported"),
+        ("completions", {"logprobs": 1, "echo": True}, "logprobs with echo is not supported"),
+        ("completions", {"logprobs": 21}, "logprobs: Input should be less than or equal to 20"),
+        ("score", {"input": "x", "after": "x" * 100_000}, "the texts have 100,001 characters"),
+        ("attention", {"input": "Ann", "layer": 3}, "there are layers 1 to 2, not 3"),
+        ("attention", {"input": "Ann", "layer": 0}, "layer: Input should be greater than or equal to 1"),
+        ("attention", {"input": "Ann " * 200}, "tokens, attention is shown of at most 128"),
+        ("attention", {"input": " "}, "the text has 0 tokens; attention is shown of 1 to 16"),
         ("completions", {"presence_penalty": 0.5}, "presence_penalty is not supported"),
         ("completions", {"stop": ["x"] * 17}, "at most 16 stop strings"),
         ("completions", {"stop": ""}, "a stop string has at least one character"),
@@ -212,6 +260,7 @@ def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
                 assert error_of(answer)[:2] == (401, "no_token")
                 assert answer.headers["www-authenticate"] == "Bearer"
             assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+            assert client.get("/").status_code == 200  # the page, which holds nothing and asks for the token
 
 
 # ---- many at once ----
@@ -276,7 +325,8 @@ def test_a_reader_who_goes_away_frees_the_place(trained: Path, monkeypatch: pyte
         engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
         asked = {**GREEDY, "prompt": "Ann", "max_tokens": 1000, "stream": True}
         with client.stream("POST", "/v1/completions", json=asked) as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # which closes the connection when it is forgotten
+            next(lines)
             assert engine.open == 1
         deadline = time.monotonic() + 5
         while engine.open or engine._at_work:

@@ -67,7 +67,7 @@ def test_more_texts_than_rows_wait_their_turn_and_a_cancelled_one_gives_its_up(e
     futures = [engine.write(ids, wanted) for _ in range(5)]
     futures[1].cancel()
     engine.start()
-    texts = [future.result(30)[0] for at, future in enumerate(futures) if at != 1]
+    texts = [future.result(30).text for at, future in enumerate(futures) if at != 1]
     assert texts == [engine.run.generate("Ann sold", tokens=6, temperature=0)] * 4
 
 

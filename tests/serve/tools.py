@@ -12,14 +12,16 @@ import httpx
 import uvicorn
 
 from gpt1.serve.limits import Limits
-from gpt1.serve.server import make_app
+from gpt1.serve.server import http_config, make_app
 
 
 @contextmanager
 def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **limits: Any) -> Iterator[httpx.Client]:
     """Serve runs and give a client that talks to them."""
     app = make_app(runs, host=host, token=token, limits=Limits(**limits), device="cpu")
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", access_log=False))
+    config = http_config(app)
+    config.host, config.port = "127.0.0.1", 0
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

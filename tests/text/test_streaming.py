@@ -119,3 +119,33 @@ def test_time_grows_with_the_text_and_not_with_its_square(words_tokenizer: Token
         stream.push(draw.choice([words_tokenizer.newline_id, *range(1, 100)]))
         longest = max(longest, len(stream._ids))
     assert longest < 1500  # a finished line is not decoded again
+
+
+# ---- each token's share ----
+
+
+@settings(max_examples=800, deadline=None)
+@given(ids_of_tricky, ids_of_tricky)
+def test_of_words_the_shares_of_tokens_are_the_whole_text(prompt: list[int], ids: list[int]) -> None:
+    shares = TRICKY.decode_each_after(prompt, ids)
+    assert len(shares) == len(ids)
+    assert "".join(shares) == TRICKY.decode_after(prompt, ids)[0]
+    inked = [TRICKY.spell(id).replace(" ", "") for id in ids]
+    assert [share.strip(" ").replace(" ", "") for share in shares] == inked
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.integers(0, 255) | st.integers(0xE0, 0x1A0), max_size=12))
+def test_of_bytes_the_shares_of_tokens_are_the_whole_text(bytes_tokenizer: Tokenizer, ids: list[int]) -> None:
+    shares = bytes_tokenizer.decode_each_after([1], ids)
+    assert len(shares) == len(ids)
+    assert "".join(shares) == bytes_tokenizer.decode(ids)
+
+
+def test_no_two_tokens_are_spelled_alike(words_tokenizer: Tokenizer, bytes_tokenizer: Tokenizer) -> None:
+    for tokenizer in (words_tokenizer, bytes_tokenizer):
+        spelled = [tokenizer.spell(id) for id in range(tokenizer.vocab_size)]
+        assert len(set(spelled)) == len(spelled)
+    assert words_tokenizer.spell(words_tokenizer.encode("sold")[-1]).endswith(" ")
+    assert words_tokenizer.spell(words_tokenizer.newline_id) == "\n"
+    assert [bytes_tokenizer.spell(id) for id in (ord("a"), 0xE2)] == ["a", "bytes:\\xe2"]

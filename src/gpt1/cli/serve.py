@@ -26,6 +26,7 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--inputs", type=click.IntRange(1), metavar="N", help="Texts of a request, at most.  [128]")
 @click.option("--body-bytes", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [1000000]")
 @click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
+@click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
 @options.device
 def command(
@@ -33,8 +34,9 @@ def command(
 ) -> None:
     """Serve runs over HTTP, the way OpenAI's clients speak; a RUN is a folder, or NAME=FOLDER.
 
-    /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score, /healthz, /readyz, /metrics, /openapi.json.
-    Ctrl-C or SIGTERM ends it when what is in flight has been answered.
+    A page to try them is at the address itself. /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score,
+    /v1/attention, /healthz, /readyz, /metrics, /openapi.json. Ctrl-C or SIGTERM ends it when what is in flight has been
+    answered.
 
     \b
     Examples:

@@ -51,7 +51,7 @@ LEARNING = replace(
 )
 
 PRETRAINED, SCRATCH = "pretrained", "scratch"
-RATES = {PRETRAINED: 2e-3, SCRATCH: 2e-3}
+RATES = {PRETRAINED: 1e-3, SCRATCH: 2e-3}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from gpt1.base.errors import InputError
-from gpt1.inference.sampling import Sampler, Writing
+from gpt1.inference.sampling import Sampler, Weighed, Writing, weighed
 from gpt1.model import Memory, Model, read
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer
@@ -29,7 +29,9 @@ class Text:
     window: list[int]  # the tokens in its context, the prompt's among them
     sampler: Sampler
     before: dict[int, None] | None  # the tokens there were, where repetition is penalised
+    alternatives: int | None = None  # to be told of each token; None: nothing is
     written: list[int] = field(default_factory=list)
+    weighed: list[Weighed] = field(default_factory=list)  # of what was written, where it is to be told
     remembered: bool = False  # whether all of the window but its last token is in the memory
 
 
@@ -46,7 +48,7 @@ class Writer:
     def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
         """Add a text that continues a prompt of at least one token."""
         before = dict.fromkeys(prompt) if wanted.repetition_penalty != 1 else None
-        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), before)
+        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), before, wanted.alternatives)
         self.texts.append(text)
         return text
 
@@ -83,6 +85,8 @@ class Writer:
             before = None if text.before is None else torch.tensor(list(text.before))
             drawn = text.sampler.draw(logits_V, before)
             text.written.append(drawn)
+            if text.alternatives is not None:
+                text.weighed.append(weighed(logits_V, drawn, text.alternatives))
             if text.before is not None:
                 text.before[drawn] = None
             window = [*text.window, drawn]
@@ -107,12 +111,16 @@ def continue_ids(
 
 @dataclass(frozen=True)
 class Generated:
-    """A text that was written: what follows the prompt, its tokens, and why it ended (`length` or `stop`)."""
+    """A text that was written: what follows the prompt, its tokens, and why it ended (`length` or `stop`).
+
+    With `alternatives`, also what the network thought of each token.
+    """
 
     prompt: str
     text: str
     ids: list[int]
     ended: str
+    weighed: list[Weighed] = field(default_factory=list)
 
 
 def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing) -> list[Generated]:
@@ -138,7 +146,7 @@ def _generate(
             if streams[text].stopped:
                 writer.leave(text)
     return [
-        Generated(prompt, stream.whole(), text.written, STOP if stream.stopped else LENGTH)
+        Generated(prompt, stream.whole(), text.written, STOP if stream.stopped else LENGTH, text.weighed)
         for prompt, (text, stream) in zip(prompts, streams.items(), strict=True)
     ]
 

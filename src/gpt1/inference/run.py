@@ -18,6 +18,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
 from gpt1.inference.generation import Generated, generate, stream
+from gpt1.inference.looking import Looks, looks
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, ready_to_use
@@ -126,9 +127,13 @@ class Run:
         """Yield what `generate` gives piece by piece, as it is written."""
         return stream(self.network, self.tokenizer, prompt, writing(settings))
 
-    def score(self, texts: Sequence[str]) -> list[ScoredText]:
-        """Return the log-probability of each token of each text, given those before it."""
-        return score_texts(self.network, self.tokenizer, texts)
+    def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
+        """Return the log-probability of each token of each text, given those before it and a text before them all."""
+        return score_texts(self.network, self.tokenizer, texts, after)
+
+    def attention(self, text: str, *, layer: int) -> Looks:
+        """Return how much each token of a text takes from each one before it, in each head of a layer (from 1)."""
+        return looks(self.network, self.tokenizer, text, layer)
 
     def embed(self, texts: Sequence[str], *, pooling: str = MEAN) -> NDArray[np.float32]:
         """Return a vector for each text [texts, width]: the last block's output, its mean or at the last token."""

@@ -32,6 +32,7 @@ class Writing:
     repetition_penalty: float = 1.0  # what a score is divided by, or where it is negative multiplied by; 1: nothing
     stop: tuple[str, ...] = ()  # the text ends before the first of these
     seed: int = 0
+    alternatives: int | None = None  # tell of each token how likely it was, and so many of the likeliest; None: nothing
 
     def __post_init__(self) -> None:
         sentences = {
@@ -42,6 +43,7 @@ class Writing:
             f"repetition_penalty is above 0, not {self.repetition_penalty}": 0 < self.repetition_penalty < math.inf,
             "a stop string has at least one character": not isinstance(self.stop, str) and all(self.stop),
             f"seed is between 0 and 2**63, not {self.seed}": 0 <= self.seed < 2**63,
+            f"alternatives is at least 0 (or none), not {self.alternatives}": (self.alternatives or 0) >= 0,
         }
         for sentence, holds in sentences.items():
             if not holds:
@@ -56,6 +58,21 @@ def writing(settings: dict[str, Any]) -> Writing:
             raise unknown("setting of generate", name, known)
     stop = settings.get("stop", ())
     return Writing(**{**settings, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """How likely a network found a token, and which ones it found likeliest, as natural logarithms of probabilities."""
+
+    log_probability: float
+    likeliest: list[tuple[int, float]]
+
+
+def weighed(logits_V: Tensor, id: int, alternatives: int) -> Weighed:
+    """Return what the network itself thinks of a token: without temperature, penalty or any limit."""
+    logs_V = logits_V.double().log_softmax(0)
+    values_K, ids_K = logs_V.topk(min(alternatives, len(logs_V)))
+    return Weighed(float(logs_V[id]), list(zip(ids_K.tolist(), values_K.tolist(), strict=True)))
 
 
 class Sampler:

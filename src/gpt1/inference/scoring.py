@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text's ids and the natural logarithms of their probabilities; the first has none, nothing is before it."""
+    """A text's ids and the natural logarithms of their probabilities; one with nothing before it has none."""
 
     ids: list[int]
     log_probabilities: list[float | None]
@@ -37,11 +37,14 @@ class ScoredText:
         return float(np.mean(known)) if known else None
 
 
-def score_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[ScoredText]:
-    """Return the log-probability of each token of each text, given those before it."""
-    encoded = tokenizer.encode_batch(texts)
-    parts = [(place, window) for place, ids in enumerate(encoded) for window in _windows(ids, model.shape.context)]
-    found: list[list[float | None]] = [[None] if ids else [] for ids in encoded]
+def score_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str], after: str = "") -> list[ScoredText]:
+    """Return the log-probability of each token of each text, given those before it and a text before them all."""
+    before, *encoded = tokenizer.encode_batch([after, *texts])
+    context, first = model.shape.context, max(len(before), 1)
+    parts = [
+        (place, window) for place, ids in enumerate(encoded) for window in _windows([*before, *ids], first, context)
+    ]
+    found: list[list[float | None]] = [[None] if ids and not before else [] for ids in encoded]
     for (place, _), values in zip(parts, log_probabilities(model, [window for _, window in parts]), strict=True):
         found[place] += values.tolist()
     return [ScoredText(ids, values) for ids, values in zip(encoded, found, strict=True)]
@@ -90,10 +93,9 @@ def _portion(model: Model, portion: Sequence[Scored]) -> list[Floats]:
     return np.split(values, np.cumsum(np.bincount(row.sequence[is_scored]))[:-1])
 
 
-def _windows(ids: Sequence[int], context: int) -> Iterator[Scored]:
+def _windows(ids: Sequence[int], scored: int, context: int) -> Iterator[Scored]:
     """Cut a text that does not fit into windows, each with what is scored there for the first time."""
-    scored = 1
     while scored < len(ids):
-        start = 0 if scored == 1 else scored - context // 2
+        start = 0 if scored < context else scored - context // 2
         yield ids[start : start + context], scored - start
         scored = start + context

@@ -3,7 +3,7 @@
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
 from gpt1.model.loss import linear_cross_entropy, token_losses
 from gpt1.model.memory import Memory
-from gpt1.model.network import Model, build_model, read, ready_to_use
+from gpt1.model.network import Model, attention_weights, build_model, read, ready_to_use
 from gpt1.model.noise import Noise, step_noise
 from gpt1.model.packing import Packing, pack
 
@@ -14,6 +14,7 @@ __all__ = [
     "Model",
     "Noise",
     "Packing",
+    "attention_weights",
     "build_classifier",
     "build_model",
     "linear_cross_entropy",

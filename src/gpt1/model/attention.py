@@ -57,10 +57,7 @@ class Attention(nn.Module):
         self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
     ) -> Tensor:
         """Return what each position gathers from itself and from those of its sequence before it."""
-        # Heads before positions: [B, H, T, D], or of a packed row [H, N, D].
-        q, k, v = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1)).transpose(-4, -2).unbind(-3)
-        for part in self.prepare:
-            q, k = part(q, packing), part(k, packing)
+        q, k, v = self._queries_keys_values(x_BTC, packing)
         if past is not None:
             past.keep(k, v)
         if past is not None and past.goes_on:
@@ -69,6 +66,20 @@ class Attention(nn.Module):
             attending = attend if packing is None else partial(attend_packed, packing=packing)
             y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
         return drop(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
+
+    def weights(self, x_BTC: Tensor) -> Tensor:
+        """Return how much each position takes from each one [B, H, T, T], in float32: what `forward` never holds."""
+        q_BHTD, k_BHTD, _ = self._queries_keys_values(x_BTC, None)
+        ones_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
+        allowed_TT = ones_TT.tril() if self.window is None else ones_TT.tril().triu(1 - self.window)
+        return _weights(q_BHTD.float(), k_BHTD.float(), allowed_TT)
+
+    def _queries_keys_values(self, x_BTC: Tensor, packing: Packing | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what meets in attention, heads before positions: [B, H, T, D], or of a packed row [H, N, D]."""
+        q, k, v = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1)).transpose(-4, -2).unbind(-3)
+        for part in self.prepare:
+            q, k = part(q, packing), part(k, packing)
+        return q, k, v
 
 
 def attend(
@@ -124,9 +135,14 @@ def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tenso
 
 def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor | None, rate: float) -> Tensor:
     """Attend where it is allowed, by the formula, and drop the weights that are not kept."""
-    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT
-    weights = scores.masked_fill_(~allowed, -torch.inf).softmax(-1)
+    weights = _weights(q, k, allowed)
     return (weights if keep is None else drop_where(weights, keep, rate)) @ v
+
+
+def _weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
+    """Return softmax(q k^T / sqrt(D)) over what is allowed."""
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT
+    return scores.masked_fill_(~allowed, -torch.inf).softmax(-1)
 
 
 def _attend_in_blocks(

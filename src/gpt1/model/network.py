@@ -7,6 +7,7 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +96,17 @@ def read(model: Model, reading: Reading, ids_N: Tensor) -> tuple[Tensor, Tensor]
     """Return the last output of each sequence that a reading takes in [sequences, C], and the output matrix [V, C]."""
     hidden_NC, output_VC = model(ids_N, None, reading.packing, reading)
     return hidden_NC[reading.packing.offsets[1:].long() - 1], output_VC
+
+
+@torch.no_grad()
+def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
+    """Return how much each token takes from each one before it, in each head of a layer (from 0) [H, T, T]."""
+    attention: Any = model.blocks[layer].attention
+    inputs: list[Tensor] = []
+    with attention.register_forward_pre_hook(lambda module, given: inputs.append(given[0])):
+        model(ids_T.unsqueeze(0))
+    weights_1HTT: Tensor = attention.weights(inputs[0])
+    return weights_1HTT[0]
 
 
 def ready_to_use(model: Model) -> Model:

@@ -11,12 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.inference.embedding import MEAN
+from gpt1.inference.looking import Looks, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows, task_of
+from gpt1.inference.scoring import ScoredText
 from gpt1.serve.completions import check_characters, check_ids, in_time
 from gpt1.serve.engine import Engine
 from gpt1.serve.limits import Limits, bad
-from gpt1.serve.schemas import ClassifyRequest, EmbeddingRequest, ScoreRequest
+from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
 from gpt1.tasks.catalog import Task
+
+ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the square of it
+DIGITS = 4  # of a share of attention
 
 
 async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
@@ -68,13 +73,50 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
     """Return the log-probabilities of each text's tokens."""
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     _check_number(texts, limits)
-    check_characters(texts, limits)
-    found = await in_time(asyncio.wrap_future(engine.ask(("score",), engine.run.score, texts)), limits)
+    check_characters([asked.after, *texts], limits)
+
+    def answer(texts: Sequence[str]) -> list[ScoredText]:
+        return engine.run.score(texts, after=asked.after)
+
+    found = await in_time(asyncio.wrap_future(engine.ask(("score", asked.after), answer, texts)), limits)
     data = [
-        {"index": place, "ids": one.ids, "log_probabilities": one.log_probabilities, "mean": one.mean}
+        {
+            "index": place,
+            "ids": one.ids,
+            "tokens": engine.run.tokenizer.decode_each_after((), one.ids),
+            "log_probabilities": one.log_probabilities,
+            "mean": one.mean,
+        }
         for place, one in enumerate(found)
     ]
     return {"object": "list", "model": asked.model, "data": data}
+
+
+async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+    """Return how much each token takes from each one before it, in each head of a layer."""
+    check_characters([asked.input], limits)
+    check_layer(engine.run.recipe.shape, asked.layer)
+    tokens = len(await asyncio.to_thread(engine.run.tokenizer.encode, asked.input))
+    if tokens > ATTENTION_TOKENS:
+        raise bad(f"the text has {tokens:,} tokens, attention is shown of at most {ATTENTION_TOKENS}", "too_long")
+
+    def answer(texts: Sequence[str]) -> list[Looks]:
+        return [engine.run.attention(text, layer=asked.layer) for text in texts]
+
+    key = ("attention", str(asked.layer))
+    (found,) = await in_time(asyncio.wrap_future(engine.ask(key, answer, [asked.input])), limits)
+    # What lies behind a token is 0, and is left out.
+    weights = [
+        [row[: t + 1].round(DIGITS).tolist() for t, row in enumerate(head)] for head in found.weights.astype(float)
+    ]
+    return {
+        "object": "attention",
+        "model": asked.model,
+        "layer": asked.layer,
+        "ids": found.ids,
+        "tokens": engine.run.tokenizer.decode_each_after((), found.ids),
+        "weights": weights,
+    }
 
 
 def _check_number(inputs: Sequence[Any], limits: Limits) -> None:

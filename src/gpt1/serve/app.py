@@ -19,13 +19,15 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error
-from gpt1.serve.answers import classified, embedded, scored
+from gpt1.recipes.values import TRANSFORMER
+from gpt1.serve.answers import classified, embedded, looked, scored
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import Guards, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.meters import Meters
-from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, ScoreRequest
+from gpt1.serve.page import add_page
+from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, CompletionRequest, EmbeddingRequest, ScoreRequest
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": what}
@@ -33,12 +35,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "The request makes no sense, or asks for more than the limits allow.",
         401: "The token is missing or wrong.",
         404: "There is no run of that name.",
+        408: "The request did not come in in time.",
         413: "The request is too large.",
         429: "Too many requests wait; see Retry-After.",
         503: "The run is not loaded yet.",
         504: "The request took too long.",
     }.items()
 }
+TOLD = ("title", "fields", "labels", "choices", "score_range")  # of a task
 
 
 class Server:
@@ -78,9 +82,10 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     app.state.server = server
     _add_answers(app, server)
     _add_checks(app, server)
+    add_page(app)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    app.add_middleware(Guards, token=token, hosts=hosts, body_bytes=server.limits.body_bytes)
+    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
     return app
 
@@ -116,6 +121,12 @@ def _add_answers(app: FastAPI, server: Server) -> None:
         with server.entered(asked.model) as (engine, _):
             return await scored(asked, engine, limits)
 
+    @app.post("/v1/attention", responses=ERRORS)
+    async def attention(asked: AttentionRequest) -> dict[str, Any]:
+        """Tell how much each token of a text takes from each one before it, in each head of a layer."""
+        with server.entered(asked.model) as (engine, _):
+            return await looked(asked, engine, limits)
+
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
         """List the runs, each with what it is."""
@@ -146,16 +157,20 @@ def _add_checks(app: FastAPI, server: Server) -> None:
 
 
 def _described(engine: Engine) -> dict[str, Any]:
-    run = engine.run
+    run, shape = engine.run, engine.run.recipe.shape
     tasks = run.tasks if run.has_tasks else {}
+    looks = shape.kind == TRANSFORMER  # an LSTM does not
     return {
         "id": engine.name,
         "object": "model",
         "created": int((run.path / "run.json").stat().st_mtime),
         "owned_by": "gpt1",
         "kind": run.facts["kind"],
-        "context": run.recipe.shape.context,
-        "tasks": {name: {"fields": task.fields, "labels": task.labels} for name, task in tasks.items()},
+        "network": shape.kind,
+        "tokenizer": run.tokenizer.kind,
+        "context": shape.context,
+        "attention": {"layers": shape.layers, "heads": shape.heads} if looks else None,
+        "tasks": {name: {key: getattr(task, key) for key in TOLD} for name, task in tasks.items()},
     }
 
 
@@ -178,4 +193,5 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
-        return error_response(ApiError(error.status_code, str(error.detail), headers=headers))
+        code = {408: "too_slow", 413: "too_large"}.get(error.status_code)
+        return error_response(ApiError(error.status_code, str(error.detail), code=code, headers=headers))

@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import Writing, writing
-from gpt1.serve.engine import Engine
+from gpt1.serve.engine import Engine, Written
 from gpt1.serve.limits import Limits, bad, too_slow
 from gpt1.serve.schemas import CompletionRequest
+from gpt1.text.tokenizer import Tokenizer
 
 STOPS, STOP_CHARACTERS = 16, 1000
 SEEDS = 2**62  # so that those of a request's texts, one after another, are all seeds
@@ -54,12 +56,12 @@ async def completed(
 ) -> dict[str, Any]:
     """Return the whole answer."""
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted)) for wish in wishes]
-    found = await in_time(asyncio.gather(*futures), limits)
+    found: list[Written] = await in_time(asyncio.gather(*futures), limits)
     choices = [
-        {"index": place, "text": wish.echo + text, "logprobs": None, "finish_reason": ended}
-        for place, (wish, (text, _, ended)) in enumerate(zip(wishes, found, strict=True))
+        _choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one))
+        for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
     ]
-    return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(tokens for _, tokens, _ in found))}
+    return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(len(one.ids) for one in found))}
 
 
 class Pieces:
@@ -97,15 +99,15 @@ async def streamed(
     try:
         for at, wish in enumerate(wishes):
             if wish.echo:
-                yield _event({**head, "choices": [_piece(at, wish.echo)]})
+                yield _event({**head, "choices": [_choice(at, wish.echo)]})
         async with asyncio.timeout(limits.seconds):
             while left:
                 at, piece = await pieces.events.get()
                 left -= piece is None
-                ended = pieces.futures[at].result()[2] if piece is None else None
-                yield _event({**head, "choices": [_piece(at, piece or "", ended)]})
+                ended = pieces.futures[at].result().ended if piece is None else None
+                yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
         if asked.stream_options is not None and asked.stream_options.include_usage:
-            tokens = sum(future.result()[1] for future in pieces.futures)
+            tokens = sum(len(future.result().ids) for future in pieces.futures)
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})
         yield DONE
     except TimeoutError:
@@ -140,7 +142,8 @@ def check_ids(ids: Sequence[int], engine: Engine, limits: Limits) -> None:
 def _check_supported(asked: CompletionRequest) -> None:
     """Refuse what would have no effect here, rather than leave it out in silence."""
     unsupported = {
-        "logprobs": asked.logprobs is not None,
+        "logprobs in a stream": asked.logprobs is not None and bool(asked.stream),
+        "logprobs with echo": asked.logprobs is not None and bool(asked.echo),
         "suffix": bool(asked.suffix),
         "best_of": asked.best_of is not None and asked.best_of != (asked.n or 1),
         "presence_penalty": bool(asked.presence_penalty),
@@ -174,6 +177,7 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
             "top_k": asked.top_k,
             "repetition_penalty": asked.repetition_penalty or 1.0,
             "stop": stop,
+            "alternatives": asked.logprobs,
             "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed % SEEDS,
         }
     )
@@ -191,8 +195,23 @@ def _head(asked: CompletionRequest) -> dict[str, Any]:
     return {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": made, "model": asked.model}
 
 
-def _piece(place: int, text: str, ended: str | None = None) -> dict[str, Any]:
-    return {"index": place, "text": text, "logprobs": None, "finish_reason": ended}
+def _choice(
+    place: int, text: str, ended: str | None = None, log_probabilities: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"index": place, "text": text, "logprobs": log_probabilities, "finish_reason": ended}
+
+
+def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Written) -> dict[str, Any] | None:
+    """Return what the network thought of each token, in OpenAI's form, where that was asked for."""
+    if wish.wanted.alternatives is None:
+        return None
+    shares = tokenizer.decode_each_after(wish.ids, written.ids)
+    return {
+        "tokens": shares,
+        "token_logprobs": [one.log_probability for one in written.weighed],
+        "top_logprobs": [{tokenizer.spell(id): value for id, value in one.likeliest} for one in written.weighed],
+        "text_offset": list(accumulate(map(len, shares), initial=0))[: len(shares)],
+    }
 
 
 def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> dict[str, int]:

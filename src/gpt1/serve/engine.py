@@ -16,7 +16,7 @@ from typing import Any
 
 from gpt1.inference.generation import LENGTH, STOP, Text, Writer
 from gpt1.inference.run import Run
-from gpt1.inference.sampling import Writing
+from gpt1.inference.sampling import Weighed, Writing
 from gpt1.serve.limits import ApiError, Limits, busy
 from gpt1.text.streaming import TextStream
 
@@ -36,6 +36,16 @@ class Question:
     future: Future[list[Any]] = field(default_factory=Future)
 
 
+@dataclass(frozen=True)
+class Written:
+    """A wish that was fulfilled: its text, its tokens, why it ended, and what the network thought of each token."""
+
+    text: str
+    ids: list[int]
+    ended: str
+    weighed: list[Weighed]
+
+
 @dataclass(eq=False)
 class Wish:
     """A text to be written; `on_piece` is told of it piece by piece, in the engine's thread."""
@@ -43,7 +53,7 @@ class Wish:
     prompt: list[int]
     wanted: Writing
     on_piece: Piece | None
-    future: Future[tuple[str, int, str]] = field(default_factory=Future)  # the text, its tokens, why it ended
+    future: Future[Written] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +120,7 @@ class Engine:
         self._hand_over(self._questions, question)
         return question.future
 
-    def write(self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None) -> Future[tuple[str, int, str]]:
+    def write(self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None) -> Future[Written]:
         """Have a text written; it is given up when its future is cancelled."""
         wish = Wish(prompt, wanted, on_piece)
         self._hand_over(self._wishes, wish)
@@ -204,7 +214,8 @@ class Engine:
                 self._at_work.remove(writes)
                 self._writer.leave(text)
                 self._show(writes, stream.end())
-                _settle(wish.future, (stream.whole(), len(text.written), STOP if stream.stopped else LENGTH))
+                ended = STOP if stream.stopped else LENGTH
+                _settle(wish.future, Written(stream.whole(), text.written, ended, text.weighed))
 
     def _give_up(self, error: BaseException) -> None:
         """Tell all who wait, or come, that the run has failed."""

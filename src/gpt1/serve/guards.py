@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -14,12 +15,14 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpt1.serve.limits import ApiError
+from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.meters import Meters
+from gpt1.serve.page import PAGE
 
 LOG = logging.getLogger("gpt1.serve")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-OPEN = ("/healthz", "/readyz")  # asked by machines that have no token
+OPEN = ("/healthz", "/readyz", *PAGE)  # asked by machines that have no token; and the page, which asks for it
+_GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
 _PORT = re.compile(r":\d+$")
 
 
@@ -31,8 +34,8 @@ def error_response(error: ApiError) -> JSONResponse:
 class Guards:
     """Refuses what is not meant for the server before any of it is read."""
 
-    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, body_bytes: int) -> None:
-        self.app, self.token, self.body_bytes = app, token, body_bytes
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, limits: Limits) -> None:
+        self.app, self.token, self.limits = app, token, limits
         self.hosts = None if hosts is None else set(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,26 +63,33 @@ class Guards:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.body_bytes:
+        if length.isdecimal() and int(length) > self.limits.body_bytes:
             raise self._too_large()
 
     def _counted(self, receive: Receive) -> Receive:
-        """Count a body as it comes: it may say nothing of its length, or not the truth."""
-        came = 0
+        """Count and time a body as it comes: it may say nothing of its length, or not the truth, or never end."""
+        came, whole = 0, False
+        deadline = asyncio.get_running_loop().time() + self.limits.arrival_seconds
 
         async def counted() -> Message:
-            nonlocal came
-            message = await receive()
-            came += len(message.get("body", b""))
-            if came > self.body_bytes:
+            nonlocal came, whole
+            # HTTPException is the only kind that FastAPI passes on from here.
+            try:
+                async with asyncio.timeout_at(None if whole else deadline):  # then it waits for the client to leave
+                    message = await receive()
+            except TimeoutError:
+                seconds = self.limits.arrival_seconds
+                raise HTTPException(408, f"the request did not come in within {seconds:g} seconds", _GOODBYE) from None
+            came, whole = came + len(message.get("body", b"")), not message.get("more_body", False)
+            if came > self.limits.body_bytes:
                 error = self._too_large()
-                raise HTTPException(error.status, error.message)  # the only kind that FastAPI passes on from here
+                raise HTTPException(error.status, error.message)
             return message
 
         return counted
 
     def _too_large(self) -> ApiError:
-        return ApiError(413, f"the request is larger than {self.body_bytes:,} bytes", code="too_large")
+        return ApiError(413, f"the request is larger than {self.limits.body_bytes:,} bytes", code="too_large")
 
 
 class Watched:

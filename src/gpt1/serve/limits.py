@@ -19,6 +19,7 @@ class Limits:
     tokens: int = 1024  # new ones a text
     queue: int = 256  # requests that wait or are at work, for each run
     seconds: float = 120.0  # a request may take
+    arrival_seconds: float = 10.0  # in which its head, and then its body, must have come
     rows: int = 32  # texts that are written side by side
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Row = dict[str, Any]
+ALTERNATIVES = 20  # of a token, at most
 
 
 class Request(BaseModel):
@@ -43,7 +44,7 @@ class CompletionRequest(Request):
     top_k: int | None = Field(None, ge=1, description="Ours: draw from the likeliest so many.")
     repetition_penalty: float | None = Field(1.0, gt=0, description="Ours: above 1, say less again.")
     best_of: int | None = None
-    logprobs: int | None = None
+    logprobs: int | None = Field(None, ge=0, le=ALTERNATIVES, description="So many of the likeliest, for each token.")
     suffix: str | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
@@ -70,3 +71,11 @@ class ScoreRequest(Request):
     """Texts whose tokens' log-probabilities are wanted."""
 
     input: str | list[str]
+    after: str = Field("", description="A text that stands before each of them and is not scored itself.")
+
+
+class AttentionRequest(Request):
+    """A text that a layer looks at."""
+
+    input: str
+    layer: int = Field(1, ge=1, description="Counted from 1.")

@@ -17,6 +17,7 @@ from gpt1.serve.engine import Engine
 from gpt1.serve.guards import LOOPBACK
 from gpt1.serve.limits import Limits
 from gpt1.serve.meters import Meters
+from gpt1.serve.patience import impatient
 
 HOST, PORT = LOOPBACK[1], 8000
 
@@ -43,7 +44,7 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None])
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     started(f"http://{address}:{listening.getsockname()[1]}")
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on"))
+    server = uvicorn.Server(http_config(app))
     engines = list(app.state.server.engines.values())
 
     def stop() -> None:
@@ -59,6 +60,12 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None])
     for engine in engines:
         if engine.failure is not None:
             raise engine.failure
+
+
+def http_config(app: FastAPI) -> uvicorn.Config:
+    """Return how uvicorn is to serve the application."""
+    http = impatient(app.state.server.limits.arrival_seconds)
+    return uvicorn.Config(app, http=http, log_level="warning", access_log=False, lifespan="on")
 
 
 def is_loopback(host: str) -> bool:

@@ -86,6 +86,19 @@ class ByteRules:
         whole = codecs.getincrementaldecoder("utf-8")("replace").decode(written)  # up to a character that has begun
         return written.decode(errors="replace"), len(whole)
 
+    def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
+        """Return each id's share of what all of them add; a character belongs to the token that ends it."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        last = len(ids) - 1
+        return [decoder.decode(self._token_bytes[id], final=place == last) for place, id in enumerate(ids)]
+
+    def spell(self, id: int) -> str:
+        """Return a token's text, or where it is no whole character its bytes."""
+        try:
+            return self._token_bytes[id].decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in self._token_bytes[id])
+
     @cached_property
     def _token_bytes(self) -> list[bytes]:
         byte_of = {character: byte for byte, character in enumerate(BYTES)}

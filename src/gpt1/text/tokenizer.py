@@ -146,6 +146,14 @@ class Tokenizer:
         """
         return self._rules.decode_after(before, ids)
 
+    def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
+        """Return each id's share of the text that `decode_after` returns; none of them is a special token."""
+        return self._rules.decode_each_after(before, ids)
+
+    def spell(self, id: int) -> str:
+        """Return a token by itself, spelled as no other one is: with a blank behind it where it ends a word."""
+        return self._rules.spell(id)
+
     def library_tokenizer(self) -> Any | None:
         """Return the same rules as a tokenizer of the library `tokenizers`, where it can follow them: for `bytes`."""
         return self._rules.library_tokenizer if isinstance(self._rules, byte_kind.ByteRules) else None

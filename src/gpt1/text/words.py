@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 
 from gpt1.base.errors import FormatError
@@ -93,6 +93,17 @@ class WordRules:
         start = _end_of(text, _inked(old))
         return text[start:], max(0, _end_of(text, _inked(_settled(old + new))) - start)
 
+    def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
+        """Return each id's share of what all of them add to the text before them."""
+        text = tidy(self._words([*before, *ids]))
+        ends = [0, *(place for place, character in enumerate(text, 1) if _is_ink(character))]
+        inked = accumulate((_inked(self._words([id])) for id in ids), initial=_inked(self._words(before)))
+        return [text[ends[start] : ends[end]] for start, end in pairwise(inked)]
+
+    def spell(self, id: int) -> str:
+        """Return a token as it stands in the vocabulary; one that ends a word has a blank behind it."""
+        return self._tokens[id].replace(NEWLINE, "\n").replace(WORD_END, " ")
+
     def _words(self, ids: Sequence[int]) -> str:
         return "".join(self._tokens[id] for id in ids).replace(WORD_END, " ")
 
@@ -114,12 +125,16 @@ def _settled(words: str) -> str:
 
 def _inked(text: str) -> int:
     """Return how many characters a text has that tidying leaves alone: all but blanks."""
-    return sum(character == "\n" or not character.isspace() for character in text)
+    return sum(map(_is_ink, text))
+
+
+def _is_ink(character: str) -> bool:
+    return character == "\n" or not character.isspace()
 
 
 def _end_of(text: str, count: int) -> int:
     """Return where in a text so many of those characters end."""
-    places = (place for place, character in enumerate(text, 1) if character == "\n" or not character.isspace())
+    places = (place for place, character in enumerate(text, 1) if _is_ink(character))
     return next(islice(places, count - 1, None), len(text)) if count else 0
 
 

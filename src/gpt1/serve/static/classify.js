@@ -1,0 +1,67 @@
+// Labels: the fields of a task, and how likely a fine-tuned run finds each answer.
+
+import { ask } from "./asking.js";
+import { bars, element } from "./drawing.js";
+
+export const path = "classify";
+
+export function refusal(run) {
+  if (Object.keys(run.tasks).length) return null;
+  return `“${run.id}” is pre-trained and has learned no task yet, so it cannot classify. `
+    + "gpt1 finetune teaches it one; Complete, Next and Endings work with it as it is.";
+}
+
+export function prepare(panel, run) {
+  const [choice, fields] = [panel.querySelector("#task"), panel.querySelector(".fields")];
+  choice.replaceChildren(...Object.keys(run.tasks).map((name) => new Option(name)));
+  panel.querySelector(".task").hidden = choice.options.length < 2;
+  const show = () => {
+    const task = run.tasks[choice.value];
+    if (!task) return;
+    panel.querySelector(".title").textContent = task.title === choice.value ? "" : task.title;
+    fields.replaceChildren(...inputs(task));
+    panel.querySelector(".found").replaceChildren();
+  };
+  choice.onchange = show;
+  show();
+}
+
+function inputs(task) {
+  const last = task.fields.length - 1;
+  return task.fields.flatMap((name, place) => {
+    if (!task.choices || place < last) return [input(name, name, task.fields.length > 2 || task.choices ? 2 : 4)];
+    return Array.from({ length: task.choices }, (_, at) => input(name, `${name} ${at + 1}`, 1));
+  });
+}
+
+function input(column, label, rows) {
+  const id = `field-${label.replaceAll(/\s/g, "-")}`;
+  const box = element("textarea", { id, rows, required: true });
+  box.dataset.column = column;
+  return element("div", { className: "field" }, element("label", { htmlFor: id }, label), box);
+}
+
+export async function answer(panel, run) {
+  const name = panel.querySelector("#task").value;
+  const task = run.tasks[name];
+  const row = {};
+  for (const box of panel.querySelectorAll(".fields textarea")) {
+    const column = box.dataset.column;
+    if (task.choices && column === task.fields.at(-1)) (row[column] ??= []).push(box.value);
+    else row[column] = box.value;
+  }
+  const { data: [found] } = await ask("/v1/classify", { model: run.id, task: name, input: row });
+  return [task.score_range ? score(found.label, task.score_range) : shares(found, row[task.fields.at(-1)])];
+}
+
+function score(value, [low, high]) {
+  return bars(`A number from ${low} to ${high}`,
+    [{ name: "score", share: (value - low) / (high - low), text: Number(value).toFixed(2), best: true }]);
+}
+
+// The answers to choices are named by their place; people know them by their text.
+function shares(found, choices) {
+  const named = Array.isArray(choices) ? (key) => choices[Number(key)] : (key) => key;
+  const rows = Object.entries(found.probabilities).map(([key, share]) => ({ name: named(key), share, best: key === String(found.label) }));
+  return bars("How likely the run finds each answer", rows.sort((one, other) => other.share - one.share));
+}
