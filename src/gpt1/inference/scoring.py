@@ -63,7 +63,7 @@ def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]
     for ids, first in sequences:
         if not 0 < first < len(ids):
             raise InputError(f"tokens {first} to {len(ids) - 1} of a text cannot be scored: it has too few")
-    cut = portions(len(ids) for ids, _ in sequences)
+    cut = portions((len(ids) for ids, _ in sequences), next(model.parameters()).device)
     return [values for portion in cut for values in _portion(model, sequences[portion])]
 
 
