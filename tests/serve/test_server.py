@@ -20,6 +20,7 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
+import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gpt1.base.errors import InputError, SettingError
@@ -76,7 +77,8 @@ def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(train
 
 
 def test_json_logs_tell_each_request_and_nothing_of_what_it_says(trained: Path) -> None:
-    with command(f"writer={trained}", "--json-logs", "--int8") as (process, address):
+    int8 = ["--int8"] if torch.cpu._is_vnni_supported() else []
+    with command(f"writer={trained}", "--json-logs", *int8) as (process, address):
         asked = {"model": "writer", "prompt": SECRET, "max_tokens": 3}
         assert httpx.post(f"{address}/v1/completions", json=asked).status_code == 200
         assert httpx.get(f"{address}/zanzibar").status_code == 404
