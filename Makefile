@@ -40,7 +40,8 @@ fmt: install
 bench: install
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/pretraining.py
-	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python -m benchmarks.generation
+	$(BIN)/python -m benchmarks.serving
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

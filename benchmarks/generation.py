@@ -1,12 +1,12 @@
 """Generation speed against peers, all in one run: seconds for the new tokens of one text.
 
-    python benchmarks/generation.py                   # GPT-1's size, prompt of 128 tokens, 256 new, two threads
-    python benchmarks/generation.py --prompt 1 --rounds 1 --only ours uncached
+    python -m benchmarks.generation                   # GPT-1's size, prompt of 128 tokens, 256 new, two threads
+    python -m benchmarks.generation --prompt 1 --rounds 1 --only ours uncached
 
-Contenders: ours (greedy, with its memory); `uncached`, the same network read anew for every token, logits of the last
-position only (the judge of `tests/inference/test_generation.py`), which must write the same tokens; and transformers'
-OpenAIGPT with its own `generate`. Weights are random: speed does not depend on them. Rounds alternate; medians are
-printed.
+Contenders: ours (greedy, with its memory); `int8`, the same with its matrices in bytes; `uncached`, the same network
+read anew for every token, logits of the last position only (the judge of `tests/inference/test_generation.py`), which
+must write the same tokens as ours; and transformers' OpenAIGPT with its own `generate`. Weights are random: speed does
+not depend on them. Rounds alternate; medians are printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from gpt1.base.devices import device_name
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import Writing
-from gpt1.model import Model, build_model, ready_to_use
+from gpt1.model import Model, build_model, in_int8, ready_to_use
 from gpt1.recipes.catalog import find_recipe
 from tests.reference.generation import greedy
 
@@ -60,6 +60,7 @@ def main() -> None:
     model = ready_to_use(build_model(shape, VOCABULARY)).eval()
     contenders: dict[str, tuple[Callable[..., list[int]], Any]] = {
         "ours": (ours, model),
+        "int8": (ours, in_int8(model)),
         "uncached": (greedy, model),
     }
     if given.recipe == "paper":

@@ -25,6 +25,7 @@ NOT_RUN = (
     "pip install",
     "eval ",
     "python benchmarks/",
+    "python -m benchmarks.",
     "python -m gpt1.demo.tuning",
     "gpt1 demo",
     "gpt1 serve",

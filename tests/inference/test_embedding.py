@@ -32,7 +32,7 @@ def by_hand(model: Model, ids: list[int]) -> list[np.ndarray]:
 def test_a_vector_is_the_mean_of_all_outputs_or_the_last_one(
     model: Model, words_tokenizer: Tokenizer, pooling: str, tokens_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt1.inference.portions.TOKENS", tokens_at_once)
+    monkeypatch.setattr("gpt1.inference.portions.CPU_TOKENS", tokens_at_once)
     found = embeddings(model, words_tokenizer, TEXTS, pooling)
     assert found.dtype == np.float32
     for vector, ids in zip(found, words_tokenizer.encode_batch(TEXTS), strict=True):

@@ -11,7 +11,7 @@ import torch
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference.run import find_checkpoint, load_run
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, OPTIMIZER_FILE, STATE_FILE, save_checkpoint
@@ -164,3 +164,17 @@ def test_a_fine_tuned_run_answers_rows_and_writes_too(tmp_path: Path, words_toke
     (answer,) = run.predict([{"text": "Ann lost a key"}])
     assert answer["prediction"] in labels
     assert "<" not in run.generate("Ann", tokens=30)
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="this CPU has no VNNI")
+def test_a_run_in_int8_answers_nearly_the_same(trained: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    plain, small = (load_run(trained, device="cpu", int8=int8) for int8 in (False, True))
+    (wanted,), (found,) = (run.score(["Ann sold a silver key."]) for run in (plain, small))
+    assert found.log_probabilities != wanted.log_probabilities
+    assert found.mean == pytest.approx(wanted.mean, abs=0.05)
+    assert small.generate("Ann", tokens=5, temperature=0)
+    make_run(tmp_path / "taught", words_tokenizer, CATALOGUE["sst2"])
+    rows = [{"text": "Ann lost a key"}, {"text": "the cat sold nothing"}]
+    one, other = (list(load_run(tmp_path / "taught", device="cpu", int8=int8).predict(rows)) for int8 in (False, True))
+    for row, near in zip(one, other, strict=True):
+        assert near["probabilities"]["1"] == pytest.approx(row["probabilities"]["1"], abs=0.2)

@@ -36,7 +36,7 @@ def test_the_mean_is_that_of_each_sequence_alone(model: Model, monkeypatch: pyte
     wanted = [by_hand(model, ids, min(first, len(ids) - 1)) for ids, first in sequences]
     given = [(ids, min(first, len(ids) - 1)) for ids, first in sequences]
     np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
-    monkeypatch.setattr(portions, "TOKENS", 10)  # in portions, some of a single sequence
+    monkeypatch.setattr(portions, "CPU_TOKENS", 10)  # in portions, some of a single sequence
     np.testing.assert_allclose(mean_log_probabilities(model, given), wanted, rtol=1e-12)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -29,10 +30,11 @@ def make_run(
     ruined: bool = False,
     feed_forward: int = 64,
     head_bias: float = 0.0,
+    changes: Sequence[str] = (),
 ) -> Path:
     """Make a fine-tuned run of these tasks; with a bias, each head prefers its later answers."""
     sizes = [f"shape.context={CONTEXT}", f"shape.feed_forward={feed_forward}"]
-    recipe = change(find_recipe("tiny"), [*SMALL_RUN, *sizes])
+    recipe = change(find_recipe("tiny"), [*SMALL_RUN, *sizes, *changes])
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
     body = build_model(recipe.shape, tokenizer.vocab_size + len(SPECIALS), compute=torch.float32, seed=seed)

@@ -283,7 +283,7 @@ def test_everything_can_be_done_with_a_keyboard_alone(page: Page) -> None:
     page.keyboard.type("the cat")
     page.keyboard.press("Control+Enter")
     tokens = page.locator(".token:visible")
-    expect(tokens).to_have_count(40)
+    expect(tokens.nth(1)).to_be_visible()  # how many there are is up to chance: a text may end
     for _ in range(5):  # the other fields, the button, then the text that was written
         page.keyboard.press("Tab")
     expect(tokens.first).to_be_focused()

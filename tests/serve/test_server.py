@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import signal
 import subprocess
@@ -18,12 +20,14 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
+import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve.limits import Limits
+from gpt1.serve.logs import JsonLines
 from gpt1.serve.server import PORT, _listen, is_loopback, make_app
 from tests.serve.tools import serving
 
@@ -70,6 +74,36 @@ def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(train
         assert found[0].json()["usage"]["completion_tokens"] == 2000
         assert process.stdout is not None
         assert "zanzibar" not in process.stdout.read()
+
+
+def test_json_logs_tell_each_request_and_nothing_of_what_it_says(trained: Path) -> None:
+    int8 = ["--int8"] if torch.cpu._is_vnni_supported() else []
+    with command(f"writer={trained}", "--json-logs", *int8) as (process, address):
+        asked = {"model": "writer", "prompt": SECRET, "max_tokens": 3}
+        assert httpx.post(f"{address}/v1/completions", json=asked).status_code == 200
+        assert httpx.get(f"{address}/zanzibar").status_code == 404
+        httpx.post(f"{address}/v1/completions", json={**asked, "model": "zanzibar"})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+        assert process.stdout is not None
+        lines = process.stdout.read().splitlines()
+    assert not any("zanzibar" in line for line in lines)
+    told = [json.loads(line) for line in lines]
+    found = [(line["path"], line["status"]) for line in told if line["message"] == "request"]
+    assert found[-3:] == [("/v1/completions", 200), ("other", 404), ("/v1/completions", 404)]
+    assert all(line["level"] == "info" and 0 <= line["seconds"] < 60 for line in told if "seconds" in line)
+
+
+def test_a_fault_is_logged_without_what_was_said() -> None:
+    try:
+        raise ValueError(SECRET)
+    except ValueError:
+        record = logging.makeLogRecord({"msg": "fault", "levelname": "ERROR", "exc_info": sys.exc_info()})
+    line = JsonLines().format(record)
+    assert "zanzibar" not in line
+    told = json.loads(line)
+    assert (told["message"], told["level"], told["error"]) == ("fault", "error", "ValueError")
+    assert "test_server.py" in told["trace"]
 
 
 def test_the_official_client_works_as_the_docs_show(trained: Path, taught: Path) -> None:

@@ -186,6 +186,16 @@ def choose_precision(has: Abilities, wanted: str) -> tuple[str, str | None]:
     return wanted, None
 
 
+def check_int8(device: torch.device) -> None:
+    """Refuse int8 where products of bytes are slow, or not exact."""
+    import torch
+
+    if device.type != "cpu":
+        raise SettingError(f"int8 is for CPUs, and this run is on {device}; leave it out, or take --device cpu")
+    if not _probe(torch.cpu, "_is_vnni_supported")():
+        raise SettingError("int8 needs a CPU with VNNI instructions, which this one lacks; leave it out")
+
+
 def find_abilities(device: torch.device) -> Abilities:
     """Ask the device what decides a precision."""
     probe = {"cuda": _cuda_has_bf16, "mps": _mps_has_bf16, "cpu": _cpu_has_bf16}[device.type]

@@ -68,7 +68,7 @@ def command(
         _evaluate_text(opened, run, paths, corpus, given["split"] or "valid", as_json)
 
 
-def open_run(run: str, step: str, device: str | None) -> Run:
+def open_run(run: str, step: str, device: str | None, int8: bool = False) -> Run:
     """Open a run as the options of a verb say."""
     from gpt1.inference.run import load_run
 
@@ -77,6 +77,7 @@ def open_run(run: str, step: str, device: str | None) -> Run:
         device=device,
         step=int(step) if step.isdecimal() else step,
         refused=lambda problem: click.echo(problem, err=True),
+        int8=int8,
     )
 
 

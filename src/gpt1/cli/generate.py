@@ -35,9 +35,12 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
 )
 @options.seed
 @step_option
+@options.int8
 @options.device
 @options.as_json
-def command(run: str, prompt: str, samples: int, step: str, device: str | None, as_json: bool, **settings: Any) -> None:
+def command(
+    run: str, prompt: str, samples: int, step: str, int8: bool, device: str | None, as_json: bool, **settings: Any
+) -> None:
     """Let a run continue a text, and show it as it is written.
 
     Without a prompt it begins a document. The same seed gives the same text.
@@ -47,7 +50,7 @@ def command(run: str, prompt: str, samples: int, step: str, device: str | None, 
       gpt1 generate runs/tiny "The captain opened the door"
       gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
     """
-    opened = open_run(run, step, device)
+    opened = open_run(run, step, device, int8)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:
         found = opened.generate_batch([prompt] * samples, **given)

@@ -38,6 +38,7 @@ changes = click.option(
 steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updates to make.  [as the recipe says]")
 minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
 seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
+int8 = click.option("--int8", is_flag=True, help="On a CPU: round the network's matrices to bytes, for speed.")
 device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")
 
 

@@ -24,6 +24,7 @@ STANDARD_INPUT = "-"
 @click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
 @options.encoding
 @step_option
+@options.int8
 @options.device
 def command(
     run: str,
@@ -33,6 +34,7 @@ def command(
     skip_bad: bool,
     encoding: str | None,
     step: str,
+    int8: bool,
     device: str | None,
 ) -> None:
     """Answer the rows of a table with a fine-tuned run.
@@ -56,7 +58,7 @@ def command(
         if Path(out).exists() and file != STANDARD_INPUT and Path(file).exists() and Path(out).samefile(file):
             raise click.UsageError(f"{out} is the table that is read; write the answers to another file")
     answers = predict_file(
-        open_run(run, step, device),
+        open_run(run, step, device, int8),
         sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
         task=task,
         encoding=encoding or "utf-8",

@@ -28,9 +28,18 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
 @click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
+@click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
+@options.int8
 @options.device
 def command(
-    runs: tuple[str, ...], host: str | None, port: int | None, token: str | None, device: str | None, **limits: Any
+    runs: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    token: str | None,
+    json_logs: bool,
+    int8: bool,
+    device: str | None,
+    **limits: Any,
 ) -> None:
     """Serve runs over HTTP, the way OpenAI's clients speak; a RUN is a folder, or NAME=FOLDER.
 
@@ -53,6 +62,8 @@ def command(
     if token is None and not server.is_loopback(host):
         raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
     given = {name: value for name, value in limits.items() if value is not None}
-    app = server.make_app(runs, host=host, token=token, limits=Limits(**given), device=device)
+    app = server.make_app(runs, host=host, token=token, limits=Limits(**given), device=device, int8=int8)
     port = server.PORT if port is None else port
-    server.serve(app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"))
+    server.serve(
+        app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"), json_logs=json_logs
+    )

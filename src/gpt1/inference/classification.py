@@ -37,7 +37,7 @@ def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabil
     order: list[NDArray[np.int64]] = []
     device = next(model.parameters()).device
     sequences = model.tasks[task].sequences
-    for examples in _portions(split, sequences):
+    for examples in _portions(split, sequences, device):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
         logits_EA, *_ = model(*on_device(row, device), task)
         found.append(logits_EA.float().cpu().double().softmax(-1).numpy())
@@ -49,10 +49,10 @@ def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabil
     return everything
 
 
-def _portions(split: EncodedSplit, sequences: int) -> Iterator[NDArray[np.int64]]:
+def _portions(split: EncodedSplit, sequences: int, device: torch.device) -> Iterator[NDArray[np.int64]]:
     """Yield the examples, short ones first, in portions of about as many tokens as fit at once."""
     bounds = split.offsets[::sequences]
     longest = np.maximum.reduceat(np.diff(split.offsets), np.arange(0, len(split) * sequences, sequences))
     order = np.lexsort((np.arange(len(split)), longest))
-    for portion in portions(np.diff(bounds)[order].tolist()):
+    for portion in portions(np.diff(bounds)[order].tolist(), device):
         yield order[portion]

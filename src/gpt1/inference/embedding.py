@@ -36,7 +36,7 @@ def embeddings(model: Model, tokenizer: Tokenizer, texts: Sequence[str], pooling
         windows += [np.array(ids[start : start + context]) for start in range(0, len(ids), context)]
         owners += [place] * (len(windows) - len(owners))
     found = np.zeros((len(texts), model.shape.width), np.float64)
-    for portion in portions(len(window) for window in windows):
+    for portion in portions(map(len, windows), next(model.parameters()).device):
         _add(model, windows[portion], np.array(owners[portion]), pooling, found)
     if pooling == MEAN:
         found /= np.bincount(owners, [len(window) for window in windows], len(texts))[:, None]

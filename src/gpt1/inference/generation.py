@@ -77,7 +77,7 @@ class Writer:
         reading = self.memory.begin(rows, lengths) if begin else self.memory.go_on(rows)
         ids_N = torch.tensor([id for ids in sequences for id in ids], device=self.device)
         hidden_RC, output_VC = read(self.model, reading, ids_N)
-        logits_RV = (hidden_RC @ output_VC[: self.vocabulary].T).float().cpu()
+        logits_RV = self.model.logits(hidden_RC, output_VC)[:, : self.vocabulary].float().cpu()
         if not logits_RV.isfinite().all():
             raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
         for row, logits_V in zip(rows, logits_RV, strict=True):

@@ -10,15 +10,16 @@ from torch import Tensor
 from gpt1.model import Packing
 from gpt1.tasks.packed import Row
 
-TOKENS = 8192  # at once, where one thing is not longer by itself
+# Tokens at once, where one thing is not longer by itself. What a layer makes of them should stay in a CPU's caches.
+TOKENS, CPU_TOKENS = 8192, 256
 
 
-def portions(sizes: Iterable[int]) -> Iterator[slice]:
-    """Cut things of these sizes, in tokens, into portions that are read at once."""
-    sizes = list(sizes)
+def portions(sizes: Iterable[int], device: torch.device) -> Iterator[slice]:
+    """Cut things of these sizes, in tokens, into portions that a device reads at once."""
+    sizes, most = list(sizes), CPU_TOKENS if device.type == "cpu" else TOKENS
     start = tokens = 0
     for place, size in enumerate(sizes):
-        if place > start and tokens + size > TOKENS:
+        if place > start and tokens + size > most:
             yield slice(start, place)
             start, tokens = place, 0
         tokens += size

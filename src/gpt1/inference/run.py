@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gpt1.base.devices import find_device, usable_precision
+from gpt1.base.devices import check_int8, find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
@@ -21,7 +21,7 @@ from gpt1.inference.generation import Generated, generate, stream
 from gpt1.inference.looking import Looks, looks
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
-from gpt1.model import Classifier, Model, build_classifier, build_model, ready_to_use
+from gpt1.model import Classifier, Model, build_classifier, build_model, in_int8, ready_to_use
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.text.specials import SPECIALS
@@ -54,10 +54,18 @@ class Run:
     """
 
     def __init__(
-        self, path: Path, *, device: torch.device, step: int | str, refused: Callable[[str], None] = warnings.warn
+        self,
+        path: Path,
+        *,
+        device: torch.device,
+        step: int | str,
+        refused: Callable[[str], None] = warnings.warn,
+        int8: bool = False,
     ) -> None:
         self.path = run_folder(path)
-        self.device = device
+        self.device, self.int8 = device, int8
+        if int8:
+            check_int8(device)
         self.facts = read_run(self.path)
         self.recipe: Recipe = self.facts["recipe"]
         self._step = step
@@ -93,9 +101,16 @@ class Run:
         heads = head_shapes(self.tasks)
         return self._loaded(build_classifier(self._body(self.facts["vocab_size"] + len(SPECIALS)), heads, seed=0))
 
+    @cached_property
+    def ready_classifier(self) -> Classifier:
+        """The classifier around `network`, for use and not for training."""
+        ready = Classifier(self.network, self.classifier.tasks)
+        ready.heads = self.classifier.heads
+        return ready.eval()
+
     @property
     def _precision(self) -> str:
-        return usable_precision(self.device, self.recipe.training.precision)[0]
+        return "fp32" if self.int8 else usable_precision(self.device, self.recipe.training.precision)[0]
 
     def _body(self, vocab_size: int) -> Model:
         return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision])
@@ -112,8 +127,8 @@ class Run:
 
     @cached_property
     def network(self) -> Model:
-        """The model with its matrices in the type it computes in, for use and not for training."""
-        return ready_to_use(self.model)
+        """The model with its matrices in the type it computes in, or in int8, for use and not for training."""
+        return in_int8(self.model) if self.int8 else ready_to_use(self.model)
 
     def generate(self, prompt: str, **settings: Any) -> str:
         """Return the text that continues a prompt; the settings are those of `Writing`, such as `tokens=50`."""
@@ -155,12 +170,14 @@ def load_run(
     device: str | None = None,
     step: int | str = BEST,
     refused: Callable[[str], None] = warnings.warn,
+    int8: bool = False,
 ) -> Run:
     """Open a run folder; `step` is a checkpoint's step, `best` (lowest validation loss) or `last`.
 
-    `refused` is told of damaged checkpoints that were passed over.
+    `refused` is told of damaged checkpoints that were passed over. With `int8` a CPU uses the network's matrices
+    rounded to bytes: faster and smaller, and nearly the same.
     """
-    return Run(Path(path), device=find_device(device), step=step, refused=refused)
+    return Run(Path(path), device=find_device(device), step=step, refused=refused, int8=int8)
 
 
 def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn) -> Checkpoint:

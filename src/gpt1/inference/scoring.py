@@ -71,7 +71,8 @@ def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]
     # Side by side with others of their length, since attention goes over a grid as wide as the longest.
     order = sorted(range(len(sequences)), key=lambda place: len(sequences[place][0]))
     found: dict[int, Floats] = {}
-    for portion in portions(len(sequences[place][0]) for place in order):
+    device = next(model.parameters()).device
+    for portion in portions((len(sequences[place][0]) for place in order), device):
         places = order[portion]
         found |= zip(places, _portion(model, [sequences[place] for place in places]), strict=True)
     return [found[place] for place in range(len(sequences))]

@@ -1,6 +1,7 @@
 """Networks and nothing but networks: the paper's Transformer, its modern variants, its LSTM, and their loss."""
 
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
+from gpt1.model.int8 import in_int8
 from gpt1.model.loss import linear_cross_entropy, token_losses
 from gpt1.model.memory import Memory
 from gpt1.model.network import Model, attention_weights, build_model, read, ready_to_use
@@ -17,6 +18,7 @@ __all__ = [
     "attention_weights",
     "build_classifier",
     "build_model",
+    "in_int8",
     "linear_cross_entropy",
     "pack",
     "read",

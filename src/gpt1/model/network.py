@@ -45,6 +45,7 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(transformer_blocks(shape) if transformer else [LSTMBlock(shape)])
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
+        self.rounded_output: nn.Module | None = None  # the same in int8, of a network that is in it
 
     def forward(
         self,
@@ -76,6 +77,10 @@ class Model(nn.Module):
             else:
                 x_BTC = block(x_BTC, noise, packing, past)
         return self.final_norm(x_BTC), output_VC
+
+    def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
+        """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
+        return hidden_NC @ output_VC.T if self.rounded_output is None else self.rounded_output(hidden_NC)
 
     def _working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""

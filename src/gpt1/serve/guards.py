@@ -123,4 +123,6 @@ class Watched:
                 await error_response(fault)(scope, receive, noting)
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
-            self.meters.request(path, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self.meters.request(path, status, seconds)
+            LOG.info("request", extra={"facts": {"path": path, "status": status, "seconds": round(seconds, 4)}})

@@ -16,13 +16,16 @@ from gpt1.serve.app import Server, build_app
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import LOOPBACK
 from gpt1.serve.limits import Limits
+from gpt1.serve.logs import json_logging
 from gpt1.serve.meters import Meters
 from gpt1.serve.patience import impatient
 
 HOST, PORT = LOOPBACK[1], 8000
 
 
-def make_app(runs: Sequence[str], *, host: str, token: str | None, limits: Limits, device: str | None) -> FastAPI:
+def make_app(
+    runs: Sequence[str], *, host: str, token: str | None, limits: Limits, device: str | None, int8: bool = False
+) -> FastAPI:
     """Return the application for runs, each given as its folder or as NAME=FOLDER; they are loaded when it starts."""
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
         raise SettingError("a token is of plain ASCII characters, without blanks at its ends")
@@ -32,19 +35,19 @@ def make_app(runs: Sequence[str], *, host: str, token: str | None, limits: Limit
         name, path = _named(given)
         if name in engines:
             raise SettingError(f"two runs are called '{name}'; give one another name: NAME={path}")
-        engine = Engine(load_run(path, device=device), name, limits, meters.batched(name))
+        engine = Engine(load_run(path, device=device, int8=int8), name, limits, meters.batched(name))
         meters.watch(name, lambda engine=engine: engine.open)  # type: ignore[misc]
         engines[name] = engine
     hosts = (*LOOPBACK, host) if is_loopback(host) else None
     return build_app(Server(engines, limits, meters), token=token, hosts=hosts)
 
 
-def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None]) -> None:
+def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None], json_logs: bool = False) -> None:
     """Serve until told to stop; `started` is told the address."""
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     started(f"http://{address}:{listening.getsockname()[1]}")
-    server = uvicorn.Server(http_config(app))
+    server = uvicorn.Server(http_config(app, json_logs))
     engines = list(app.state.server.engines.values())
 
     def stop() -> None:
@@ -62,10 +65,11 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None])
             raise engine.failure
 
 
-def http_config(app: FastAPI) -> uvicorn.Config:
+def http_config(app: FastAPI, json_logs: bool = False) -> uvicorn.Config:
     """Return how uvicorn is to serve the application."""
     http = impatient(app.state.server.limits.arrival_seconds)
-    return uvicorn.Config(app, http=http, log_level="warning", access_log=False, lifespan="on")
+    logs = json_logging() if json_logs else uvicorn.config.LOGGING_CONFIG
+    return uvicorn.Config(app, http=http, log_config=logs, log_level="warning", access_log=False, lifespan="on")
 
 
 def is_loopback(host: str) -> bool:
