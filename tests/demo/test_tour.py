@@ -18,7 +18,7 @@ from gpt1.base.progress import Silent
 from gpt1.demo.page import lines, opening
 from gpt1.demo.recipe import LEARNING, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
-from gpt1.demo.tour import READER, RESULT, gain, read_own_text, runs_of, tour
+from gpt1.demo.tour import READER, RESULT, ZERO_SHOT, gain, read_own_text, runs_of, tour
 from gpt1.report import report
 from gpt1.training.events import Event, Saved, Stepped
 
@@ -81,6 +81,23 @@ def test_stopped_on_the_way_it_goes_on_and_finds_the_same(
     with pytest.raises(KeyboardInterrupt):
         tour(tmp_path / "demo", plan=SMALL, progress=Silent(), listeners=[stop])
     assert tour(tmp_path / "demo", plan=SMALL, progress=Silent()) == finished[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
+@pytest.mark.parametrize(
+    "sign", ["runs", *(pytest.param(sign, marks=pytest.mark.slow) for sign in ("tokens", READER, ZERO_SHOT))]
+)
+def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, sign: str
+) -> None:
+    out = tmp_path / "demo"
+    told = f"from tests.demo.test_tour import *; tour({str(out)!r}, plan=SMALL, progress=Silent())"
+    process = subprocess.Popen([sys.executable, "-c", told])
+    while process.poll() is None and not (out / sign).exists():
+        time.sleep(0.02)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert tour(out, plan=SMALL, progress=Silent()) == finished[1]
 
 
 def test_the_page_opens_with_the_table_of_the_tour(
