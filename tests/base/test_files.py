@@ -19,6 +19,7 @@ from gpt1.base.files import (
     read_lines,
     remove_folder,
     remove_temporaries,
+    require_own_folder,
     reserve,
     short_names,
     whole_file,
@@ -191,6 +192,32 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*: No space left"), whole_folder(tmp_path / "a"):
         raise OSError(28, "No space left on device")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_has_the_name_of_the_result_and_is_of_another_kind_stays(tmp_path: Path) -> None:
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("mine")
+    folder.mkdir()
+    with pytest.raises(InputError, match="file is a file; choose a new or empty folder"):
+        require_own_folder(file, lambda entry: True)
+    with pytest.raises(InputError, match="cannot write .*file: Not a directory"), whole_folder(file) as filled:
+        (filled / "new").write_text("new")
+    with pytest.raises(InputError, match="cannot write .*folder: it is a folder"), whole_file(folder):
+        pytest.fail("begun in vain")
+    assert contents(tmp_path) == {"file": "mine"}
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_files_of_a_folder_are_for_whom_the_umask_lets(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with whole_folder(tmp_path / "a") as folder:
+            (folder / "theirs").touch(mode=0o600)
+            (folder / "ours").touch()
+    finally:
+        os.umask(before)
+    modes = {entry.name: entry.stat().st_mode & 0o777 for entry in (tmp_path / "a").iterdir()}
+    assert modes == {"theirs": 0o666 & ~umask, "ours": 0o666 & ~umask}
 
 
 def test_a_removed_folder_leaves_its_name_before_anything_in_it_goes(

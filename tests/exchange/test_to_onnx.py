@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,36 @@ def test_exporting_leaves_the_run_as_it_was(trained: Path, tmp_path: Path) -> No
     run.model.compute = torch.bfloat16
     export_onnx(run, tmp_path / "model.onnx")
     assert run.model.compute == torch.bfloat16
+
+
+def test_where_nothing_can_be_written_nothing_is_exported(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.onnx, "export", lambda *given, **options: pytest.fail("exported in vain"))
+    run = load_run(trained, device="cpu")
+    for out in (tmp_path, tmp_path / "absent" / "model.onnx"):
+        with pytest.raises(InputError, match="cannot write"):
+            export_onnx(run, out)
+
+
+def test_only_the_warnings_of_a_library_that_is_not_needed_are_kept_back(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    registering = logging.getLogger("torch.onnx._internal.exporter._registration")
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: told.append(record.getMessage()))
+    monkeypatch.setattr(registering, "handlers", [handler])
+
+    def export(*given: Any, **options: Any) -> SimpleNamespace:
+        for message in ("torchvision is not installed. Skipping torchvision::nms", "another matter"):
+            registering.warning(message)
+        return SimpleNamespace(model_proto=SimpleNamespace(SerializeToString=bytes))
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    export_onnx(load_run(trained, device="cpu"), tmp_path / "model.onnx")
+    registering.warning("torchvision is not installed, and that is none of ours")
+    assert told == ["another matter", "torchvision is not installed, and that is none of ours"]
 
 
 def test_what_onnx_has_no_place_for_is_refused(trained: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:

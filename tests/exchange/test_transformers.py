@@ -64,7 +64,13 @@ def test_greedy_text_is_the_same(run: Run, theirs: Any) -> None:
 def test_the_way_there_and_back_changes_no_bit(run: Run, saved: Path, theirs: Any, tmp_path: Path) -> None:
     from transformers import OpenAIGPTLMHeadModel
 
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(InputError, match="mine is a file; choose a new or empty folder"):
+        export_transformers(run, tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "mine"
     said = export_transformers(run, tmp_path / "back")
+    modes = {entry.stat().st_mode & 0o777 for entry in (tmp_path / "back").iterdir()}
+    assert len(modes) == 1  # the weights too are for whom the umask lets
     assert ["gives other ids for some texts" in sentence for sentence in said] == [True]
     before, after = load_file(saved / "model.safetensors"), load_file(tmp_path / "back" / "model.safetensors")
     assert before.keys() - after.keys() <= {"lm_head.weight"}

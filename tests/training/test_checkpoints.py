@@ -109,6 +109,17 @@ def test_a_file_cut_short_grown_empty_gone_or_a_folder_is_refused(tmp_path: Path
         load_checkpoint(path)
 
 
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path, 1)
+
+    def refused(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoints, "file_hash", refused)
+    with pytest.raises(InputError, match=r"^cannot read .*step-00000001/model.safetensors: Permission denied$"):
+        load_checkpoint(path)
+
+
 def test_files_of_two_checkpoints_do_not_mix(tmp_path: Path) -> None:
     one, other = save(tmp_path, 1), save(tmp_path, 2)
     (one / MODEL_FILE).write_bytes((other / MODEL_FILE).read_bytes())

@@ -23,6 +23,8 @@ _REPLACED_NAME = re.compile(r"(.+)\.replaced\.\d+\.tmp")
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file for writing that appears under `path` only when the block ends well."""
+    if path.is_dir():  # told before anything dear is made for it
+        raise InputError(f"cannot write {path}: it is a folder")
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
@@ -42,16 +44,21 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Give a folder to fill that appears under `path` only when the block ends well; one that was there gives way."""
+    """Give a folder to fill that appears under `path` only when the block ends well; one that was there gives way.
+
+    Its files may be read by whom the umask lets: some libraries write theirs for their owner alone.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         temporary.mkdir(parents=True)
         yield temporary
+        mode = temporary.stat().st_mode & 0o666
         for file in temporary.iterdir():
+            file.chmod(mode)
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
         sync_folder(temporary)
-        before = _move_aside(path, "replaced") if path.exists() else None
+        before = _move_aside(path, "replaced") if path.is_dir() else None
         temporary.replace(path)
         if before is not None:  # removed last; a kill before the new one has its name is undone by the next start
             _remove_tree(before)
@@ -153,6 +160,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 def require_own_folder(folder: Path, is_ours: Callable[[Path], bool]) -> None:
     """Refuse a folder for results that holds anything but what `is_ours` knows: nobody's files are ever overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; choose a new or empty folder for the result")
     foreign = sorted(entry.name for entry in folder.iterdir() if not is_ours(entry)) if folder.is_dir() else []
     if foreign:
         raise InputError(f"{folder} holds other files ({some(foreign)}); choose a new or empty folder for the result")

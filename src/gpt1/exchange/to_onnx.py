@@ -6,7 +6,10 @@ pair, read at its extract token, so texts of different lengths may be filled up 
 
 from __future__ import annotations
 
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -61,9 +64,8 @@ def export_onnx(run: Run, out: str | Path, *, task: str | None = None) -> list[s
         what = "an LSTM" if shape.kind == LSTM else "a network with a sliding window"
         raise InputError(f"{run.path} is {what}, which is not written as ONNX; serve it with gpt1 itself")
     network, inputs, said = _network(run, task)
-    program = _exported(network, inputs, shape.context)
-    with whole_file(out) as file:
-        file.write(program.model_proto.SerializeToString())
+    with whole_file(out) as file:  # opened first: what cannot be written is told before the export, which is slow
+        file.write(_exported(network, inputs, shape.context).model_proto.SerializeToString())
     return said
 
 
@@ -98,8 +100,7 @@ def _exported(network: nn.Module, inputs: dict[str, Tensor], context: int) -> An
         raise MissingDependency("writing ONNX needs its libraries: pip install 'gpt1[export]'") from None
     texts, tokens = torch.export.Dim("texts", min=1), torch.export.Dim("tokens", min=1, max=context)
     shapes: dict[str, Any] = {"ids": {0: texts, 1: tokens}, "extract": {0: texts}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns of its own parts
+    with _quiet():
         return torch.onnx.export(
             network.eval(),
             kwargs=inputs,
@@ -109,3 +110,20 @@ def _exported(network: nn.Module, inputs: dict[str, Tensor], context: int) -> An
             dynamo=True,
             verbose=False,
         )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what the exporter warns of: its own parts, and each time a library that no run of ours needs."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "torchvision is not installed" not in record.getMessage()
+
+    registering = logging.getLogger("torch.onnx._internal.exporter._registration")
+    registering.addFilter(other)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        registering.removeFilter(other)

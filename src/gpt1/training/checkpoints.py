@@ -89,6 +89,8 @@ def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
             if file_hash(file) != state["files"][name]:
                 raise FormatError(f"{path} is damaged: {name} does not match its checksum")
             tensors[name] = load_file(file)
+        except PermissionError as error:
+            raise InputError(f"cannot read {file}: {error.strerror}") from error
         except OSError as error:
             raise FormatError(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
     return Checkpoint(path, state["step"], tensors[MODEL_FILE], tensors[OPTIMIZER_FILE], state["progress"])

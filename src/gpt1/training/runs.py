@@ -83,6 +83,8 @@ def is_left_over(entry: Path, tokenizer: Path) -> bool:
 
 def read_run(folder: Path) -> dict[str, Any]:
     """Return what a run says of itself, with its recipe as a value under `recipe`."""
+    if folder.is_file():
+        raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
         raise missing(folder)
     facts = read_json(folder / RUN_FILE, "a run")
