@@ -200,9 +200,9 @@ def test_what_has_the_name_of_the_result_and_is_of_another_kind_stays(tmp_path: 
     folder.mkdir()
     with pytest.raises(InputError, match="file is a file; choose a new or empty folder"):
         require_own_folder(file, lambda entry: True)
-    with pytest.raises(InputError, match="cannot write .*file: Not a directory"), whole_folder(file) as filled:
+    with pytest.raises(InputError, match=r"cannot write .*file: Not a directory"), whole_folder(file) as filled:
         (filled / "new").write_text("new")
-    with pytest.raises(InputError, match="cannot write .*folder: it is a folder"), whole_file(folder):
+    with pytest.raises(InputError, match=r"cannot write .*folder: it is a folder"), whole_file(folder):
         pytest.fail("begun in vain")
     assert contents(tmp_path) == {"file": "mine"}
 

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+from gpt1.inference import scoring
 from gpt1.inference.generation import Writer
 from gpt1.inference.run import load_run
 from tests.serve.tools import error_of, serving
@@ -271,6 +272,11 @@ def slow_steps(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(Writer, "step", lambda self: (time.sleep(seconds), step(self)))
 
 
+def slow_scores(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    score = scoring._portion
+    monkeypatch.setattr(scoring, "_portion", lambda *given: (time.sleep(seconds), score(*given))[1])
+
+
 def figures(client: httpx.Client) -> dict[str, float]:
     lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
@@ -319,6 +325,19 @@ def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.Monk
         assert (engine.open, engine._at_work) == (0, [])
 
 
+def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_scores(monkeypatch, 0.05)
+    with serving(f"writer={trained}", seconds=2) as client, ThreadPoolExecutor(1) as threads:
+        question = threads.submit(client.post, "/v1/score", json={"model": "writer", "input": ["Ann " * 1000] * 20})
+        time.sleep(0.3)
+        assert complete(client, prompt="Ann", max_tokens=3).status_code == 200
+        assert not question.done()
+        assert error_of(question.result())[:2] == (504, "timeout")
+        assert complete(client, prompt="Ann", max_tokens=3).status_code == 200
+
+
 def test_a_reader_who_goes_away_frees_the_place(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.05)
     with serving(f"writer={trained}") as client:
@@ -332,6 +351,26 @@ def test_a_reader_who_goes_away_frees_the_place(trained: Path, monkeypatch: pyte
         while engine.open or engine._at_work:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+@pytest.mark.parametrize("path", ["completions", "score"])
+def test_a_client_that_does_not_wait_for_its_answer_frees_the_place(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    slow_steps(monkeypatch, 0.05)
+    slow_scores(monkeypatch, 0.05)
+    with serving(f"writer={trained}") as client:
+        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
+        asked = {"completions": {"prompt": "Ann", "max_tokens": 1000, "n": 40}, "score": {"input": "Ann " * 20_000}}
+        complete(client, prompt="Ann", max_tokens=1)
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(f"/v1/{path}", json={"model": "writer", **asked[path]}, timeout=0.3)
+        deadline = time.monotonic() + 5
+        counted = f'gpt1_requests_total{{path="/v1/{path}",status="499"}}'
+        while engine.open or engine._at_work or engine._wishes or counted not in figures(client):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert complete(client, prompt="Ann", max_tokens=2).status_code == 200
 
 
 def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,47 @@ def test_a_question_that_cannot_be_answered_spoils_only_its_own_request(engine: 
         bad.result(30)
 
 
+def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) -> None:
+    written = engine.write([1], Writing(tokens=3))
+
+    def by_portions(items: Sequence[int]) -> list[int]:
+        for _ in range(4):
+            engine.run.pause()
+        return [int(written.done()) for _ in items]
+
+    question = engine.ask(("portions",), by_portions, [1])
+    engine.start()
+    assert question.result(30) == [1]
+
+
+def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begin_anew(engine: Engine) -> None:
+    begun: list[list[int]] = []
+
+    def by_portions(items: Sequence[int]) -> list[int]:
+        begun.append(list(items))
+        long.cancel()
+        engine.run.pause()
+        return doubled(items)
+
+    long, short = (engine.ask(("portions",), by_portions, items) for items in ([1] * 9, [2]))
+    engine.start()
+    assert short.result(30) == [4]
+    assert begun == [[1] * 9 + [2], [2]]
+
+
+@pytest.mark.parametrize("kind", ["classify", "embed", "score"])
+def test_long_work_of_every_kind_pauses_between_its_portions(taught: Path, kind: str) -> None:
+    run = load_run(taught, device="cpu")
+    texts = ["Ann sold a silver key to the old sailor"] * 64
+    pauses: list[int] = []
+    run.pause = lambda: pauses.append(1)
+    if kind == "classify":
+        list(run.predict([{"text": text} for text in texts], task="moods"))
+    else:
+        {"embed": run.embed, "score": run.score}[kind](texts)
+    assert len(pauses) > 1
+
+
 def test_more_texts_than_rows_wait_their_turn_and_a_cancelled_one_gives_its_up(engine: Engine) -> None:
     wanted = Writing(tokens=6, temperature=0)
     ids = engine.run.tokenizer.encode("Ann sold")

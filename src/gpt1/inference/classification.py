@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt1.inference.portions import on_device, portions
+from gpt1.inference.portions import Pause, go_on, on_device, portions
 from gpt1.model import Classifier, HeadShape
 from gpt1.tasks.answers import answers
 from gpt1.tasks.catalog import Task
@@ -31,13 +31,13 @@ def head_shapes(tasks: Mapping[str, Task]) -> dict[str, HeadShape]:
 
 
 @torch.no_grad()
-def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabilities:
+def probabilities(model: Classifier, task: str, split: EncodedSplit, pause: Pause = go_on) -> Probabilities:
     """Return the probability of each answer to each example [examples, answers], in float64."""
     found: list[Probabilities] = []
     order: list[NDArray[np.int64]] = []
     device = next(model.parameters()).device
     sequences = model.tasks[task].sequences
-    for examples in _portions(split, sequences, device):
+    for examples in _portions(split, sequences, device, pause):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
         logits_EA, *_ = model(*on_device(row, device), task)
         found.append(logits_EA.float().cpu().double().softmax(-1).numpy())
@@ -49,10 +49,10 @@ def probabilities(model: Classifier, task: str, split: EncodedSplit) -> Probabil
     return everything
 
 
-def _portions(split: EncodedSplit, sequences: int, device: torch.device) -> Iterator[NDArray[np.int64]]:
+def _portions(split: EncodedSplit, sequences: int, device: torch.device, pause: Pause) -> Iterator[NDArray[np.int64]]:
     """Yield the examples, short ones first, in portions of about as many tokens as fit at once."""
     bounds = split.offsets[::sequences]
     longest = np.maximum.reduceat(np.diff(split.offsets), np.arange(0, len(split) * sequences, sequences))
     order = np.lexsort((np.arange(len(split)), longest))
-    for portion in portions(np.diff(bounds)[order].tolist(), device):
+    for portion in portions(np.diff(bounds)[order].tolist(), device, pause):
         yield order[portion]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, unknown
-from gpt1.inference.portions import on_device, portions
+from gpt1.inference.portions import Pause, go_on, on_device, portions
 from gpt1.model import Model
 from gpt1.tasks.packed import pack_sequences
 from gpt1.text.tokenizer import Tokenizer
@@ -23,7 +23,9 @@ POOLINGS = MEAN, LAST
 
 
 @torch.no_grad()
-def embeddings(model: Model, tokenizer: Tokenizer, texts: Sequence[str], pooling: str) -> NDArray[np.float32]:
+def embeddings(
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str], pooling: str, pause: Pause = go_on
+) -> NDArray[np.float32]:
     """Return a vector for each text [texts, width]."""
     if pooling not in POOLINGS:
         raise unknown("pooling", pooling, POOLINGS)
@@ -36,7 +38,7 @@ def embeddings(model: Model, tokenizer: Tokenizer, texts: Sequence[str], pooling
         windows += [np.array(ids[start : start + context]) for start in range(0, len(ids), context)]
         owners += [place] * (len(windows) - len(owners))
     found = np.zeros((len(texts), model.shape.width), np.float64)
-    for portion in portions(map(len, windows), next(model.parameters()).device):
+    for portion in portions(map(len, windows), next(model.parameters()).device, pause):
         _add(model, windows[portion], np.array(owners[portion]), pooling, found)
     if pooling == MEAN:
         found /= np.bincount(owners, [len(window) for window in windows], len(texts))[:, None]

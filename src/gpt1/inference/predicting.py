@@ -77,10 +77,10 @@ def task_of(run: Run, name: str | None = None) -> Task:
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
-    found = probabilities(run.ready_classifier, task.name, split)
+    found = probabilities(run.ready_classifier, task.name, split, run.pause)
     if not np.isfinite(found).all():
         raise InputError(
-            f"{run.checkpoint.path} gives probabilities that are no numbers: its weights are ruined; "
+            f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
             "use the checkpoint of another step, or train again"
         )
     return found, predictions(task, found)

@@ -19,6 +19,7 @@ from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
 from gpt1.inference.generation import Generated, generate, stream
 from gpt1.inference.looking import Looks, looks
+from gpt1.inference.portions import Pause, go_on
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, in_int8, ready_to_use
@@ -64,6 +65,7 @@ class Run:
     ) -> None:
         self.path = run_folder(path)
         self.device, self.int8 = device, int8
+        self.pause: Pause = go_on  # made between the portions of what is classified, embedded or scored
         if int8:
             check_int8(device)
         self.facts = read_run(self.path)
@@ -144,7 +146,7 @@ class Run:
 
     def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
         """Return the log-probability of each token of each text, given those before it and a text before them all."""
-        return score_texts(self.network, self.tokenizer, texts, after)
+        return score_texts(self.network, self.tokenizer, texts, after, self.pause)
 
     def attention(self, text: str, *, layer: int) -> Looks:
         """Return how much each token of a text takes from each one before it, in each head of a layer (from 1)."""
@@ -152,7 +154,7 @@ class Run:
 
     def embed(self, texts: Sequence[str], *, pooling: str = MEAN) -> NDArray[np.float32]:
         """Return a vector for each text [texts, width]: the last block's output, its mean or at the last token."""
-        return embeddings(self.network, self.tokenizer, texts, pooling)
+        return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
     def predict(self, rows: Iterable[Mapping[str, Any]], *, task: str | None = None) -> Answers:
         """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`."""

@@ -2,7 +2,7 @@
 
 In this order: what was there before is made less likely (`repetition_penalty`), `temperature`, the `top_k` likeliest,
 the smallest set of the likeliest that together have probability `top_p`. Each text draws from a generator of its own,
-so that it does not depend on what is written beside it.
+so that it does not depend on what is written beside it, but for the rounding of the scores.
 """
 
 from __future__ import annotations

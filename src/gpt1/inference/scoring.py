@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError
-from gpt1.inference.portions import on_device, portions
+from gpt1.inference.portions import Pause, go_on, on_device, portions
 from gpt1.model import Model, token_losses
 from gpt1.tasks.packed import pack_sequences
 from gpt1.text.tokenizer import Tokenizer
@@ -37,7 +37,9 @@ class ScoredText:
         return float(np.mean(known)) if known else None
 
 
-def score_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str], after: str = "") -> list[ScoredText]:
+def score_texts(
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str], after: str = "", pause: Pause = go_on
+) -> list[ScoredText]:
     """Return the log-probability of each token of each text, given those before it and a text before them all."""
     before, *encoded = tokenizer.encode_batch([after, *texts])
     context, first = model.shape.context, max(len(before), 1)
@@ -45,7 +47,8 @@ def score_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str], after:
         (place, window) for place, ids in enumerate(encoded) for window in _windows([*before, *ids], first, context)
     ]
     found: list[list[float | None]] = [[None] if ids and not before else [] for ids in encoded]
-    for (place, _), values in zip(parts, log_probabilities(model, [window for _, window in parts]), strict=True):
+    scored = log_probabilities(model, [window for _, window in parts], pause)
+    for (place, _), values in zip(parts, scored, strict=True):
         found[place] += values.tolist()
     return [ScoredText(ids, values) for ids, values in zip(encoded, found, strict=True)]
 
@@ -60,7 +63,7 @@ def total_log_probabilities(model: Model, sequences: Sequence[Scored]) -> Floats
     return np.array([values.sum() for values in log_probabilities(model, sequences)])
 
 
-def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]:
+def log_probabilities(model: Model, sequences: Sequence[Scored], pause: Pause = go_on) -> list[Floats]:
     """Return for each sequence the log-probabilities of its tokens from a given one on, after all before them.
 
     The first token of a sequence has nothing before it and cannot be scored.
@@ -72,7 +75,7 @@ def log_probabilities(model: Model, sequences: Sequence[Scored]) -> list[Floats]
     order = sorted(range(len(sequences)), key=lambda place: len(sequences[place][0]))
     found: dict[int, Floats] = {}
     device = next(model.parameters()).device
-    for portion in portions((len(sequences[place][0]) for place in order), device):
+    for portion in portions((len(sequences[place][0]) for place in order), device, pause):
         places = order[portion]
         found |= zip(places, _portion(model, [sequences[place] for place in places]), strict=True)
     return [found[place] for place in range(len(sequences))]

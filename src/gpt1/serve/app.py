@@ -7,7 +7,7 @@ request says is logged.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from gpt1.serve.answers import classified, embedded, looked, scored
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import Guards, Watched, error_response
-from gpt1.serve.limits import ApiError, Limits
+from gpt1.serve.limits import ApiError, Limits, gone
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, CompletionRequest, EmbeddingRequest, ScoreRequest
@@ -94,38 +94,38 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     limits = server.limits
 
     @app.post("/v1/completions", responses=ERRORS, response_model=None)
-    async def completions(asked: CompletionRequest) -> Response | dict[str, Any]:
+    async def completions(asked: CompletionRequest, http: HttpRequest) -> Response | dict[str, Any]:
         """Continue texts."""
         with server.entered(asked.model) as (engine, place):
             wishes = await completion_wishes(asked, engine, limits)
             if not asked.stream:
-                return await completed(asked, wishes, engine, limits)
+                return await _while_there(http, completed(asked, wishes, engine, limits))
             pieces = Pieces(wishes, engine, place.pop_all())
             return StreamingResponse(streamed(asked, wishes, pieces, limits), media_type="text/event-stream")
 
     @app.post("/v1/classify", responses=ERRORS)
-    async def classify(asked: ClassifyRequest) -> dict[str, Any]:
+    async def classify(asked: ClassifyRequest, http: HttpRequest) -> dict[str, Any]:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
-            return await classified(asked, engine, limits)
+            return await _while_there(http, classified(asked, engine, limits))
 
     @app.post("/v1/embeddings", responses=ERRORS)
-    async def embeddings(asked: EmbeddingRequest) -> dict[str, Any]:
+    async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> dict[str, Any]:
         """Make vectors of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await embedded(asked, engine, limits)
+            return await _while_there(http, embedded(asked, engine, limits))
 
     @app.post("/v1/score", responses=ERRORS)
-    async def score(asked: ScoreRequest) -> dict[str, Any]:
+    async def score(asked: ScoreRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell the log-probability of each token of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await scored(asked, engine, limits)
+            return await _while_there(http, scored(asked, engine, limits))
 
     @app.post("/v1/attention", responses=ERRORS)
-    async def attention(asked: AttentionRequest) -> dict[str, Any]:
+    async def attention(asked: AttentionRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell how much each token of a text takes from each one before it, in each head of a layer."""
         with server.entered(asked.model) as (engine, _):
-            return await looked(asked, engine, limits)
+            return await _while_there(http, looked(asked, engine, limits))
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -136,6 +136,24 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def model(name: str) -> dict[str, Any]:
         """Describe a run."""
         return _described(server.engine(name))
+
+
+async def _while_there(http: HttpRequest, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Wait for an answer as long as the client does."""
+    working, leaving = asyncio.create_task(answer), asyncio.create_task(_departure(http))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise gone()
+        return await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _departure(http: HttpRequest) -> None:
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _add_checks(app: FastAPI, server: Server) -> None:

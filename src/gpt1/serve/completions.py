@@ -119,7 +119,8 @@ async def streamed(
 async def in_time(awaited: Any, limits: Limits) -> Any:
     """Wait for an answer as long as a request may take."""
     try:
-        return await asyncio.wait_for(awaited, limits.seconds)
+        async with asyncio.timeout(limits.seconds):
+            return await awaited
     except TimeoutError:
         raise too_slow(limits.seconds) from None
 

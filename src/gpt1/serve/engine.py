@@ -1,8 +1,9 @@
 """One run at work in a thread of its own, for many requests at a time.
 
 Texts are written side by side: a request's text joins between two steps and leaves when it ends. Questions of one kind
-that wait (rows to classify, texts to embed or to score) are answered together. A question that cannot be answered
-spoils only its own request.
+that wait (rows to classify, texts to embed or to score) are answered together, by portions, between which texts are
+written on and what nobody waits for any more is given up. A question that cannot be answered spoils only its own
+request.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Writes:
     stream: TextStream
 
 
+class Unwanted(Exception):
+    """Somebody no longer waits for a question that is being answered."""
+
+
 class Engine:
     """A run and the requests it works on."""
 
@@ -76,6 +81,7 @@ class Engine:
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
         self._questions: list[Question] = []
+        self._answering: list[Question] = []
         self._wishes: list[Wish] = []
         self._at_work: list[Writes] = []
         self._open = 0  # requests that were let in and have not left
@@ -140,6 +146,7 @@ class Engine:
         try:
             model, tokenizer = self.run.network, self.run.tokenizer
             tokenizer.encode("ready")  # loads what encoding needs
+            self.run.pause = self._give_way
             self._writer = Writer(model, tokenizer.vocab_size, self.limits.rows)
             self.ready.set()
             while self._wait():
@@ -172,14 +179,35 @@ class Engine:
             return
         self._batched(together[0].key[0], sum(len(question.items) for question in together))
         try:
-            found = list(together[0].answering([item for question in together for item in question.items]))
+            found = self._answers(together)
+        except Unwanted:  # the others begin anew, without it
+            with self._changed:
+                self._questions[:0] = together
+            return
         except Exception:  # one of them cannot be answered; the others can
             for question in together:
-                _answer_alone(question)
+                self._answer_alone(question)
             return
         for question in together:
             _settle(question.future, found[: len(question.items)])
             found = found[len(question.items) :]
+
+    def _answer_alone(self, question: Question) -> None:
+        try:
+            _settle(question.future, self._answers([question]))
+        except Exception as error:  # which the request is answered with
+            _fail(question.future, error)
+
+    def _answers(self, together: list[Question]) -> list[Any]:
+        self._answering = together
+        return list(together[0].answering([item for question in together for item in question.items]))
+
+    def _give_way(self) -> None:
+        """Let texts be written on between two portions of an answer, which is left off where it is not wanted."""
+        if any(question.future.cancelled() for question in self._answering):
+            raise Unwanted
+        self._admit()
+        self._step()
 
     def _admit(self) -> None:
         """Let wishes join the texts that are written, while there is room."""
@@ -226,13 +254,6 @@ class Engine:
             futures += [wish.future for wish in self._wishes] + [writes.wish.future for writes in self._at_work]
         for future in futures:
             _fail(future, error)
-
-
-def _answer_alone(question: Question) -> None:
-    try:
-        _settle(question.future, list(question.answering(question.items)))
-    except Exception as error:  # which the request is answered with
-        _fail(question.future, error)
 
 
 # A future may be cancelled at any moment by who asked, who then wants to hear no more.

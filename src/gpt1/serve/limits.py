@@ -59,3 +59,8 @@ def busy(seconds: int = 1) -> ApiError:
 def too_slow(seconds: float) -> ApiError:
     """Return the error for a request that took too long."""
     return ApiError(504, f"the request was not done within {seconds:g} seconds", code="timeout")
+
+
+def gone() -> ApiError:
+    """Return the error for a request whose client did not wait for the answer; only logs and figures see it."""
+    return ApiError(499, "the client has gone", code="gone")
