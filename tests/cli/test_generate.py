@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import fields
@@ -52,6 +53,12 @@ def test_without_a_prompt_a_document_begins(trained: Path, capsys: pytest.Captur
     ("wrong", "message"),
     [
         (["--top-k", "many"], "a whole number or 'all', not 'many'"),
+        (["--top-k", "0"], "at least 1, or 'all'"),
+        (["--temperature", "nan"], "temperature is at least 0, not nan"),
+        (["--temperature", "inf"], "temperature is a finite number, not inf"),
+        (["--repetition-penalty", "0"], "repetition_penalty is above 0, not 0.0"),
+        (["--seed", str(2**63)], "seed is between 0 and 2**63"),
+        (["--step", "7"], "has no checkpoint of step 7"),
         (["--top-p", "2"], "top_p is above 0 and at most 1"),
         (["--stop", ""], "a stop string has at least one character"),
     ],
@@ -59,9 +66,25 @@ def test_without_a_prompt_a_document_begins(trained: Path, capsys: pytest.Captur
 def test_what_makes_no_sense_is_wrong_usage(
     trained: Path, wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = run(capsys, "generate", str(trained), "Ann", *wrong, "--device", "cpu")
-    assert code == 2
+    code, out, err = run(capsys, "generate", str(trained), "Ann", *wrong, "--device", "cpu")
+    assert (code, out) == (2, "")
     assert message in err
+
+
+def test_a_prompt_that_cannot_be_read_is_not_shown(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "generate", str(trained), "Ann \ud800", "--device", "cpu")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+
+
+def test_a_prompt_may_come_from_standard_input(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--tokens", "12", "--device", "cpu")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Ann looked\n"), "utf-8"))
+    assert run(capsys, "generate", str(trained), "-", *options) == run(
+        capsys, "generate", str(trained), "Ann looked", *options
+    )
 
 
 def test_help_tells_the_defaults_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,8 @@ def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: 
         ({"tokens": -1}, "tokens is at least 0, not -1"),
         ({"temperature": -0.1}, "temperature is at least 0, not -0.1"),
         ({"temperature": float("nan")}, "temperature is at least 0, not nan"),
+        ({"temperature": float("inf")}, "temperature is a finite number, not inf"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty is a finite number, not inf"),
         ({"top_k": 0}, r"top_k is at least 1 \(or none\), not 0"),
         ({"top_p": 0.0}, r"top_p is above 0 and at most 1 \(or none\), not 0.0"),
         ({"top_p": 1.1}, "top_p is above 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
         return value
     if not value.isdecimal():
         raise click.BadParameter(f"a whole number or '{ALL}', not '{value}'")
+    if int(value) == 0:
+        raise click.BadParameter(f"at least 1, or '{ALL}'")
     return int(value)
 
 
@@ -43,13 +46,16 @@ def command(
 ) -> None:
     """Let a run continue a text, and show it as it is written.
 
-    Without a prompt it begins a document. The same seed gives the same text.
+    Without a prompt it begins a document; with - the prompt is read from standard input. The same seed gives the same
+    text.
 
     \b
     Examples:
       gpt1 generate runs/tiny "The captain opened the door"
       gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
     """
+    if prompt == "-":
+        prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
     opened = open_run(run, step, device, int8)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:
@@ -61,7 +67,8 @@ def command(
         else:
             click.echo("\n\n".join(prompt + one.text for one in found))
         return
+    pieces = opened.stream(prompt, **given)  # which refuses what makes no sense before anything is shown
     click.echo(prompt, nl=False)
-    for piece in opened.stream(prompt, **given):
+    for piece in pieces:
         click.echo(piece, nl=False)
     click.echo()

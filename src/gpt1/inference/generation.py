@@ -152,8 +152,11 @@ def _generate(
 
 
 def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: Writing) -> Iterator[str]:
-    """Yield the text that continues a prompt, piece by piece; together they are what `generate` gives."""
-    ids = prompt_tokens(tokenizer, prompt)
+    """Give the text that continues a prompt, piece by piece; together they are what `generate` gives."""
+    return _stream(model, tokenizer, prompt_tokens(tokenizer, prompt), wanted)
+
+
+def _stream(model: Model, tokenizer: Tokenizer, ids: list[int], wanted: Writing) -> Iterator[str]:
     writer = Writer(model, tokenizer.vocab_size, 1)
     text, pieces = writer.join(ids, wanted, wanted.seed), TextStream(tokenizer, ids, wanted.stop)
     while len(text.written) < wanted.tokens and not pieces.stopped:

@@ -18,6 +18,7 @@ from gpt1.base.errors import SettingError, unknown
 
 # V tokens of the vocabulary, K of them that may be drawn, likeliest first.
 
+SEEDS = 2**63  # there are so many
 FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sorting all takes many times as long
 
 
@@ -37,12 +38,14 @@ class Writing:
     def __post_init__(self) -> None:
         sentences = {
             f"tokens is at least 0, not {self.tokens}": self.tokens >= 0,
-            f"temperature is at least 0, not {self.temperature}": 0 <= self.temperature < math.inf,
+            f"temperature is at least 0, not {self.temperature}": self.temperature >= 0,
+            f"temperature is a finite number, not {self.temperature}": self.temperature < math.inf,
             f"top_k is at least 1 (or none), not {self.top_k}": self.top_k is None or self.top_k >= 1,
             f"top_p is above 0 and at most 1 (or none), not {self.top_p}": self.top_p is None or 0 < self.top_p <= 1,
-            f"repetition_penalty is above 0, not {self.repetition_penalty}": 0 < self.repetition_penalty < math.inf,
+            f"repetition_penalty is above 0, not {self.repetition_penalty}": self.repetition_penalty > 0,
+            f"repetition_penalty is a finite number, not {self.repetition_penalty}": self.repetition_penalty < math.inf,
             "a stop string has at least one character": not isinstance(self.stop, str) and all(self.stop),
-            f"seed is between 0 and 2**63, not {self.seed}": 0 <= self.seed < 2**63,
+            f"seed is between 0 and 2**63, not {self.seed}": 0 <= self.seed < SEEDS,
             f"alternatives is at least 0 (or none), not {self.alternatives}": (self.alternatives or 0) >= 0,
         }
         for sentence, holds in sentences.items():
