@@ -22,7 +22,13 @@ GREEDY = {"model": "writer", "temperature": 0}
 
 
 def complete(client: httpx.Client, **asked: Any) -> httpx.Response:
-    return client.post("/v1/completions", json={**GREEDY, **asked})
+    return ask(client, "completions", **GREEDY | asked)
+
+
+def ask(client: httpx.Client, path: str, **asked: Any) -> httpx.Response:
+    """Post what is asked, half characters as escapes, which httpx would not send."""
+    headers = {"Content-Type": "application/json"}
+    return client.post(f"/v1/{path}", content=json.dumps(asked), headers=headers)
 
 
 # ---- completions ----
@@ -163,6 +169,14 @@ def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
     assert taught["tasks"]["moods"] == moods
     assert taught["tasks"]["race"]["choices"] == 4
     assert client.get("/v1/models/taught").json() == taught
+    counted = 'gpt1_requests_total{path="/v1/models/{name}",status="200"}'
+    assert figures(client)[counted] >= 1
+
+
+def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client) -> None:
+    for path in ("/healthz", "/readyz", "/metrics"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
 
 
 # ---- what is refused ----
@@ -191,8 +205,17 @@ def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
         ("completions", {"temperature": -1}, "temperature: Input should be greater than or equal to 0"),
         ("completions", {"temprature": 1}, "temprature: Extra inputs are not permitted"),
         ("completions", {"max_tokens": "many"}, "max_tokens: Input should be a valid integer"),
-        ("classify", {"input": "Ann"}, "has learned no task yet"),
-        ("classify", {"model": "taught", "input": "Ann"}, "has learned several tasks; name one"),
+        ("completions", {"prompt": 3}, "prompt: expected a valid string or a valid list"),
+        ("completions", {"stop": 3}, "stop: expected a valid string or a valid list"),
+        ("completions", {"stream_options": {"x": 1}}, "stream_options.x: Extra inputs are not permitted"),
+        ("completions", {"seed": -1}, "seed: Input should be greater than or equal to 0"),
+        ("completions", {"seed": 2**63}, "seed: Input should be less than 9223372036854775808"),
+        ("classify", {"input": "Ann"}, "the run 'writer' has learned no task yet"),
+        ("classify", {"model": "taught", "input": "Ann"}, "'taught' has learned several tasks; name one in 'task': m"),
+        ("classify", {"model": "taught", "task": "zz", "input": "Ann"}, "unknown task of 'taught' 'zz' (known: moods,"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"\ud800": "x"}}, "reads a, b, and not '?'"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"x" * 900_000: "x"}}, "reads a, b, and not 'xxx"),
+        ("completions", {"x" * 900_000: 1}, ": Extra inputs are not permitted"),
         ("classify", {"model": "taught", "task": "mods", "input": "Ann"}, "did you mean 'moods'"),
         ("classify", {"model": "taught", "task": "rte", "input": "Ann"}, "reads a, b: give an object with these"),
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x"}}, "b"),
@@ -207,13 +230,60 @@ def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
 def test_what_makes_no_sense_is_refused_in_words(
     client: httpx.Client, path: str, asked: dict[str, Any], message: str
 ) -> None:
-    status, _, found = error_of(client.post(f"/v1/{path}", json={"model": "writer", **asked}))
+    status, _, found = error_of(ask(client, path, **{"model": "writer", **asked}))
     assert status == 400
     assert message in found
+    assert "/" not in found.replace("/v1/models", "")  # no path of the server's
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "param"),
+    [
+        ("completions", {"model": "nobody"}, "model"),
+        ("completions", {"prompt": 3}, "prompt"),
+        ("completions", {"max_tokens": 10**6}, "max_tokens"),
+        ("completions", {"stream_options": {"x": 1}}, "stream_options"),
+        ("completions", {"logprobs": 1, "echo": True}, "logprobs"),
+        ("completions", {"temprature": 1}, "temprature"),
+        ("classify", {"input": "Ann"}, "model"),
+        ("classify", {"model": "taught", "task": "mods", "input": "Ann"}, "task"),
+        ("score", {}, "input"),
+    ],
+)
+def test_an_error_names_the_field_that_is_wrong(
+    client: httpx.Client, path: str, asked: dict[str, Any], param: str
+) -> None:
+    answer = client.post(f"/v1/{path}", json={"model": "writer", **asked})
+    assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"model": x}', "the body is not JSON: JSON decode error at character 10, Expecting value"),
+        (b"", 'the body is empty; send one, such as {"model": ...}'),
+        (b"[1]", "the body is not a JSON object; send one"),
+    ],
+)
+def test_a_body_that_is_no_request_is_told_what_it_lacks(client: httpx.Client, body: bytes, message: str) -> None:
+    answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
+    assert message in error_of(answer)[2]
+
+
+def test_a_body_says_that_it_is_json(client: httpx.Client) -> None:
+    body = json.dumps({**GREEDY, "prompt": "Ann"}).encode()
+    for kind in ("application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"):
+        answer = client.post("/v1/completions", content=body, headers={"Content-Type": kind})
+        assert answer.status_code == 200
+    for kind in ("", "application/x-www-form-urlencoded", "text/plain", "application/jsonlines"):
+        answer = client.post("/v1/completions", content=body, headers={"Content-Type": kind})
+        assert error_of(answer) == (415, "not_json", "send the body as JSON, with Content-Type: application/json")
 
 
 def test_what_is_not_there_is_not_found(client: httpx.Client) -> None:
-    assert error_of(complete(client, model="nobody"))[:2] == (404, "model_not_found")
+    for name in ("nobody", "\ud800", "x" * 900_000):
+        assert error_of(complete(client, model=name))[:2] == (404, "model_not_found")
+    assert error_of(complete(client, model="x" * 900_000))[2].endswith("x'; /v1/models lists them")
     assert error_of(client.get("/v1/models/nobody"))[:2] == (404, "model_not_found")
     assert error_of(client.get("/v1/nothing"))[0] == 404
     assert error_of(client.get("/v1/completions"))[0] == 405
@@ -253,8 +323,10 @@ def test_only_its_own_name_is_answered_to_on_this_machine(client: httpx.Client) 
 
 def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
     with serving(f"writer={trained}", token="sesame", host="0.0.0.0") as client:
-        assert complete(client, prompt="Ann").status_code == 200
-        for header in ("", "Bearer", "Bearer other", "sesame", "Bearer sesame2"):
+        for scheme in ("Bearer", "bearer", "BEARER"):
+            client.headers["Authorization"] = f"{scheme} sesame"
+            assert complete(client, prompt="Ann").status_code == 200
+        for header in ("Basic sesame", "", "Bearer", "Bearer other", "sesame", "Bearer sesame2"):
             client.headers["Authorization"] = header
             for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing"):
                 answer = client.get(path, headers={"Host": "any.example"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -179,6 +181,9 @@ def test_runs_have_names_of_their_own(trained: Path) -> None:
     app(str(trained), f"other={trained}")
     with pytest.raises(InputError, match="does not exist"):
         app("absent")
+    for wrong in (f"={trained}", "a=", "="):
+        with pytest.raises(SettingError, match=f"a run is given as its folder, or as NAME=FOLDER, not '{wrong}'"):
+            app(wrong)
     for token in ("sésame", "", " x"):
         with pytest.raises(SettingError, match="a token is of plain ASCII"):
             app(str(trained), token=token)
@@ -190,6 +195,20 @@ def test_a_port_that_is_taken_is_told() -> None:
     with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1, port .*; choose another --port"):
         _listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [socket.gaierror(socket.EAI_NONAME, "Name or service not known"), OSError(errno.EADDRNOTAVAIL, "not of here")],
+)
+def test_a_host_that_is_not_this_machine_is_told(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    class Elsewhere(socket.socket):
+        def bind(self, address: Any) -> None:
+            raise error
+
+    monkeypatch.setattr(socket, "socket", Elsewhere)
+    with pytest.raises(InputError, match=r"cannot listen at 999\.1\.1\.1, .*; choose another --host$"):
+        _listen("999.1.1.1", 0)
 
 
 def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path: Path) -> None:
@@ -215,5 +234,6 @@ def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("wrong", [{"queue": 0}, {"seconds": -1.0}, {"seconds": float("inf")}])
 def test_limits_are_above_0(wrong: dict[str, float]) -> None:
-    with pytest.raises(SettingError, match="is above 0"):
+    finite = " and finite" if float("inf") in wrong.values() else ""
+    with pytest.raises(SettingError, match=f"is above 0{finite}, not"):
         Limits(**wrong)  # type: ignore[arg-type]

@@ -41,7 +41,8 @@ def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **lim
 
 
 def error_of(response: httpx.Response) -> tuple[int, str | None, str]:
-    """Return the status, code and message of an error, which has OpenAI's form."""
+    """Return the status, code and message of an error, which has OpenAI's form and is not long."""
     error = response.json()["error"]
     assert error.keys() == {"message", "type", "param", "code"}
+    assert len(response.content) < 10_000
     return response.status_code, error["code"], error["message"]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt1.base.errors import unknown
 from gpt1.inference.embedding import MEAN
 from gpt1.inference.looking import Looks, check_layer
-from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows, task_of
+from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
 from gpt1.serve.completions import check_characters, check_ids, in_time
 from gpt1.serve.engine import Engine
@@ -26,7 +27,7 @@ DIGITS = 4  # of a share of attention
 
 async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
     """Return the answer to each row, with the probability of each label."""
-    task = task_of(engine.run, asked.task)
+    task = _task(engine, asked.task)
     inputs = asked.input if isinstance(asked.input, list) else [asked.input]
     _check_number(inputs, limits)
     rows = [_row(task, value) for value in inputs]
@@ -51,7 +52,8 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
 async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
     """Return a vector for each text."""
     if asked.dimensions not in (None, engine.run.recipe.shape.width):
-        raise bad(f"this run's vectors have {engine.run.recipe.shape.width} dimensions", "unsupported")
+        width = engine.run.recipe.shape.width
+        raise bad(f"this run's vectors have {width} dimensions", "unsupported", param="dimensions")
     texts = _decoded(asked.input, engine, limits)
     pooling = asked.pooling or MEAN
 
@@ -98,7 +100,8 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
     check_layer(engine.run.recipe.shape, asked.layer)
     tokens = len(await asyncio.to_thread(engine.run.tokenizer.encode, asked.input))
     if tokens > ATTENTION_TOKENS:
-        raise bad(f"the text has {tokens:,} tokens, attention is shown of at most {ATTENTION_TOKENS}", "too_long")
+        most = f"attention is shown of at most {ATTENTION_TOKENS}"
+        raise bad(f"the text has {tokens:,} tokens, {most}", "too_long", param="input")
 
     def answer(texts: Sequence[str]) -> list[Looks]:
         return [engine.run.attention(text, layer=asked.layer) for text in texts]
@@ -121,17 +124,31 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
 
 def _check_number(inputs: Sequence[Any], limits: Limits) -> None:
     if not 1 <= len(inputs) <= limits.inputs:
-        raise bad(f"a request has 1 to {limits.inputs} inputs, not {len(inputs)}")
+        raise bad(f"a request has 1 to {limits.inputs} inputs, not {len(inputs)}", param="input")
+
+
+def _task(engine: Engine, name: str | None) -> Task:
+    """Return the task that is asked for; to clients a run has the name it is served under, and no path."""
+    if not engine.run.has_tasks:
+        raise bad(f"the run '{engine.name}' has learned no task yet; /v1/models tells which have", param="model")
+    tasks = engine.run.tasks
+    if name is None and len(tasks) > 1:
+        several = f"the run '{engine.name}' has learned several tasks; name one"
+        raise bad(f"{several} in 'task': {', '.join(tasks)}", param="task")
+    if name is not None and name not in tasks:
+        raise bad(str(unknown(f"task of '{engine.name}'", name, tasks)), param="task")
+    return tasks[name or next(iter(tasks))]
 
 
 def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return an input as a row with the columns of the task, and no others."""
+    reads = f"task '{task.name}' reads {', '.join(task.fields)}"
     if isinstance(value, str):
         if len(task.fields) != 1:
-            raise bad(f"task '{task.name}' reads {', '.join(task.fields)}: give an object with these, not a string")
+            raise bad(f"{reads}: give an object with these, not a string", param="input")
         return {task.fields[0]: value}
-    if unknown := [name for name in value if name not in task.fields]:
-        raise bad(f"task '{task.name}' reads {', '.join(task.fields)}, and not '{unknown[0]}'")
+    if others := [name for name in value if name not in task.fields]:
+        raise bad(f"{reads}, and not '{others[0]}'", param="input")
     return dict(value)
 
 

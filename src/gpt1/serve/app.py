@@ -27,7 +27,14 @@ from gpt1.serve.guards import Guards, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, gone
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
-from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, CompletionRequest, EmbeddingRequest, ScoreRequest
+from gpt1.serve.schemas import (
+    AttentionRequest,
+    ClassifyRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    ScoreRequest,
+    malformed,
+)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": what}
@@ -37,6 +44,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         404: "There is no run of that name.",
         408: "The request did not come in in time.",
         413: "The request is too large.",
+        415: "The request does not say that it is JSON.",
         429: "Too many requests wait; see Retry-After.",
         503: "The run is not loaded yet.",
         504: "The request took too long.",
@@ -54,7 +62,8 @@ class Server:
     def engine(self, name: str) -> Engine:
         """Return the engine of a run, or say that there is none."""
         if name not in self.engines:
-            raise ApiError(404, f"there is no run '{name}'; /v1/models lists them", code="model_not_found")
+            message = f"there is no run '{name}'; /v1/models lists them"
+            raise ApiError(404, message, code="model_not_found", param="model")
         return self.engines[name]
 
     @contextmanager
@@ -157,17 +166,20 @@ async def _departure(http: HttpRequest) -> None:
 
 
 def _add_checks(app: FastAPI, server: Server) -> None:
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz")
     async def health() -> dict[str, str]:
         """Tell that the process lives."""
         return {"status": "ok"}
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", responses={503: {"description": "Some run is not loaded yet."}})
     async def readiness() -> JSONResponse:
         """Tell whether requests would be answered."""
         waiting = [name for name, engine in server.engines.items() if not engine.ready.is_set()]
         return JSONResponse({"status": "waiting" if waiting else "ready", "for": waiting}, 503 if waiting else 200)
 
+    @app.head("/metrics", include_in_schema=False)
     @app.get("/metrics")
     async def metrics() -> Response:
         """Tell figures for Prometheus."""
@@ -199,14 +211,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Gpt1Error)
     async def of_ours(request: HttpRequest, error: Gpt1Error) -> JSONResponse:
-        return error_response(ApiError(400, str(error).encode("utf-8", "replace").decode()))
+        return error_response(ApiError(400, str(error)))
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body")
-        message = f"{place}: {first['msg']}" if place else str(first["msg"])
-        return error_response(ApiError(400, message.encode("utf-8", "replace").decode(), code=first["type"]))
+    async def no_request(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
+        return error_response(malformed(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:

@@ -14,14 +14,13 @@ from itertools import accumulate
 from typing import Any
 
 from gpt1.inference.generation import prompt_tokens
-from gpt1.inference.sampling import Writing, writing
+from gpt1.inference.sampling import SEEDS, Writing, writing
 from gpt1.serve.engine import Engine, Written
 from gpt1.serve.limits import Limits, bad, too_slow
 from gpt1.serve.schemas import CompletionRequest
 from gpt1.text.tokenizer import Tokenizer
 
 STOPS, STOP_CHARACTERS = 16, 1000
-SEEDS = 2**62  # so that those of a request's texts, one after another, are all seeds
 DONE = b"data: [DONE]\n\n"
 
 
@@ -48,7 +47,9 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
         ids = await _ids(prompt, engine, limits)
         echo = "" if not asked.echo else prompt if isinstance(prompt, str) else engine.run.tokenizer.decode(ids)
         found += [(ids, echo)] * samples
-    return [Asked(ids, replace(wanted, seed=wanted.seed + place), echo) for place, (ids, echo) in enumerate(found)]
+    return [
+        Asked(ids, replace(wanted, seed=(wanted.seed + place) % SEEDS), echo) for place, (ids, echo) in enumerate(found)
+    ]
 
 
 async def completed(
@@ -153,7 +154,7 @@ def _check_supported(asked: CompletionRequest) -> None:
     }
     for name, wanted in unsupported.items():
         if wanted:
-            raise bad(f"{name} is not supported", "unsupported")
+            raise bad(f"{name} is not supported", "unsupported", param=name.split()[0])
 
 
 def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[str | list[int]]:
@@ -166,10 +167,10 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[
 def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
     tokens = 16 if asked.max_tokens is None else asked.max_tokens
     if tokens > limits.tokens:
-        raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long")
+        raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     if len(stop) > STOPS or any(len(one) > STOP_CHARACTERS for one in stop):
-        raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters")
+        raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")
     return writing(
         {
             "tokens": tokens,
@@ -179,7 +180,7 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
             "repetition_penalty": asked.repetition_penalty or 1.0,
             "stop": stop,
             "alternatives": asked.logprobs,
-            "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed % SEEDS,
+            "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed,
         }
     )
 

@@ -24,6 +24,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPEN = ("/healthz", "/readyz", *PAGE)  # asked by machines that have no token; and the page, which asks for it
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
 _PORT = re.compile(r":\d+$")
+_JSON = re.compile(r"\s*application/([^\s;]+\+)?json\s*(;|$)", re.I)
 
 
 def error_response(error: ApiError) -> JSONResponse:
@@ -44,18 +45,17 @@ class Guards:
             await self.app(scope, receive, send)
             return
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            self._check(scope["method"], scope["path"], Headers(scope=scope))
         except ApiError as error:
             await error_response(error)(scope, receive, send)
             return
         await self.app(scope, self._counted(receive), send)
 
-    def _check(self, path: str, headers: Headers) -> None:
+    def _check(self, method: str, path: str, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "")).strip("[]").lower()
         if self.hosts is not None and host not in self.hosts:  # a page elsewhere that sends its reader's browser here
             raise ApiError(421, "this server answers only to its own name", code="wrong_host")
-        given = headers.get("authorization", "").encode("latin-1", "replace")
-        if self.token and path not in OPEN and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+        if self.token and path not in OPEN and not self._has_token(headers.get("authorization", "")):
             raise ApiError(
                 401,
                 "a token is needed: Authorization: Bearer ...",
@@ -65,6 +65,14 @@ class Guards:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self.limits.body_bytes:
             raise self._too_large()
+        # A page elsewhere may have its reader's browser send other kinds here without being asked for leave.
+        if method == "POST" and not _JSON.match(headers.get("content-type", "")):
+            raise ApiError(415, "send the body as JSON, with Content-Type: application/json", code="not_json")
+
+    def _has_token(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), str(self.token).encode())
+        return same and scheme.lower() == "bearer"
 
     def _counted(self, receive: Receive) -> Receive:
         """Count and time a body as it comes: it may say nothing of its length, or not the truth, or never end."""
@@ -122,7 +130,7 @@ class Watched:
                 fault = ApiError(500, f"a fault of the server itself ({type(error).__name__})", code="fault")
                 await error_response(fault)(scope, receive, noting)
         finally:
-            path = scope["path"] if scope["path"] in self.paths else "other"
+            path = scope["path"] if scope["path"] in self.paths else getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - began
             self.meters.request(path, status, seconds)
             LOG.info("request", extra={"facts": {"path": path, "status": status, "seconds": round(seconds, 4)}})

@@ -8,6 +8,8 @@ from typing import Any
 
 from gpt1.base.errors import SettingError
 
+ERROR_CHARACTERS = 1000  # of what an error tells, which may quote what was sent
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -25,28 +27,42 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not 0 < value < math.inf:
-                raise SettingError(f"{name} is above 0, not {value}")
+                raise SettingError(f"{name} is above 0{' and finite' if value == math.inf else ''}, not {value}")
 
 
 class ApiError(Exception):
     """A request that is not answered as it was meant."""
 
     def __init__(
-        self, status: int, message: str, *, code: str | None = None, headers: dict[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.code, self.headers = status, message, code, headers or {}
+        self.status, self.message, self.code = status, message, code
+        self.param, self.headers = param, headers or {}
 
     def body(self) -> dict[str, Any]:
         """Return the error as OpenAI's clients read it."""
         kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}.get(self.status)
         kind = kind or ("invalid_request_error" if self.status < 500 else "server_error")
-        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+        param = None if self.param is None else _shown(self.param)
+        return {"error": {"message": _shown(self.message), "type": kind, "param": param, "code": self.code}}
 
 
-def bad(message: str, code: str | None = None) -> ApiError:
-    """Return the error for a request that makes no sense."""
-    return ApiError(400, message, code=code)
+def _shown(text: str) -> str:
+    """Return what may be told of a text: no half character, which UTF-8 cannot hold, and of a long one its two ends."""
+    text, half = text.encode("utf-8", "replace").decode(), ERROR_CHARACTERS // 2
+    return text if len(text) <= ERROR_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
+
+
+def bad(message: str, code: str | None = None, *, param: str | None = None) -> ApiError:
+    """Return the error for a request that makes no sense; `param` is the field that is wrong, where it is one."""
+    return ApiError(400, message, code=code, param=param)
 
 
 def busy(seconds: int = 1) -> ApiError:

@@ -1,13 +1,18 @@
-"""What requests look like; FastAPI checks them and tells of them in its OpenAPI document."""
+"""What requests look like; FastAPI checks them and tells of them in its OpenAPI document; what is wrong, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpt1.inference.sampling import SEEDS
+from gpt1.serve.limits import ApiError, bad
+
 Row = dict[str, Any]
 ALTERNATIVES = 20  # of a token, at most
+SEVERAL_KINDS = ("prompt", "stop", "input")  # fields that take values of several kinds
 
 
 class Request(BaseModel):
@@ -39,7 +44,7 @@ class CompletionRequest(Request):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     stop: str | list[str] | None = None
-    seed: int | None = None
+    seed: int | None = Field(None, ge=0, lt=SEEDS)
     echo: bool | None = False
     top_k: int | None = Field(None, ge=1, description="Ours: draw from the likeliest so many.")
     repetition_penalty: float | None = Field(1.0, gt=0, description="Ours: above 1, say less again.")
@@ -79,3 +84,20 @@ class AttentionRequest(Request):
 
     input: str
     layer: int = Field(1, ge=1, description="Counted from 1.")
+
+
+def malformed(faults: Sequence[Mapping[str, Any]]) -> ApiError:
+    """Return the error for a body that is no request, given what pydantic finds wrong with it."""
+    first = faults[0]
+    code, said, place = first["type"], first["msg"], [str(part) for part in first["loc"][1:]]
+    if code == "json_invalid":
+        return bad(f"the body is not JSON: {said} at character {place[0]}, {first['ctx']['error']}", code)
+    if not place:
+        what = "is empty" if code == "missing" else "is not a JSON object"
+        return bad(f'the body {what}; send one, such as {{"model": ...}}', code)
+    name = place[0]
+    if name in SEVERAL_KINDS and len(place) > 1:  # each kind has its own fault
+        own = [fault["msg"] for fault in faults if fault["loc"][1] == name]
+        kinds = dict.fromkeys(message.removeprefix("Input should be ") for message in own)
+        return bad(f"{name}: expected {' or '.join(kinds)}", code, param=name)
+    return bad(f"{'.'.join(place)}: {said}", code, param=name)

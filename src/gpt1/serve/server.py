@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
@@ -82,7 +83,11 @@ def is_loopback(host: str) -> bool:
 
 def _named(given: str) -> tuple[str, str]:
     name, equals, path = given.partition("=")
-    return (name, path) if equals and not Path(given).exists() else (Path(given).resolve().name, given)
+    if not equals or Path(given).exists():
+        return Path(given).resolve().name, given
+    if not (name and path):
+        raise SettingError(f"a run is given as its folder, or as NAME=FOLDER, not '{given}'")
+    return name, path
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -93,5 +98,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise InputError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from error
+        elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        other = f"choose another {'--host' if elsewhere else '--port'}"
+        raise InputError(f"cannot listen at {host}, port {port}: {error.strerror}; {other}") from error
     return listening
