@@ -55,6 +55,7 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
         "gpt1 0.1.0, torch 2.13",
         "gpt1 'x y'",
         "update 20 Once upon a time & again",
+        "At update 20, reading text that it does not learn from: “Ann sold hats.”",
         "No batch blew up",
     ):
         assert fact in words
@@ -149,6 +150,7 @@ def test_texts_are_never_markup(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "<i>run", {"dev": WRONG}, task=task, texts=evil)
     books = write_pretrained(tmp_path / "books")
     write_lines(books / "samples.jsonl", [{"step": 1, "prompt": evil, "text": evil}])
+    (books / "attention.json").write_text(json.dumps({"step": 1, "tokens": [evil], "weights": [[[[1.0]]]]}))
     (books / "log.txt").write_text(f"2026-11-15 12:00:00  {evil}\n")
     found = page(tmp_path, books, run, title=evil)
     assert not {"script", "img", "i", "b"} & {tag for tag, _ in found.elements}
@@ -165,6 +167,7 @@ def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
     for sentence in (
         "There is no metrics.jsonl, so there are no curves.",
         "It wrote no samples",
+        "There is no attention.json, so where it looks is not known",
         "There is no log.txt, so what happened on the way is not known.",
         "there is no evaluation-*.json",
         "Not measured yet: moods.",

@@ -14,18 +14,16 @@ from gpt1.base.devices import device_name, find_device, peak_flops, usable_preci
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
-from gpt1.inference.generation import continue_ids
 from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
-from gpt1.inference.sampling import Writing
-from gpt1.model import Model, build_model, ready_to_use
+from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling
+from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
-from gpt1.recipes.values import FSDP, Recipe
+from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
-from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -49,8 +47,6 @@ from gpt1.training.session import (
     teller,
 )
 from gpt1.training.trainer import Evaluation, Trainer
-
-SAMPLE_PROMPT, SAMPLE_TOKENS, SAMPLES = 16, 48, 2  # tokens, tokens, how many
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ def _train(
         flops_per_token=flops_per_token(recipe.shape, train.vocab_size),
         peak_flops=peak_flops(device_name(device), recipe.training.precision),
         evaluate=None if valid is None else _evaluator(model, valid, recipe, device, world),
-        sample=None if valid is None else _sampler(model, valid, asked.out, recipe, world),
+        sample=None if valid is None else sampler(model, valid, asked.out, recipe, world),
         minutes=minutes,
     )
     conduct(trainer, checkpoint, asked.resume, tell)
@@ -269,24 +265,3 @@ def _evaluator(
         return Evaluation(found, cost=found["valid_loss"])
 
     return evaluate
-
-
-def _sampler(
-    model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: World
-) -> Callable[[int], list[dict[str, str]]]:
-    """Let the model go on from places in the validation text, the same ones each time."""
-    prompt_tokens = min(SAMPLE_PROMPT, len(valid), model.shape.context - 1)
-    places = [index * (len(valid) - prompt_tokens) // SAMPLES for index in range(SAMPLES)]
-    prompts = [row.tolist() for row in valid.read(places, prompt_tokens)]
-    shared_out = world.size > 1 and recipe.training.distribution == FSDP  # then no process has whole weights to cast
-
-    def sample(step: int) -> list[dict[str, str]]:
-        tokenizer = load_tokenizer(run)
-        wanted = Writing(tokens=SAMPLE_TOKENS, seed=recipe.training.seed + step * SAMPLES)
-        written = continue_ids(model if shared_out else ready_to_use(model), prompts, wanted)
-        return [
-            {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}
-            for prompt, ids in zip(prompts, written, strict=True)
-        ]
-
-    return sample

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from gpt1.base.wording import many
 from gpt1.inspection.sizes import count_parameters
 from gpt1.recipes.values import LSTM
+from gpt1.report.attention import attention_blocks
 from gpt1.report.blocks import Block, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
-from gpt1.report.gather import GatheredRun, Sample
+from gpt1.report.gather import Attention, GatheredRun, Sample
 from gpt1.report.plots import draw_curves
 from gpt1.report.wording import averaging, duration, figure, happened, origin, recipe_facts, rough, told
 
@@ -53,6 +54,8 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     blocks: list[Block] = [Facts([*_what(run, found), *_how_well(found), *_how_fast(run, found)])]
     blocks += _curves(run)
     blocks += [Heading("What it wrote on the way"), *_samples(run.samples)]
+    if run.recipe.shape.kind != LSTM:
+        blocks += [Heading("Where it looks"), *_attention(run.attention)]
     blocks += [Heading("What happened"), *happened(run), origin(run)]
     parent = run.facts.get("parent")
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
@@ -117,6 +120,12 @@ def _curves(run: GatheredRun) -> list[Block]:
         picture = draw_curves({"tokens a second": speed}, "tokens a second")
         pictures.append(Picture(picture, f"tokens a second {told(speed)}", "Speed." + averaging([speed])))
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures yet, so there are no curves.")]
+
+
+def _attention(found: Attention | None) -> list[Block]:
+    if found is None:
+        return [Note("There is no attention.json, so where it looks is not known (it is written with samples).")]
+    return attention_blocks(found)
 
 
 def _samples(samples: list[Sample] | None) -> list[Block]:
