@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.inference.run import load_run
@@ -77,6 +78,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.facts["kind"] == "pretraining"
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
+    assert run.facts["trained_on"] == {"device": device_name(torch.device("cpu")), "processes": 1}
     files = {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "attention.json", "log.txt", "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files
     assert list(losses_of(unbroken)) == list(range(1, 21))

@@ -22,8 +22,8 @@ def layers(found: Attention) -> list[Heads]:
 
 def test_every_head_of_every_layer_is_told_in_words() -> None:
     first, second = layers(Attention(20, TOKENS, LOOKS))
-    assert [part.caption for part in first.parts] == ["1: the one before", "2: the first"]
-    assert [part.caption for part in second.parts] == ["1: itself", "2"]
+    assert [part.caption for part in first.parts] == ["head 1: the one before", "head 2: the first"]
+    assert [part.caption for part in second.parts] == ["head 1: itself", "head 2"]
     assert first.parts[0].alternative == (
         "Layer 1, head 1: a token takes 0 % from itself, 100 % from the one before, 0 % from the first"
     )

@@ -173,9 +173,12 @@ def test_an_evaluation_of_another_version_is_refused(tmp_path: Path) -> None:
         gather([tmp_path / "run"])
 
 
-@pytest.mark.parametrize("about", [{"tasks": {"moods": {"name": 3}}}, {"tasks": {}}, {"vocab_size": "many"}])
+@pytest.mark.parametrize(
+    "about", [{"tasks": {"moods": {"name": 3}}}, {"tasks": {}}, {"vocab_size": "many"}, {"trained_on": "a laptop"}]
+)
 def test_a_damaged_run_is_named(tmp_path: Path, about: dict[str, object]) -> None:
-    folder = write_run(tmp_path / "run", "finetuning", **about)
+    kind = "finetuning" if "tasks" in about else "pretraining"
+    folder = write_run(tmp_path / "run", kind, **about)
     with pytest.raises(FormatError, match=r"run\.json is damaged"):
         gather([folder])
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency
+from gpt1.recipes.catalog import find_recipe
+from gpt1.recipes.changes import settings
 from gpt1.report import report
 from gpt1.tasks.catalog import Task
 from gpt1.training.events import RolledBack
@@ -50,6 +52,7 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
         "books, 10.0 k tokens",
         "validation loss 4.500 nats a token at update 20, perplexity 90.0, 1.500 bits per byte",
         "1.0 k tokens a second in the middle",
+        "cost about 41 s on a fine GPU, in 2 processes; 463.7 GFLOP of the model's own",
         "1.0 GiB at most",
         "seed 7",
         "gpt1 0.1.0, torch 2.13",
@@ -59,6 +62,21 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
         "No batch blew up",
     ):
         assert fact in words
+
+
+def test_every_setting_is_told_and_those_that_are_not_the_papers_come_first(tmp_path: Path, three: list[Path]) -> None:
+    words = page(tmp_path, three[0]).words
+    own, papers = settings(find_recipe("tiny")), settings(find_recipe("paper"))
+    told = words[words.index("setting this run the paper") : words.index("Made with")]
+    apart, alike = told.split("As in the paper: ")
+    assert "shape.layers 4 12 " in apart
+    assert "training.compile false true " in apart
+    assert "shape.norm layer, " in alike
+    for name in own:
+        if not name.startswith("finetuning."):
+            assert f"{name} " in (alike if own[name] == papers[name] else apart)
+    scratch = page(tmp_path, three[2]).words
+    assert "finetuning.scratch true false " in scratch
 
 
 def test_parameters_are_those_of_the_network(tmp_path: Path, trained: Path) -> None:
@@ -74,6 +92,7 @@ def test_a_finetuned_run_is_told_with_its_scores(tmp_path: Path, three: list[Pat
         "Fine-tuned on moods",
         "train 30, dev 8, test 8",
         "pre-trained; network and words of runs/books",
+        "hardware a fine GPU, in 2 processes",
         "4 updates of 32 examples",
         "dev 8 update 4 0.875 0.529 to 0.978",  # 7 of 8 by Wilson's interval
         "expected calibration error (ECE) 0.075",

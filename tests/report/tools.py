@@ -53,6 +53,7 @@ def write_run(folder: Path, kind: str, changes: Sequence[str] = (), **about: Any
         "tokenizer": "abc",
         "vocab_size": 100,
         "parent": None,
+        "trained_on": {"device": "a fine GPU", "processes": 2},
         "made_with": {"gpt1": "0.1.0", "torch": "2.13", "command": ["gpt1", "x y"], "at": "2026-11-15T12:00:00+0000"},
         **about,
     }

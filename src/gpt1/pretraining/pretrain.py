@@ -42,6 +42,7 @@ from gpt1.training.session import (
     conduct,
     fact,
     facts_of,
+    hardware,
     resumed,
     speed_up,
     teller,
@@ -94,7 +95,7 @@ def pretrain(
         with lock_folder(asked.out) if world.is_first else nullcontext():
             ears: list[Listener] = []
             if world.is_first:
-                _prepare_folder(asked, planned, texts[0], going_on)
+                _prepare_folder(asked, planned, texts[0], going_on, hardware(own_device, world))
                 ears = [RunFiles(asked.out), *listeners, *([tensorboard(asked.out)] if curves else [])]
             notices += [notice] if notice else []
             _train(asked, planned_here, model, texts, world, own_device, minutes, ears, notices, going_on)
@@ -184,11 +185,13 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
 # ---- the folder and the weights ----
 
 
-def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool) -> None:
+def _prepare_folder(
+    asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: dict[str, Any]
+) -> None:
     corpus = {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)}
     if going_on:
         clean_up(asked.out)
-        update_run(asked.out, recipe, corpus=corpus)
+        update_run(asked.out, recipe, corpus=corpus, trained_on=trained_on)
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
@@ -196,6 +199,7 @@ def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: 
         "vocab_size": train.vocab_size,
         "corpus": corpus,
         "parent": None if asked.init is None else str(asked.init.resolve()),
+        "trained_on": trained_on,
     }
     begin_run(asked.out, PRETRAINING, recipe, asked.corpus / TOKENIZER_FILE, about)
 

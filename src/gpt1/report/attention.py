@@ -58,7 +58,7 @@ def _part(rows: Rows, layer: int, head: int) -> Picture:
     habit = _habit(rows)
     told = ", ".join(f"{_percent(share)} from {where}" for where, share in habit.items())
     where, share = max(habit.items(), key=lambda pair: pair[1])
-    caption = f"{head}: {where}" if share >= 0.5 else f"{head}"
+    caption = f"head {head}" + (f": {where}" if share >= 0.5 else "")
     return Picture(draw_small(rows), f"Layer {layer}, head {head}: a token takes {told}", caption)
 
 

@@ -259,8 +259,9 @@ def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
     numbers += [count for splits in facts.get("examples", {}).values() for count in splits.values()]
     if not all(isinstance(value, int) for value in numbers):
         raise ValueError("a count is not a whole number")
-    if not isinstance(facts.get("made_with", {}), dict):
-        raise TypeError("made_with is not an object")
+    for name in ("made_with", "trained_on"):
+        if not isinstance(facts.get(name, {}), dict):
+            raise TypeError(f"{name} is not an object")
 
 
 # ---- files that grew with the run ----

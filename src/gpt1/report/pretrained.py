@@ -7,12 +7,24 @@ from dataclasses import dataclass
 
 from gpt1.base.wording import many
 from gpt1.inspection.sizes import count_parameters
+from gpt1.model.costs import flops_per_token
 from gpt1.recipes.values import LSTM
 from gpt1.report.attention import attention_blocks
 from gpt1.report.blocks import Block, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
 from gpt1.report.gather import Attention, GatheredRun, Sample
 from gpt1.report.plots import draw_curves
-from gpt1.report.wording import averaging, duration, figure, happened, origin, recipe_facts, rough, told
+from gpt1.report.wording import (
+    averaging,
+    configuration,
+    duration,
+    figure,
+    happened,
+    origin,
+    recipe_facts,
+    rough,
+    told,
+    trained_on,
+)
 
 SAMPLED_STEPS = 6  # shown, from the first to the last
 
@@ -56,7 +68,7 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     blocks += [Heading("What it wrote on the way"), *_samples(run.samples)]
     if run.recipe.shape.kind != LSTM:
         blocks += [Heading("Where it looks"), *_attention(run.attention)]
-    blocks += [Heading("What happened"), *happened(run), origin(run)]
+    blocks += [Heading("What happened"), *happened(run), configuration(run), origin(run)]
     parent = run.facts.get("parent")
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
     return Section(anchor, run.name, lead, blocks)
@@ -94,14 +106,21 @@ def _how_fast(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
         return []
     speed = statistics.median(curves["tokens_per_second"].values)
     text = f"{rough(speed)} tokens a second in the middle"
-    if found.tokens and speed:
-        text += f", about {duration(found.tokens / speed)} of training"
     if "utilisation" in curves:
         text += f", {100 * statistics.median(curves['utilisation'].values):.0f} % of the device's peak"
-    facts = [("speed", text)]
+    facts = [("speed", text), *_cost(run, found, speed)]
     if memory := max(curves["memory_bytes"].values, default=0) if "memory_bytes" in curves else 0:
         facts.append(("memory", f"{memory / 2**30:.1f} GiB at most"))
     return facts
+
+
+def _cost(run: GatheredRun, found: Reached, speed: float) -> list[tuple[str, str]]:
+    if not found.tokens or not speed:
+        return []
+    hardware = trained_on(run)
+    on = f" on {hardware}" if hardware else ""
+    work = found.tokens * flops_per_token(run.recipe.shape, run.facts["vocab_size"])
+    return [("cost", f"about {duration(found.tokens / speed)}{on}; {rough(work)}FLOP of the model's own")]
 
 
 def _curves(run: GatheredRun) -> list[Block]:
