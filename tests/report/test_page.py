@@ -64,6 +64,14 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
         assert fact in words
 
 
+def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) -> None:
+    for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
+        run = write_pretrained(tmp_path / "books")
+        facts = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**facts, "corpus": {"path": "books", "tokens": tokens}}))
+        assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
+
+
 def test_every_setting_is_told_and_those_that_are_not_the_papers_come_first(tmp_path: Path, three: list[Path]) -> None:
     words = page(tmp_path, three[0]).words
     own, papers = settings(find_recipe("tiny")), settings(find_recipe("paper"))

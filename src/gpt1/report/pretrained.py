@@ -85,11 +85,15 @@ def _what(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
     if corpus:
         facts.append(("text", f"{corpus.get('path')}, {rough(corpus.get('tokens', 0))} tokens"))
     if found.tokens is not None and run.progress is not None:
-        times = f", {found.tokens / corpus['tokens']:.1f} times the text" if corpus.get("tokens") else ""
+        times = f", {_times(found.tokens / corpus['tokens'])} times the text" if corpus.get("tokens") else ""
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("read", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
     return [*facts, ("seed", str(run.facts.get("seed", run.recipe.training.seed)))]
+
+
+def _times(count: float) -> str:
+    return f"{count:.1f}" if count >= 0.1 else f"{count:.1g}"
 
 
 def _how_well(found: Reached) -> list[tuple[str, str]]:
