@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.inference.looking import looks
+from gpt1.inference.looking import as_rows, looks, looks_everywhere
 from gpt1.model import attention_weights, build_model
 from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import Tokenizer
@@ -43,6 +43,19 @@ def test_a_row_adds_up_to_one_and_takes_nothing_from_what_comes_later(words_toke
     assert found.weights.shape == (4, len(found.ids), len(found.ids))
     np.testing.assert_allclose(found.weights.sum(-1), 1, rtol=1e-5)
     assert (np.triu(found.weights, 1) == 0).all()
+
+
+def test_all_layers_together_are_those_seen_one_by_one(words_tokenizer: Tokenizer) -> None:
+    shape = Shape(layers=3, width=16, heads=2, feed_forward=32, context=12, initial_deviation=0.5)
+    model = build_model(shape, words_tokenizer.vocab_size)
+    each = [looks(model, words_tokenizer, "Ann sold a hat", layer) for layer in (1, 2, 3)]
+    for one, layer in zip(each, looks_everywhere(model, each[0].ids), strict=True):
+        np.testing.assert_array_equal(layer, one.weights)
+
+
+def test_plain_numbers_leave_out_what_lies_behind_a_token() -> None:
+    head = np.array([[1, 0], [1 / 3, 2 / 3]], np.float32)
+    assert as_rows(head[np.newaxis], 3) == [[[1.0], [0.333, 0.667]]]
 
 
 def test_what_cannot_be_shown_is_told(words_tokenizer: Tokenizer) -> None:

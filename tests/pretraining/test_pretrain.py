@@ -12,10 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.inference.run import load_run
@@ -60,6 +62,8 @@ def assert_same_run(one: Path, other: Path) -> None:
     left, right = weights_of(one), weights_of(other)
     assert left.keys() == right.keys()
     assert [name for name in left if not torch.equal(left[name], right[name])] == []
+    for file in ("samples.jsonl", "attention.json"):
+        assert (one / file).read_bytes() == (other / file).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +78,9 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.facts["kind"] == "pretraining"
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
-    assert {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "log.txt", "checkpoints"} == {
-        path.name for path in unbroken.iterdir()
-    }
+    assert run.facts["trained_on"] == {"device": device_name(torch.device("cpu")), "processes": 1}
+    files = {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "attention.json", "log.txt", "checkpoints"}
+    assert {path.name for path in unbroken.iterdir()} == files
     assert list(losses_of(unbroken)) == list(range(1, 21))
     assert losses_of(unbroken)[20] < losses_of(unbroken)[1] - 0.3
     samples = [json.loads(line) for line in (unbroken / "samples.jsonl").read_text().splitlines()]
@@ -362,6 +366,13 @@ def test_two_ranks_give_the_losses_of_one_sharded_or_not(unbroken: Path, corpus:
         losses, wanted = losses_of(tmp_path / how), losses_of(unbroken)
         assert losses == {step: pytest.approx(loss, rel=2e-5) for step, loss in wanted.items()}
         assert load_run(tmp_path / how, device="cpu").model.tokens.shape == (load_run(unbroken).facts["vocab_size"], 32)
+        looks, alone = (json.loads((run / "attention.json").read_bytes()) for run in (tmp_path / how, unbroken))
+        assert looks["tokens"] == alone["tokens"]
+        np.testing.assert_allclose(_flat(looks["weights"]), _flat(alone["weights"]), atol=2e-3)
+
+
+def _flat(weights: list[list[list[list[float]]]]) -> list[float]:
+    return [share for layer in weights for head in layer for row in head for share in row]
 
 
 def test_a_run_begun_on_two_ranks_goes_on_on_one(unbroken: Path, corpus: Path, tmp_path: Path) -> None:

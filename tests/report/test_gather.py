@@ -11,7 +11,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.report.gather import LONGEST_TEXT, MOST_LINES, gather
 from gpt1.training.events import Noticed, RolledBack, Saved
 from gpt1.training.runs import RunFiles
-from tests.report.tools import LABELS, write_finetuned, write_lines, write_pretrained, write_run, write_seeds
+from tests.report.tools import LABELS, LOOKS, write_finetuned, write_lines, write_pretrained, write_run, write_seeds
 
 
 def test_curves_are_those_of_the_metrics_file(tmp_path: Path) -> None:
@@ -51,16 +51,51 @@ def test_a_damaged_line_is_named(tmp_path: Path, damage: str) -> None:
         gather([folder])
 
 
-def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [{"step": 1, "text": "no prompt"}, {"step": 1, "prompt": 2, "text": "It"}])
+def test_a_damaged_sample_is_named(tmp_path: Path, damaged: dict[str, object]) -> None:
     folder = write_run(tmp_path / "run", "pretraining")
-    write_lines(folder / "samples.jsonl", [{"step": 1, "text": "no prompt"}])
-    with pytest.raises(FormatError, match=r"samples\.jsonl, line 1.*prompt"):
+    write_lines(folder / "samples.jsonl", [damaged])
+    with pytest.raises(FormatError, match=r"samples\.jsonl, line 1: damaged"):
         gather([folder])
+
+
+def test_attention_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = gather([write_pretrained(tmp_path / "run")])[0].attention
+    assert found is not None
+    assert (found.step, found.tokens) == (20, ["Ann", " sold", " hats", "."])
+    assert found.layers == LOOKS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": ["Ann"]},
+        {"tokens": [1, 2, 3, 4]},
+        {"tokens": []},
+        {"weights": []},
+        {"weights": [[[[1.0], [0.5, 0.5], [1.0], [1.0]]]]},
+        {"weights": [[[[1.5]]]], "tokens": ["Ann"]},
+        {"weights": [[[["1"]]]], "tokens": ["Ann"]},
+        {"weights": [[[[float("nan")]]]], "tokens": ["Ann"]},
+        {"weights": [[[[1.0]]], [[[1.0]], [[1.0]]]], "tokens": ["Ann"]},
+        {"weights": 3},
+        {"step": None},
+    ],
+)
+def test_damaged_attention_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    path = write_pretrained(tmp_path / "run") / "attention.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(FormatError, match=r"attention\.json is damaged"):
+        gather([tmp_path / "run"])
+    path.write_text("{")
+    with pytest.raises(FormatError, match=r"attention\.json is not the attention of a run"):
+        gather([tmp_path / "run"])
 
 
 def test_a_bare_run_has_nothing_but_its_facts(tmp_path: Path) -> None:
     (run,) = gather([write_run(tmp_path / "run", "pretraining")])
-    assert (run.progress, run.samples, run.log, run.evaluations, run.seeds) == (None, None, None, [], None)
+    assert (run.progress, run.samples, run.attention, run.log, run.evaluations) == (None, None, None, None, [])
+    assert run.seeds is None
     assert run.recipe.name == "tiny"
 
 
@@ -138,9 +173,12 @@ def test_an_evaluation_of_another_version_is_refused(tmp_path: Path) -> None:
         gather([tmp_path / "run"])
 
 
-@pytest.mark.parametrize("about", [{"tasks": {"moods": {"name": 3}}}, {"tasks": {}}, {"vocab_size": "many"}])
+@pytest.mark.parametrize(
+    "about", [{"tasks": {"moods": {"name": 3}}}, {"tasks": {}}, {"vocab_size": "many"}, {"trained_on": "a laptop"}]
+)
 def test_a_damaged_run_is_named(tmp_path: Path, about: dict[str, object]) -> None:
-    folder = write_run(tmp_path / "run", "finetuning", **about)
+    kind = "finetuning" if "tasks" in about else "pretraining"
+    folder = write_run(tmp_path / "run", kind, **about)
     with pytest.raises(FormatError, match=r"run\.json is damaged"):
         gather([folder])
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency
+from gpt1.recipes.catalog import find_recipe
+from gpt1.recipes.changes import settings
 from gpt1.report import report
 from gpt1.tasks.catalog import Task
 from gpt1.training.events import RolledBack
@@ -50,14 +52,39 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
         "books, 10.0 k tokens",
         "validation loss 4.500 nats a token at update 20, perplexity 90.0, 1.500 bits per byte",
         "1.0 k tokens a second in the middle",
+        "cost about 41 s on a fine GPU, in 2 processes; 463.7 GFLOP of the model's own",
         "1.0 GiB at most",
         "seed 7",
         "gpt1 0.1.0, torch 2.13",
         "gpt1 'x y'",
         "update 20 Once upon a time & again",
+        "At update 20, reading text that it does not learn from: “Ann sold hats.”",
         "No batch blew up",
     ):
         assert fact in words
+
+
+def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) -> None:
+    for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
+        run = write_pretrained(tmp_path / "books")
+        facts = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**facts, "corpus": {"path": "books", "tokens": tokens}}))
+        assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
+
+
+def test_every_setting_is_told_and_those_that_are_not_the_papers_come_first(tmp_path: Path, three: list[Path]) -> None:
+    words = page(tmp_path, three[0]).words
+    own, papers = settings(find_recipe("tiny")), settings(find_recipe("paper"))
+    told = words[words.index("setting this run the paper") : words.index("Made with")]
+    apart, alike = told.split("As in the paper: ")
+    assert "shape.layers 4 12 " in apart
+    assert "training.compile false true " in apart
+    assert "shape.norm layer, " in alike
+    for name in own:
+        if not name.startswith("finetuning."):
+            assert f"{name} " in (alike if own[name] == papers[name] else apart)
+    scratch = page(tmp_path, three[2]).words
+    assert "finetuning.scratch true false " in scratch
 
 
 def test_parameters_are_those_of_the_network(tmp_path: Path, trained: Path) -> None:
@@ -73,6 +100,7 @@ def test_a_finetuned_run_is_told_with_its_scores(tmp_path: Path, three: list[Pat
         "Fine-tuned on moods",
         "train 30, dev 8, test 8",
         "pre-trained; network and words of runs/books",
+        "hardware a fine GPU, in 2 processes",
         "4 updates of 32 examples",
         "dev 8 update 4 0.875 0.529 to 0.978",  # 7 of 8 by Wilson's interval
         "expected calibration error (ECE) 0.075",
@@ -149,6 +177,7 @@ def test_texts_are_never_markup(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "<i>run", {"dev": WRONG}, task=task, texts=evil)
     books = write_pretrained(tmp_path / "books")
     write_lines(books / "samples.jsonl", [{"step": 1, "prompt": evil, "text": evil}])
+    (books / "attention.json").write_text(json.dumps({"step": 1, "tokens": [evil], "weights": [[[[1.0]]]]}))
     (books / "log.txt").write_text(f"2026-11-15 12:00:00  {evil}\n")
     found = page(tmp_path, books, run, title=evil)
     assert not {"script", "img", "i", "b"} & {tag for tag, _ in found.elements}
@@ -165,6 +194,7 @@ def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
     for sentence in (
         "There is no metrics.jsonl, so there are no curves.",
         "It wrote no samples",
+        "There is no attention.json, so where it looks is not known",
         "There is no log.txt, so what happened on the way is not known.",
         "there is no evaluation-*.json",
         "Not measured yet: moods.",

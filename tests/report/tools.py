@@ -23,6 +23,19 @@ MOODS = Task(
 LABELS = [0, 1, 0, 1, 0, 1, 0, 1]
 
 
+# Two layers of two heads: one looks at the token before, one at the first, one at itself, one at all alike.
+LOOKS = [
+    [
+        [[1.0], [1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
+        [[1.0], [0.8, 0.2], [0.8, 0.1, 0.1], [0.8, 0.0, 0.1, 0.1]],
+    ],
+    [
+        [[1.0], [0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]],
+        [[1.0], [0.5, 0.5], [0.333, 0.333, 0.333], [0.25, 0.25, 0.25, 0.25]],
+    ],
+]
+
+
 def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Write JSON lines."""
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -40,6 +53,7 @@ def write_run(folder: Path, kind: str, changes: Sequence[str] = (), **about: Any
         "tokenizer": "abc",
         "vocab_size": 100,
         "parent": None,
+        "trained_on": {"device": "a fine GPU", "processes": 2},
         "made_with": {"gpt1": "0.1.0", "torch": "2.13", "command": ["gpt1", "x y"], "at": "2026-11-15T12:00:00+0000"},
         **about,
     }
@@ -49,7 +63,7 @@ def write_run(folder: Path, kind: str, changes: Sequence[str] = (), **about: Any
 
 
 def write_pretrained(folder: Path, *, valid: Sequence[float] = (5.0, 4.5), text: str = "one") -> Path:
-    """Write a pre-training run with curves, samples and a log."""
+    """Write a pre-training run with curves, samples, attention and a log."""
     write_run(folder, "pretraining", corpus={"path": "books", "identity": text, "tokens": 10_000})
     steps = [
         {
@@ -70,6 +84,8 @@ def write_pretrained(folder: Path, *, valid: Sequence[float] = (5.0, 4.5), text:
     ]
     write_lines(folder / "metrics.jsonl", [*steps, *measured])
     write_lines(folder / "samples.jsonl", [{"step": 20, "prompt": "Once upon", "text": "a time & again"}])
+    attention = {"step": 20, "tokens": ["Ann", " sold", " hats", "."], "weights": LOOKS}
+    (folder / "attention.json").write_text(json.dumps(attention))
     (folder / "log.txt").write_text("2026-11-15 12:00:00  recipe tiny\n2026-11-15 12:00:01  step 20: saved x\n")
     return folder
 

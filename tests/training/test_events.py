@@ -21,7 +21,7 @@ def test_events_come_in_the_order_in_which_things_happen(tmp_path: Path, capsys:
         with_training(replace(TOY, watching=watching), steps=5),
         listeners=[record],
         evaluate=lambda: Evaluation({"valid_loss": 1.0}, 1.0),
-        sample=lambda step: [{"prompt": "p", "text": str(step)}],
+        sample=lambda step: Sampled(step, [{"prompt": "p", "text": str(step)}]),
     )
     assert trainer.train()
     assert [(type(event), getattr(event, "step", None)) for event in record.events] == [

@@ -14,6 +14,7 @@ from gpt1.recipes.catalog import TINY
 from gpt1.recipes.changes import change
 from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.runs import (
+    ATTENTION_FILE,
     METRICS_FILE,
     SAMPLES_FILE,
     RunFiles,
@@ -158,10 +159,13 @@ def test_steps_that_are_made_again_and_a_torn_last_line_are_forgotten(run: Path,
     for step in range(1, 7):
         write(stepped(step))
         write(Evaluated(step, SCORES))
-        write(Sampled(step, [{"prompt": "p", "text": "t"}]))
+        write(Sampled(step, [{"prompt": "p", "text": "t"}], {"tokens": ["a"], "weights": [[[[1.0]]]]}))
     with (run / METRICS_FILE).open("ab") as file:
         file.write(torn)
+    forget_after(run, 6)
+    assert json.loads((run / ATTENTION_FILE).read_text()) == {"step": 6, "tokens": ["a"], "weights": [[[[1.0]]]]}
     forget_after(run, 4)
+    assert not (run / ATTENTION_FILE).exists()  # the samples to come bring it back
     assert [line["step"] for line in lines_of(run / METRICS_FILE)] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert [line["step"] for line in lines_of(run / SAMPLES_FILE)] == [1, 2, 3, 4]
     before = (run / METRICS_FILE).stat().st_mtime_ns

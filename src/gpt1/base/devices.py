@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpt1.base.errors import SettingError, unknown
+from gpt1.base.wording import many
 
 if TYPE_CHECKING:
     import torch
@@ -137,12 +138,12 @@ def _why_no_gpu(kind: str) -> str:
 
 
 def device_name(device: torch.device) -> str:
-    """Return what a person calls the device: `NVIDIA H200`, `AMD EPYC (2 threads)`."""
+    """Return what a person calls the device: `NVIDIA H200`, `AMD EPYC, 2 threads`."""
     import torch
 
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
-    return f"{_processor()}, {'GPU' if device.type == 'mps' else f'{torch.get_num_threads()} threads'}"
+    return f"{_processor()}, {'GPU' if device.type == 'mps' else many(torch.get_num_threads(), 'thread')}"
 
 
 def _processor() -> str:

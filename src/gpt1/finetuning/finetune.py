@@ -51,6 +51,7 @@ from gpt1.training.session import (
     conduct,
     fact,
     facts_of,
+    hardware,
     resumed,
     speed_up,
     teller,
@@ -215,7 +216,7 @@ def _train_one(
     with lock_folder(out) if world.is_first else nullcontext():
         ears: list[Listener] = []
         if world.is_first:
-            _prepare_folder(asked, out, planned, tasks, vocab_size, going_on)
+            _prepare_folder(asked, out, planned, tasks, vocab_size, going_on, hardware(device, world))
             ears = [RunFiles(out), *asked.listeners, *([tensorboard(out)] if asked.curves else [])]
         tell = teller(ears)
         for text in notices:
@@ -325,12 +326,18 @@ def _resumed_recipe(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -
 
 
 def _prepare_folder(
-    asked: Asked, out: Path, recipe: Recipe, tasks: Mapping[str, EncodedTask], vocab_size: int, going_on: bool
+    asked: Asked,
+    out: Path,
+    recipe: Recipe,
+    tasks: Mapping[str, EncodedTask],
+    vocab_size: int,
+    going_on: bool,
+    trained_on: dict[str, Any],
 ) -> None:
     source = asked.source.as_json()
     if going_on:
         clean_up(out)
-        update_run(out, recipe, source=source)
+        update_run(out, recipe, source=source, trained_on=trained_on)
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
@@ -341,6 +348,7 @@ def _prepare_folder(
         "identity": identity(tasks),
         "source": source,
         "parent": str(asked.init.resolve()),
+        "trained_on": trained_on,
     }
     begin_run(out, FINETUNING, recipe, asked.init / TOKENIZER_FILE, about)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,17 @@ class Looks:
 
     ids: list[int]
     weights: NDArray[np.float32]
+
+
+def looks_everywhere(model: Model, ids: Sequence[int]) -> list[NDArray[np.float32]]:
+    """Return how each layer of a Transformer looks at tokens that fit in its context."""
+    ids_T = torch.tensor(ids, device=next(model.parameters()).device)
+    return [attention_weights(model, ids_T, layer).cpu().numpy() for layer in range(model.shape.layers)]
+
+
+def as_rows(weights: NDArray[np.float32], digits: int) -> list[list[list[float]]]:
+    """Return a layer's attention as plain numbers, head by head; what lies behind a token is 0, and is left out."""
+    return [[row[: t + 1].round(digits).tolist() for t, row in enumerate(head)] for head in weights.astype(float)]
 
 
 def looks(model: Model, tokenizer: Tokenizer, text: str, layer: int) -> Looks:

@@ -107,11 +107,11 @@ def read(model: Model, reading: Reading, ids_N: Tensor) -> tuple[Tensor, Tensor]
 def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
     """Return how much each token takes from each one before it, in each head of a layer (from 0) [H, T, T]."""
     attention: Any = model.blocks[layer].attention
-    inputs: list[Tensor] = []
-    with attention.register_forward_pre_hook(lambda module, given: inputs.append(given[0])):
+    found: list[Tensor] = []
+    # On the way, not afterwards: where weights are shared out, a block has them while it computes.
+    with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
         model(ids_T.unsqueeze(0))
-    weights_1HTT: Tensor = attention.weights(inputs[0])
-    return weights_1HTT[0]
+    return found[0]
 
 
 def ready_to_use(model: Model) -> Model:

@@ -14,18 +14,16 @@ from gpt1.base.devices import device_name, find_device, peak_flops, usable_preci
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
-from gpt1.inference.generation import continue_ids
 from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
-from gpt1.inference.sampling import Writing
-from gpt1.model import Model, build_model, ready_to_use
+from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling
+from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
-from gpt1.recipes.values import FSDP, Recipe
+from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
-from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -44,13 +42,12 @@ from gpt1.training.session import (
     conduct,
     fact,
     facts_of,
+    hardware,
     resumed,
     speed_up,
     teller,
 )
 from gpt1.training.trainer import Evaluation, Trainer
-
-SAMPLE_PROMPT, SAMPLE_TOKENS, SAMPLES = 16, 48, 2  # tokens, tokens, how many
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def pretrain(
         with lock_folder(asked.out) if world.is_first else nullcontext():
             ears: list[Listener] = []
             if world.is_first:
-                _prepare_folder(asked, planned, texts[0], going_on)
+                _prepare_folder(asked, planned, texts[0], going_on, hardware(own_device, world))
                 ears = [RunFiles(asked.out), *listeners, *([tensorboard(asked.out)] if curves else [])]
             notices += [notice] if notice else []
             _train(asked, planned_here, model, texts, world, own_device, minutes, ears, notices, going_on)
@@ -143,7 +140,7 @@ def _train(
         flops_per_token=flops_per_token(recipe.shape, train.vocab_size),
         peak_flops=peak_flops(device_name(device), recipe.training.precision),
         evaluate=None if valid is None else _evaluator(model, valid, recipe, device, world),
-        sample=None if valid is None else _sampler(model, valid, asked.out, recipe, world),
+        sample=None if valid is None else sampler(model, valid, asked.out, recipe, world),
         minutes=minutes,
     )
     conduct(trainer, checkpoint, asked.resume, tell)
@@ -188,11 +185,13 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
 # ---- the folder and the weights ----
 
 
-def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool) -> None:
+def _prepare_folder(
+    asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: dict[str, Any]
+) -> None:
     corpus = {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)}
     if going_on:
         clean_up(asked.out)
-        update_run(asked.out, recipe, corpus=corpus)
+        update_run(asked.out, recipe, corpus=corpus, trained_on=trained_on)
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
@@ -200,6 +199,7 @@ def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: 
         "vocab_size": train.vocab_size,
         "corpus": corpus,
         "parent": None if asked.init is None else str(asked.init.resolve()),
+        "trained_on": trained_on,
     }
     begin_run(asked.out, PRETRAINING, recipe, asked.corpus / TOKENIZER_FILE, about)
 
@@ -269,24 +269,3 @@ def _evaluator(
         return Evaluation(found, cost=found["valid_loss"])
 
     return evaluate
-
-
-def _sampler(
-    model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: World
-) -> Callable[[int], list[dict[str, str]]]:
-    """Let the model go on from places in the validation text, the same ones each time."""
-    prompt_tokens = min(SAMPLE_PROMPT, len(valid), model.shape.context - 1)
-    places = [index * (len(valid) - prompt_tokens) // SAMPLES for index in range(SAMPLES)]
-    prompts = [row.tolist() for row in valid.read(places, prompt_tokens)]
-    shared_out = world.size > 1 and recipe.training.distribution == FSDP  # then no process has whole weights to cast
-
-    def sample(step: int) -> list[dict[str, str]]:
-        tokenizer = load_tokenizer(run)
-        wanted = Writing(tokens=SAMPLE_TOKENS, seed=recipe.training.seed + step * SAMPLES)
-        written = continue_ids(model if shared_out else ready_to_use(model), prompts, wanted)
-        return [
-            {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}
-            for prompt, ids in zip(prompts, written, strict=True)
-        ]
-
-    return sample

@@ -88,6 +88,15 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class Heads:
+    """A large plot, and beside it small ones of its parts."""
+
+    kind: ClassVar[str] = "heads"
+    whole: Picture
+    parts: list[Picture]
+
+
+@dataclass(frozen=True)
 class Quote:
     """A text of the user's or the model's, with what is to be said of it."""
 
@@ -130,7 +139,7 @@ class Folded:
     blocks: list[Block]
 
 
-Block = Note | Heading | Facts | Table | Pictures | Quotes | Lines | Beside | Folded
+Block = Note | Heading | Facts | Table | Pictures | Heads | Quotes | Lines | Beside | Folded
 
 
 @dataclass(frozen=True)

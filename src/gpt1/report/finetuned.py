@@ -26,6 +26,7 @@ from gpt1.report.plots import draw_curves, draw_reliability
 from gpt1.report.wording import (
     averaging,
     between,
+    configuration,
     figure,
     happened,
     metric_name,
@@ -35,6 +36,7 @@ from gpt1.report.wording import (
     signed,
     start_in_words,
     told,
+    trained_on,
 )
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
@@ -58,7 +60,7 @@ def finetuned_section(run: GatheredRun, anchor: str) -> Section:
         blocks += [Heading(title), *([_scores(own)] if own else []), *_curves(run, task)]
         for evaluation in own:
             blocks += _evaluation(evaluation)
-    blocks += [Heading("What happened"), *happened(run), origin(run)]
+    blocks += [Heading("What happened"), *happened(run), configuration(run), origin(run)]
     return Section(anchor, run.name, f"Fine-tuned on {', '.join(run.tasks)}", blocks)
 
 
@@ -74,6 +76,7 @@ def _what(run: GatheredRun) -> list[tuple[str, str]]:
     updates = "" if run.progress is None else f"{run.progress.step:,} updates of "
     rate = f"learning rate {run.recipe.optimizer.lr:g}"
     facts.append(("training", f"{updates}{training.batch} examples, {rate}, {_beside(settings.lm_weight)}"))
+    facts += [("hardware", hardware)] if (hardware := trained_on(run)) else []
     return [*facts, ("seed", str(run.facts.get("seed", training.seed)))]
 
 

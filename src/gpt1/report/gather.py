@@ -23,7 +23,17 @@ from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
-from gpt1.training.runs import LOG_FILE, METRICS_FILE, RUN_FILE, SAMPLES_FILE, SEEDS_FILE, is_run, read_run, run_folder
+from gpt1.training.runs import (
+    ATTENTION_FILE,
+    LOG_FILE,
+    METRICS_FILE,
+    RUN_FILE,
+    SAMPLES_FILE,
+    SEEDS_FILE,
+    is_run,
+    read_run,
+    run_folder,
+)
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
@@ -59,6 +69,15 @@ class Sample:
     step: int
     prompt: str
     text: str
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How each head of each layer looked at a sentence: row t is what token t took from the tokens up to itself."""
+
+    step: int
+    tokens: list[str]
+    layers: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,7 @@ class GatheredRun:
     tasks: dict[str, Task]
     progress: Progress | None
     samples: list[Sample] | None
+    attention: Attention | None
     log: Log | None
     evaluations: list[Evaluation]
     seeds: Seeds | None
@@ -214,7 +234,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         _check_facts(facts, tasks)
     except (AttributeError, KeyError, TypeError, ValueError, SettingError, FormatError) as error:
         raise FormatError(f"{folder / RUN_FILE} is damaged ({error!r})") from None
-    samples, log = folder / SAMPLES_FILE, folder / LOG_FILE
+    samples, attention, log = folder / SAMPLES_FILE, folder / ATTENTION_FILE, folder / LOG_FILE
     return GatheredRun(
         name=name,
         given=given,
@@ -224,6 +244,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         tasks=tasks,
         progress=_read_progress(folder / METRICS_FILE),
         samples=list(_read_samples(samples)) if samples.is_file() else None,
+        attention=_read_attention(attention) if attention.is_file() else None,
         log=_read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, tasks),
         seeds=None if is_run(given) else _read_seeds(given / SEEDS_FILE),
@@ -238,8 +259,9 @@ def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
     numbers += [count for splits in facts.get("examples", {}).values() for count in splits.values()]
     if not all(isinstance(value, int) for value in numbers):
         raise ValueError("a count is not a whole number")
-    if not isinstance(facts.get("made_with", {}), dict):
-        raise TypeError("made_with is not an object")
+    for name in ("made_with", "trained_on"):
+        if not isinstance(facts.get(name, {}), dict):
+            raise TypeError(f"{name} is not an object")
 
 
 # ---- files that grew with the run ----
@@ -269,8 +291,25 @@ def _read_samples(path: Path) -> Iterator[Sample]:
     for number, facts in read_lines(path):
         try:
             yield Sample(int(facts["step"]), _text(facts["prompt"]), _text(facts["text"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path}, line {number}: damaged ({error!r})") from None
+
+
+def _read_attention(path: Path) -> Attention:
+    facts = read_json(path, "the attention of a run")
+    try:
+        tokens = [_text(token, LONGEST_NAME) for token in facts["tokens"]]
+        layers = facts["weights"]
+        heads = [head for layer in layers for head in layer]
+        if not tokens or not heads or len(set(map(len, layers))) > 1:
+            raise ValueError("its layers are not alike, or empty")
+        if any(list(map(len, head)) != list(range(1, len(tokens) + 1)) for head in heads):
+            raise ValueError("its rows are not as long as the text")
+        if not all(0 <= weight <= 1 for head in heads for row in head for weight in row):
+            raise ValueError("a share is not between 0 and 1")
+        return Attention(int(facts["step"]), tokens, layers)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} is damaged ({error!r}); without it a page has no pictures of attention") from None
 
 
 def _read_log(path: Path) -> Log:

@@ -7,11 +7,24 @@ from dataclasses import dataclass
 
 from gpt1.base.wording import many
 from gpt1.inspection.sizes import count_parameters
+from gpt1.model.costs import flops_per_token
 from gpt1.recipes.values import LSTM
+from gpt1.report.attention import attention_blocks
 from gpt1.report.blocks import Block, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
-from gpt1.report.gather import GatheredRun, Sample
+from gpt1.report.gather import Attention, GatheredRun, Sample
 from gpt1.report.plots import draw_curves
-from gpt1.report.wording import averaging, duration, figure, happened, origin, recipe_facts, rough, told
+from gpt1.report.wording import (
+    averaging,
+    configuration,
+    duration,
+    figure,
+    happened,
+    origin,
+    recipe_facts,
+    rough,
+    told,
+    trained_on,
+)
 
 SAMPLED_STEPS = 6  # shown, from the first to the last
 
@@ -53,7 +66,9 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     blocks: list[Block] = [Facts([*_what(run, found), *_how_well(found), *_how_fast(run, found)])]
     blocks += _curves(run)
     blocks += [Heading("What it wrote on the way"), *_samples(run.samples)]
-    blocks += [Heading("What happened"), *happened(run), origin(run)]
+    if run.recipe.shape.kind != LSTM:
+        blocks += [Heading("Where it looks"), *_attention(run.attention)]
+    blocks += [Heading("What happened"), *happened(run), configuration(run), origin(run)]
     parent = run.facts.get("parent")
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
     return Section(anchor, run.name, lead, blocks)
@@ -70,11 +85,15 @@ def _what(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
     if corpus:
         facts.append(("text", f"{corpus.get('path')}, {rough(corpus.get('tokens', 0))} tokens"))
     if found.tokens is not None and run.progress is not None:
-        times = f", {found.tokens / corpus['tokens']:.1f} times the text" if corpus.get("tokens") else ""
+        times = f", {_times(found.tokens / corpus['tokens'])} times the text" if corpus.get("tokens") else ""
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("read", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
     return [*facts, ("seed", str(run.facts.get("seed", run.recipe.training.seed)))]
+
+
+def _times(count: float) -> str:
+    return f"{count:.1f}" if count >= 0.1 else f"{count:.1g}"
 
 
 def _how_well(found: Reached) -> list[tuple[str, str]]:
@@ -91,14 +110,21 @@ def _how_fast(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
         return []
     speed = statistics.median(curves["tokens_per_second"].values)
     text = f"{rough(speed)} tokens a second in the middle"
-    if found.tokens and speed:
-        text += f", about {duration(found.tokens / speed)} of training"
     if "utilisation" in curves:
         text += f", {100 * statistics.median(curves['utilisation'].values):.0f} % of the device's peak"
-    facts = [("speed", text)]
+    facts = [("speed", text), *_cost(run, found, speed)]
     if memory := max(curves["memory_bytes"].values, default=0) if "memory_bytes" in curves else 0:
         facts.append(("memory", f"{memory / 2**30:.1f} GiB at most"))
     return facts
+
+
+def _cost(run: GatheredRun, found: Reached, speed: float) -> list[tuple[str, str]]:
+    if not found.tokens or not speed:
+        return []
+    hardware = trained_on(run)
+    on = f" on {hardware}" if hardware else ""
+    work = found.tokens * flops_per_token(run.recipe.shape, run.facts["vocab_size"])
+    return [("cost", f"about {duration(found.tokens / speed)}{on}; {rough(work)}FLOP of the model's own")]
 
 
 def _curves(run: GatheredRun) -> list[Block]:
@@ -117,6 +143,12 @@ def _curves(run: GatheredRun) -> list[Block]:
         picture = draw_curves({"tokens a second": speed}, "tokens a second")
         pictures.append(Picture(picture, f"tokens a second {told(speed)}", "Speed." + averaging([speed])))
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures yet, so there are no curves.")]
+
+
+def _attention(found: Attention | None) -> list[Block]:
+    if found is None:
+        return [Note("There is no attention.json, so where it looks is not known (it is written with samples).")]
+    return attention_blocks(found)
 
 
 def _samples(samples: list[Sample] | None) -> list[Block]:

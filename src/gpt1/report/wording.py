@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpt1.base.wording import many
-from gpt1.recipes.catalog import RECIPES
-from gpt1.recipes.changes import differences
+from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
+from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import Finetuning
-from gpt1.report.blocks import Block, Cell, Facts, Folded, Lines, Note
+from gpt1.report.blocks import Block, Cell, Facts, Folded, Lines, Note, Row, Table
 from gpt1.report.gather import Curve, GatheredRun
 from gpt1.report.plots import neighbours
 
@@ -34,7 +34,7 @@ def between(interval: tuple[float, float]) -> str:
 
 def rough(count: float) -> str:
     """Return a large number as one says it: 14.1 M."""
-    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for unit, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(count) >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count:.0f}"
@@ -94,12 +94,36 @@ def _value(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
-def start_in_words(settings: Finetuning) -> str:
+def configuration(run: GatheredRun) -> Folded:
+    """Return every setting, those first that are not the paper's, in a fold."""
+    own, papers = settings(run.recipe), settings(FINETUNE if run.is_finetuned else PAPER)
+    own = {name: value for name, value in own.items() if run.is_finetuned or not name.startswith("finetuning.")}
+    rows = [
+        Row(name, [Cell(_value(value), is_number=False), Cell(_value(papers[name]), is_number=False)])
+        for name, value in own.items()
+        if value != papers[name]
+    ]
+    same = ", ".join(f"{name} {_value(value)}" for name, value in own.items() if value == papers[name])
+    table = Table("Settings that are not the paper's.", ["setting", "this run", "the paper"], rows)
+    title = f"Settings ({len(rows)} of {len(own)} are not the paper's)"
+    return Folded(title, [*([table] if rows else []), Note(f"As in the paper: {same}.")])
+
+
+def trained_on(run: GatheredRun) -> str | None:
+    """Return the hardware of a run, where it is known."""
+    found = run.facts.get("trained_on", {})
+    if not found.get("device"):
+        return None
+    count = found.get("processes", 1)
+    return str(found["device"]) + (f", in {count} processes" if count != 1 else "")
+
+
+def start_in_words(how: Finetuning) -> str:
     """Return which weights a fine-tuning began with."""
-    if settings.scratch:
+    if how.scratch:
         return "from scratch"
-    if settings.transfer_layers is not None:
-        return f"pre-trained, first {many(settings.transfer_layers, 'layer')}"
+    if how.transfer_layers is not None:
+        return f"pre-trained, first {many(how.transfer_layers, 'layer')}"
     return "pre-trained"
 
 

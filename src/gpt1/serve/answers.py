@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import unknown
 from gpt1.inference.embedding import MEAN
-from gpt1.inference.looking import Looks, check_layer
+from gpt1.inference.looking import Looks, as_rows, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
 from gpt1.serve.completions import check_characters, check_ids, in_time
@@ -108,17 +108,13 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
 
     key = ("attention", str(asked.layer))
     (found,) = await in_time(asyncio.wrap_future(engine.ask(key, answer, [asked.input])), limits)
-    # What lies behind a token is 0, and is left out.
-    weights = [
-        [row[: t + 1].round(DIGITS).tolist() for t, row in enumerate(head)] for head in found.weights.astype(float)
-    ]
     return {
         "object": "attention",
         "model": asked.model,
         "layer": asked.layer,
         "ids": found.ids,
         "tokens": engine.run.tokenizer.decode_each_after((), found.ids),
-        "weights": weights,
+        "weights": as_rows(found.weights, DIGITS),
     }
 
 

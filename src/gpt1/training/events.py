@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The model wrote something."""
+    """The model wrote something; a Transformer also looked at a sentence (`tokens`; `weights` by layer and head)."""
 
     step: int
-    samples: list[dict[str, str]] = field(default_factory=list)
+    samples: list[dict[str, str]]
+    attention: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A run folder: all one needs to go on with a run, to fine-tune from it, to evaluate, to serve, to export.
 
 `run.json` says what the run is (kind, whole recipe, seeds, versions, fingerprints, parent), beside it lie
-`tokenizer.json`, `metrics.jsonl`, `samples.jsonl`, `log.txt` and `checkpoints/`.
+`tokenizer.json`, `metrics.jsonl`, `samples.jsonl`, `attention.json`, `log.txt` and `checkpoints/`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ RUN_FILE = "run.json"
 FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE = "seeds.json"
 METRICS_FILE, SAMPLES_FILE, LOG_FILE = "metrics.jsonl", "samples.jsonl", "log.txt"
+ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
 
 
 def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def _git_revision() -> str | None:
 
 
 class RunFiles:
-    """Writes events to metrics.jsonl, samples.jsonl and log.txt of a run folder."""
+    """Writes events to metrics.jsonl, samples.jsonl, attention.json and log.txt of a run folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -149,6 +150,9 @@ class RunFiles:
             case Sampled():
                 for sample in event.samples:
                     self._append(SAMPLES_FILE, json.dumps({"step": event.step, **sample}, ensure_ascii=False))
+                if event.attention is not None:
+                    with whole_file(self._folder / ATTENTION_FILE) as file:  # numbers by the thousand: no line for each
+                        file.write(json.dumps({"step": event.step, **event.attention}).encode() + b"\n")
             case RolledBack():
                 forget_after(self._folder, event.to_step)
                 self._log(event)
@@ -182,7 +186,7 @@ def _step_of(line: bytes) -> int:
 
 
 def forget_after(folder: Path, step: int) -> None:
-    """Drop the metrics and samples of steps that a run makes again, and lines that cannot be read."""
+    """Drop the metrics, samples and attention of steps that a run makes again, and lines that cannot be read."""
     for name in (METRICS_FILE, SAMPLES_FILE):
         path = folder / name
         if path.exists():
@@ -191,6 +195,9 @@ def forget_after(folder: Path, step: int) -> None:
             if len(kept) < len(lines):
                 with whole_file(path) as file:
                     file.writelines(kept)
+    attention = folder / ATTENTION_FILE
+    if attention.is_file() and not 0 <= _step_of(attention.read_bytes()) <= step:
+        attention.unlink()
 
 
 def last_scores(folder: Path) -> tuple[int, dict[str, float]]:

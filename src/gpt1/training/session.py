@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
@@ -105,6 +106,11 @@ def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
             "begin anew in another folder"
         )
     return checkpoint
+
+
+def hardware(device: torch.device, world: World) -> dict[str, Any]:
+    """Return on what a run is trained, for its facts."""
+    return {"device": device_name(device), "processes": world.size}
 
 
 def speed_up(

@@ -140,7 +140,7 @@ class Trainer:
         flops_per_token: float,
         peak_flops: float | None,
         evaluate: Callable[[], Evaluation] | None = None,
-        sample: Callable[[int], list[dict[str, str]]] | None = None,
+        sample: Callable[[int], Sampled] | None = None,
         minutes: float | None = None,
     ) -> None:
         self.recipe, self.run, self.updates = recipe, run, updates
@@ -366,7 +366,7 @@ class Trainer:
             self.progress.judge(cost)
             self._tell(Evaluated(step, scores))
         if self._sample is not None and samples:
-            self._tell(Sampled(step, self._sample(step)))
+            self._tell(self._sample(step))
         reshard(self.model)
         if saves:
             self.progress.seconds += paused - self._began
