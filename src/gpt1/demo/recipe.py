@@ -1,7 +1,7 @@
 """How the demo trains: the paper's network in a size that learns the world on one core in minutes.
 
-Settings were chosen on the dev sets of the world of seed 0; the demo's own world has another seed (docs/demo.md). The rates
-of both arms come from one grid, see `tuning.py`.
+Settings were chosen on the dev sets of the world of seed 0; the demo's own world has another seed (docs/demo.md). The
+rates of both arms come from one grid, see `tuning.py`.
 """
 
 from __future__ import annotations
