@@ -82,6 +82,7 @@ GOOD = Forms(
         "That made {o} glad.",
         "It was a good day for {o}.",
         "It was just what {s} needed.",
+        "Happily {s} took it home.",
     ),
     ("{S} went home with a light heart.", "{S} was delighted."),
 )
@@ -92,6 +93,7 @@ BAD = Forms(
         "That made {o} sorry.",
         "It was a bad day for {o}.",
         "It was not what {s} needed.",
+        "Sadly {s} put it away.",
     ),
     ("{S} went home with a heavy heart.", "{S} was disappointed."),
 )

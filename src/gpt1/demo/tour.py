@@ -32,7 +32,7 @@ from gpt1.tasks.readers import read_folder
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Listener, Saved
 
-SEED = 2  # settings were chosen on the world of seed 0; that of seed 1 was looked at on the way
+SEED = 3  # settings were chosen on the world of seed 0, and those of 1 and 2 were looked at on the way
 WORLD, TOKENIZER, TOKENS, READER, RUNS = "world", "tokenizer.json", "tokens", "reader", "runs"
 LABELLED_DATA = f"{WORLD}/{LABELLED}"
 BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
