@@ -143,6 +143,14 @@ def test_rows_without_labels_are_answered_and_not_scored(run: Run, data: Path) -
     assert [line["label"] for line in found.lines] == [None] * 3
 
 
+def test_a_task_without_dev_is_asked_about_its_test(run: Run, tmp_path: Path) -> None:
+    row = {"text": "The cook met the nurse. Of course he cooked.", "pronoun": "he", "choices": ["the cook", "the nurse"]}
+    (tmp_path / "pronoun").mkdir()
+    (tmp_path / "pronoun" / "test.jsonl").write_text(json.dumps(row | {"label": 0}) + "\n")
+    found = zeroshot(run, "gpt1.demo.tasks:PRONOUN", data=tmp_path, notice=quiet)
+    assert (found.examples, found.split) == (1, "test")
+
+
 def told(run: Run, task: str, data: Path, **given: Any) -> Sequence[str]:
     lines: list[str] = []
     zeroshot(run, task, data=data, notice=lines.append, **given)

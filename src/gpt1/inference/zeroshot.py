@@ -83,11 +83,12 @@ def zeroshot(
 def make_questions(
     labelled: Labelled, run: Run, *, split: str | None = None, shots: int = 0, seed: int = 0
 ) -> Questions:
-    """Return what the checkpoints of a run are asked about a split; by default about dev."""
+    """Return what the checkpoints of a run are asked about a split; by default about dev, or test where none is."""
     if shots < 0:
         raise SettingError(f"shots are 0 or more, not {shots}")
     context = run.recipe.shape.context
-    asked = make_prompts(labelled, split or labelled.task.dev_splits[0], run.tokenizer, context, shots=shots, seed=seed)
+    split = split or (*labelled.task.dev_splits, *labelled.task.test_splits)[0]
+    asked = make_prompts(labelled, split, run.tokenizer, context, shots=shots, seed=seed)
     tunes = asked.rule is SENTENCE and asked.split != "train" and "train" in labelled.splits
     # Solved examples would be among the sentences to tune on; the place to part them hardly depends on these.
     return Questions(asked, make_prompts(labelled, "train", run.tokenizer, context) if tunes else None)
