@@ -144,7 +144,11 @@ def test_rows_without_labels_are_answered_and_not_scored(run: Run, data: Path) -
 
 
 def test_a_task_without_dev_is_asked_about_its_test(run: Run, tmp_path: Path) -> None:
-    row = {"text": "The cook met the nurse. Of course he cooked.", "pronoun": "he", "choices": ["the cook", "the nurse"]}
+    row = {
+        "text": "The cook met the nurse. Of course he cooked.",
+        "pronoun": "he",
+        "choices": ["the cook", "the nurse"],
+    }
     (tmp_path / "pronoun").mkdir()
     (tmp_path / "pronoun" / "test.jsonl").write_text(json.dumps(row | {"label": 0}) + "\n")
     found = zeroshot(run, "gpt1.demo.tasks:PRONOUN", data=tmp_path, notice=quiet)
