@@ -7,11 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gpt1.base.progress import Silent
 from gpt1.demo import write_world
+from gpt1.demo.recipe import PRETRAINING, Plan
+from gpt1.demo.tour import make_reader
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.exchange.tools import write_release, write_vocabulary
@@ -30,6 +34,7 @@ NOT_RUN = (
     "gpt1 demo",
     "gpt1 serve",
 )
+A_GLANCE = Plan(reading=replace(PRETRAINING, training=replace(PRETRAINING.training, steps=2)))  # of the demo's reader
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 # Of tasks with labels 0 and 1: a row without its label.
@@ -78,6 +83,8 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
 def test_every_command_runs(page: Path, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     found = commands(page)
+    if any("gpt1-demo/reader" in command for command in found):
+        make_reader(folder / "gpt1-demo", A_GLANCE, [], Silent(), [])
     assert found or page.name in ("architecture.md", "tokenizers.md")
     for command in found:
         if not command.startswith(NOT_RUN) and NEEDS_GPU not in command:
