@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.studies.cells import Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
+from gpt1.studies.cells import EARLIER, Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
 from gpt1.training.events import Listener
 
 
@@ -69,13 +69,22 @@ def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
     path = kept.folder / "cell.json"
     facts = json.loads(path.read_text())
     for damaged, message in (
-        ("{", "cell.json is not a cell of a study"),
+        ("{", r"cell.json is not a cell of a study.*; remove .*cells/one to have it made anew"),
         (json.dumps({**facts, "version": 9}), "is no cell of this version"),
         (json.dumps({**facts, "seconds": None}), "is damaged"),
     ):
         path.write_text(damaged)
         with pytest.raises(FormatError, match=message):
             find_cells(tmp_path, [cell()])
+
+
+def test_what_was_spent_before_a_kill_counts(tmp_path: Path) -> None:
+    def compute(folder: Path, listener: Listener) -> Result:
+        return {"score": 0.5, EARLIER: 1000.0}
+
+    kept = make_cell(tmp_path, Cell("one", "rte", "full", {}, compute), Nobody())
+    assert 1000 <= kept.seconds < 1100
+    assert kept.result == {"score": 0.5}
 
 
 def test_names_are_names_of_folders() -> None:
