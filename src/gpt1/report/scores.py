@@ -7,7 +7,7 @@ from typing import Any
 
 from gpt1.base.wording import many
 from gpt1.report.blocks import Cell, Note, Picture, Row, Table
-from gpt1.report.plots import Point, draw_lines
+from gpt1.report.plots import SCORE_SPAN, Point, draw_lines
 from gpt1.report.wording import MINUS, metric_name
 from gpt1.studies.comparison import RESAMPLES
 
@@ -54,7 +54,7 @@ def picture(
     title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
 ) -> Picture:
     """Return a picture of lines, with all of them in words."""
-    svg = draw_lines(lines, x, value, log=log, levels=levels)
+    svg = draw_lines(lines, x, value, log=log, levels=levels, least_span=0 if levels else 100 * SCORE_SPAN)
     spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
     return Picture(svg, f"{title}, {value} by {x}: {spoken}", title)
 
