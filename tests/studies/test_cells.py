@@ -54,6 +54,8 @@ def test_workings_that_a_kill_left_are_removed_when_the_cell_is_found(tmp_path: 
         ({"seed": 1}, {"seed": 2}, "seed was 1, is 2 now"),
         ({"a": {"b": 1.5, "c": [1]}}, {"a": {"b": 1.5, "c": [1, 2]}}, r"a\.c was \[1\], is \[1, 2\] now"),
         ({"a": 1}, {"a": 1, "b": "x"}, 'b was null, is "x" now'),
+        ({"examples": "ab12"}, {"examples": "cd34"}, "the rows of rte were others"),
+        ({"init": {"weights": "ab12"}}, {"init": {"weights": "cd34"}}, "the weights it starts from were others"),
     ],
 )
 def test_a_cell_of_other_inputs_is_refused_with_what_differs(

@@ -126,6 +126,8 @@ def test_blocks_that_are_not_there_are_refused(tmp_path: Path, start: Path) -> N
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     with pytest.raises(SettingError, match="has 2 blocks to take over; asked for 0 to 3"):
         study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 3])
+    with pytest.raises(SettingError, match=r"asked for 9$"):
+        study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[9])
 
 
 def test_a_task_without_rows_to_learn_from_or_to_judge_by_is_refused(tmp_path: Path, start: Path) -> None:

@@ -186,7 +186,7 @@ def _find(study: Path, cell: Cell) -> Kept | None:
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
         raise FormatError(f"{path} is no cell of this version of gpt1; remove {folder} to have it made anew")
     wanted = json.loads(json.dumps(cell.inputs))
-    if changed := _changed("", facts.get("inputs"), wanted):
+    if changed := _changed("", facts.get("inputs"), wanted, cell.row):
         raise InputError(
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
@@ -199,14 +199,26 @@ def _find(study: Path, cell: Cell) -> Kept | None:
     return kept
 
 
-def _changed(name: str, old: Any, new: Any) -> str:
+# Inputs that are kept as what tells them from all others, which says nothing to a person.
+_FINGERPRINTS = {
+    "examples": "the rows of {row} were others",
+    "weights": "the weights it starts from were others",
+    "tokenizer": "the tokenizer was another",
+}
+
+
+def _changed(name: str, old: Any, new: Any, row: str) -> str:
     """Return the first of the inputs that differs, in words; nothing if they are the same."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key)):
+            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key), row):
                 return said
         return ""
-    return "" if old == new else f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
+    if old == new:
+        return ""
+    if (words := _FINGERPRINTS.get(name.rpartition(".")[2])) is not None:
+        return words.format(row=row)
+    return f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
 
 
 def _remove_workings(folder: Path, cell: Cell) -> None:

@@ -35,6 +35,7 @@ from gpt1.studies.material import Material, Start, check_learnable, open_start, 
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.doubts import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
@@ -99,8 +100,10 @@ def _check_count(one: Material, count: int) -> None:
     there = len(one.train)
     fewest = max(2, len(one.task.labels))
     if not fewest <= count <= there:
+        may_be_scores = count < fewest and fewest > 2 and all(number(name) is not None for name in one.task.labels)
+        hint = "; if the labels are scores, add --regression" if may_be_scores else ""
         raise SettingError(
-            f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}"
+            f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}{hint}"
         )
 
 

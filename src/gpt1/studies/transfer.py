@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import SettingError
+from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
 from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
@@ -48,9 +49,8 @@ def plan(start: Start, labelled: Mapping[str, Material], training: Training, lay
     """Return the cells by task, number of blocks taken over, and seed."""
     counts = sorted(set(range(start.blocks + 1) if layers is None else layers))
     if counts and not 0 <= counts[0] <= counts[-1] <= start.blocks:
-        raise SettingError(
-            f"{start.path} has {start.blocks} blocks to take over; asked for {counts[0]} to {counts[-1]}"
-        )
+        asked = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        raise SettingError(f"{start.path} has {many(start.blocks, 'block')} to take over; asked for {asked}")
     cells: Plan[int] = {}
     for name, one in labelled.items():
         encoded = one.encoded_for(start)

@@ -16,7 +16,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import short_names
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
-from gpt1.inference.prompts import find_rule
+from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.rows import write_rows
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
@@ -50,6 +50,8 @@ def study_zeroshot(
     for name in tasks:
         find_rule(find_task(name))  # before minutes of reading
     labelled = read_tasks(Source(tasks=tasks, data=str(data)), notebook)
+    for one in labelled.values():
+        examples_to_show(one.labelled, find_rule(one.task), shots)  # before any cell
     if len({start.tokenizer for start in starts}) > 1:
         notebook.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
     cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=notebook)
