@@ -13,6 +13,7 @@ import torch
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, SettingError
 from gpt1.report import report
+from gpt1.report.scores import verdict
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.labels import study_labels
 from gpt1.studies.reproduce import reproduce
@@ -166,6 +167,15 @@ def test_a_damaged_study_is_named(tmp_path: Path, studies: Path, section: str) -
     with pytest.raises(FormatError, match=r"study/study\.json is damaged"):
         report([path.parent], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_what_differs_by_nothing_is_the_same() -> None:
+    assert verdict(0.0, 0.0, is_better=False) == "the same"
+    assert verdict(-0.1, 0.2, is_better=True) == "could be chance"
+    assert [verdict(0.1, 0.2, is_better=True), verdict(-0.2, -0.1, is_better=False)] == [
+        "better, beyond chance",
+        "worse, beyond chance",
+    ]
 
 
 def test_a_study_named_twice_is_refused(tmp_path: Path, studies: Path) -> None:

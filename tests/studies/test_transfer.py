@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.finetuning.finetune import finetune
 from gpt1.studies.transfer import study_transfer
+from gpt1.training.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
 from gpt1.training.runs import read_run
-from tests.studies.tools import TRAINING, Remembers, rows_of, source, write_tasks
+from tests.studies.tools import CONTEXT, TRAINING, Remembers, rows_of, source, write_tasks
 
 
 def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp_path: Path, start: Path) -> None:
@@ -88,6 +90,34 @@ def test_a_fine_tuning_that_lost_its_file_is_made_anew(tmp_path: Path, start: Pa
     found = study()
     (tmp_path / "out" / "cells" / "layers-0-sst2-0" / "cell.json").unlink()
     assert study() == found
+
+
+def test_texts_that_were_cut_are_noted(tmp_path: Path, start: Path) -> None:
+    data = write_tasks(tmp_path / "tasks", "sst2")
+    with (data / "sst2" / "dev.jsonl").open("a") as file:
+        file.write(json.dumps({"text": "long " * 100, "label": "1"}) + "\n")
+    found = study_transfer(start, tmp_path / "out", source=source(data, "sst2"), training=TRAINING, layers=[0, 2])
+    (told,) = (note for note in found["notes"] if "longer than" in note)
+    assert told.startswith(f"sst2 dev: 1 of 10 examples are longer than {CONTEXT} tokens")
+
+
+def test_the_time_of_a_cell_is_that_of_all_its_sittings(
+    tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
+
+    def study(**watched: Any) -> dict[str, Any]:
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0], **watched)
+
+    def patient(run: Path, refused: Callable[[str], None]) -> Checkpoint | None:
+        found = newest_checkpoint(run, refused)
+        return found and replace(found, progress={**found.progress, "seconds": 1000.0})
+
+    monkeypatch.setattr("gpt1.studies.finetuned.newest_checkpoint", patient)
+    with pytest.raises(KeyboardInterrupt):
+        study(watcher=Remembers(stop_after=4))
+    assert list_checkpoints(tmp_path / "out" / "cells" / "layers-0-sst2-0" / "run")
+    assert 1000 <= study()["cost"]["seconds"] < 1100
 
 
 @pytest.mark.parametrize("kind", ["lstm", "fine-tuned"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ import numpy as np
 
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_json, read_lines, remove_folder
+from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import RESULT_FILE, summarise
@@ -97,9 +98,15 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
         curve = read_curve(run / METRICS_FILE, encoded.task)
         device = read_run(run)["trained_on"]["device"]
         found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
-        return {**found, "device": device, **earlier}
+        return {**found, "device": device, "notes": _cut_texts(encoded), **earlier}
 
     return compute
+
+
+def _cut_texts(encoded: EncodedTask) -> list[str]:
+    """Tell of texts that are judged by and did not fit; those to learn from are others in every draw of labels."""
+    judged = {split: data for split, data in encoded.splits.items() if split != "train"}
+    return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
 
 
 def judged_splits(task: Task, scores: Mapping[str, Any]) -> list[str]:
