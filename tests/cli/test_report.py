@@ -59,6 +59,20 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Capture
     assert not (tmp_path / "page.html").exists()
 
 
+def test_what_is_no_run_and_no_study_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "lost" / "cells" / "one").mkdir(parents=True)
+    (tmp_path / "lost" / "cells" / "one" / "cell.json").touch()
+    for name, message in (
+        ("file", "file is a file; a run is a folder"),
+        ("empty", "empty is neither a run nor a study"),
+        ("lost", "lost has cells of a study and no study.json; the study's command writes it anew"),
+    ):
+        code, _, said = run(capsys, "report", str(tmp_path / name), "--out", str(tmp_path / "page.html"))
+        assert (code, message in said) == (1, True), said
+
+
 def test_no_run_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, said = run(capsys, "report")
     assert code == 2

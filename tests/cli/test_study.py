@@ -44,7 +44,7 @@ def test_zeroshot_tells_figures_and_where_all_of_it_is(
     assert "zeroshot-books-sst2-3: 0." in said
     code, printed, said = run(capsys, "study", *words, "--json")
     assert json.loads(printed)["kind"] == "zeroshot"
-    assert "1 cell, of which 1 are done already" in said
+    assert "1 cell, 1 done already" in said
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,25 @@ def test_studies_of_finetuning_take_the_options_of_training(
     place: Path, tmp_path: Path, words: list[str], cells: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = ["--init", str(place / "books"), "--task", "sst2", "--data", str(place / "tasks")]
-    options = ["--out", str(tmp_path / "out"), "--device", "cpu", "--seed", "7", "--steps", "1", *SETTINGS]
+    options = [
+        "--out",
+        str(tmp_path / "out"),
+        "--device",
+        "cpu",
+        "--seed",
+        "7",
+        "--steps",
+        "1",
+        "--lr",
+        "1e-4",
+        *SETTINGS,
+    ]
     code, _, said = run(capsys, "study", *words, *named, *options)
     assert code == 0, said
     assert sorted(path.name for path in (tmp_path / "out" / "cells").iterdir()) == sorted(cells)
     cell = json.loads((tmp_path / "out" / "cells" / cells[0] / "cell.json").read_text())
-    assert (cell["inputs"]["settings"]["training.seed"], cell["inputs"]["settings"]["training.steps"]) == (7, 1)
+    names = ("training.seed", "training.steps", "optimizer.lr")
+    assert [cell["inputs"]["settings"][name] for name in names] == [7, 1, 1e-4]
 
 
 def test_reproduce_makes_what_there_is_data_for(
@@ -86,6 +99,7 @@ def test_reproduce_makes_what_there_is_data_for(
         (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "say what to learn"),
         (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
         (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
+        (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200, not 'a'"),
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         (
             ["study", "ablations", "--init", "absent", "--task", "sst2", "--data", "d", "--out", "x"],

@@ -72,7 +72,7 @@ def test_the_readings_of_a_task(task: str, example: Example, wanted: list[str]) 
 def test_only_a_whole_word_is_the_pronoun_and_the_first_of_them() -> None:
     told = Example(("He fed the hen and it slept; it hid.", "it", "he", "hen"), 0, 1)
     assert prompts("dpr", told)[0][0] == "He fed the hen and he | slept; it hid ."
-    with pytest.raises(InputError, match=r"row 4: the pronoun 'she' is no word of the text 'They washed.'"):
+    with pytest.raises(InputError, match=r"'dpr' dev, row 4: the pronoun 'she' is no word of the text 'They washed.'"):
         prompts("dpr", Example(("They washed.", "she", "a", "b"), 0, 4))
 
 

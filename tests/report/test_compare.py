@@ -8,9 +8,19 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError
+from gpt1.report import report
 from gpt1.report.compare import Comparison, compare
 from gpt1.report.gather import gather
-from tests.report.tools import LABELS, MOODS, with_labels, write_finetuned, write_lines, write_pretrained, write_seeds
+from tests.report.tools import (
+    LABELS,
+    MOODS,
+    PageReader,
+    with_labels,
+    write_finetuned,
+    write_lines,
+    write_pretrained,
+    write_seeds,
+)
 
 RIGHT = LABELS
 WRONG = [1 - label for label in LABELS]
@@ -49,6 +59,8 @@ def test_equal_answers_differ_by_nothing(tmp_path: Path) -> None:
     (difference,) = found.differences
     assert (difference.value, difference.low, difference.high) == (0.0, 0.0, 0.0)
     assert not difference.is_certain
+    page = report([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html").read_text()
+    assert "could be chance" not in PageReader(page).words
 
 
 def test_the_standing_of_seeds_is_their_median_with_an_interval(tmp_path: Path) -> None:

@@ -96,6 +96,40 @@ def test_a_curve_of_one_point_can_be_seen() -> None:
     assert "<use" in draw_curves({"dev": Curve([5], [0.5])}, "score")
 
 
+def texts(picture: str) -> list[str]:
+    return re.findall(r">([^<>\n]+)</text>", picture)
+
+
+def test_updates_are_whole_numbers() -> None:
+    assert texts(draw_curves({"dev": Curve([5], [0.5])}, "score"))[:2] == ["5", "updates"]
+    one = [Point(5, 60, 60, 60)]
+    assert texts(draw_lines({"a": one, "b": one}, "updates", "score"))[:2] == ["5", "updates"]
+
+
+def test_the_name_of_an_axis_is_not_cut_off_by_long_numbers() -> None:
+    picture = draw_curves({"training": Curve([1, 5], [0.6812, 0.6972]), "dev": Curve([3, 5], [0.6906, 0.6906])}, "loss")
+    (place,) = re.findall(r'rotate\(-90 ([\d.]+) [\d.]+\)"[^>]*>loss<', picture)
+    assert float(place) > 9  # letters of 9 px stand left of it
+
+
+def test_a_legend_lies_below_its_lines() -> None:
+    for names in (["a", "b"], ["TF-IDF and a linear model", "pre-trained", "without pre-training"]):
+        picture = draw_lines(dict.fromkeys(names, LINES["scratch"]), "labels", "accuracy")
+        heights = {text: float(y) for y, text in re.findall(r'y="([\d.]+)"[^>]*>([^<>]+)</text>', picture)}
+        assert all(heights[name] > heights["labels"] for name in names)
+
+
+def test_a_wiggle_of_scores_does_not_look_like_a_fall() -> None:
+    points = [Point(0, 39.2, 39.2, 39.2), Point(1, 40.0, 40.0, 40.0)]
+
+    def span(picture: str) -> float:
+        ticks = [float(text) for text in texts(picture) if re.fullmatch(r"[34]\d(\.\d+)?", text)]
+        return max(ticks) - min(ticks)
+
+    assert span(draw_lines({"rte": points}, "blocks", "accuracy")) < 1
+    assert 4 <= span(draw_lines({"rte": points}, "blocks", "accuracy", least_span=5)) <= 5
+
+
 def test_lines_have_bands_where_values_spread_and_places_of_their_own_on_a_log_scale() -> None:
     spread = draw_lines(LINES, "labels", "accuracy", log=True)
     alone = draw_lines(

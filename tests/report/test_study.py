@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, SettingError
 from gpt1.report import report
+from gpt1.report.scores import verdict
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.labels import study_labels
 from gpt1.studies.reproduce import reproduce
@@ -60,7 +63,7 @@ def test_checkpoints_that_were_asked_are_curves_by_task(tmp_path: Path, studies:
     told = ", ".join(f"{point['normalised']:.4g} at {point['step']}" for point in first)
     assert pictures(found)[0].startswith(f"sst2, normalised score by updates: books: {told}; lstm: ")
     assert "storycloze: 0 is a guess (50), 1 the best of the time (77.6; not in the paper's figure)" in found.words
-    assert f"sst2, books transformer 3 {hundred(first[-1]['score'])} dev accuracy" in found.words
+    assert f"sst2, books transformer 3 {hundred(first[-1]['score'])} dev accuracy, 9 examples" in found.words
     assert "The numbers are in zeroshot.csv of the study." in found.words
 
 
@@ -69,7 +72,10 @@ def test_blocks_taken_over_are_a_curve_and_a_table(tmp_path: Path, studies: Path
     points = found_in(studies / "transfer", "transfer")["tasks"]["sst2"]["points"]
     told = ", ".join(f"{100 * point['median']:.4g} at {point['layers']}" for point in points)
     assert pictures(found) == [f"sst2, accuracy by blocks taken over: sst2: {told}"]
-    assert f"0 (embeddings alone) {hundred(points[0]['median'])}" in found.words
+    gain = points[0]["behind_most"]
+    gained, *ends = (f"{100 * gain[name]:+.1f}".replace("-", "\u2212") for name in ("difference", "low", "high"))
+    assert "sst2, accuracy on dev, 9 examples: one seed." in found.words
+    assert f"0 (embeddings alone) {hundred(points[0]['median'])} {gained} {' to '.join(ends)}" in found.words
 
 
 def test_ablations_stand_with_the_papers_figures_and_the_best_is_marked(tmp_path: Path, studies: Path) -> None:
@@ -87,6 +93,7 @@ def test_ablations_stand_with_the_papers_figures_and_the_best_is_marked(tmp_path
     medians = [figure["median"] for figure in arms.values()]
     marked = 2 * medians.count(max(medians)) if len(set(medians)) > 1 else 0
     assert out.count("<strong>") == marked
+    assert "Best of ours in bold. Ours: sst2 on dev, 9 examples." in words
     assert "full over no pre-training sst2 dev accuracy, 9 examples" in words
     assert any(
         label.startswith("sst2, dev accuracy by updates: with auxiliary loss: ") for label in pictures(PageReader(out))
@@ -99,13 +106,14 @@ def test_few_labels_are_lines_a_table_and_differences(tmp_path: Path, studies: P
     told = ", ".join(f"{100 * point['median']:.4g} at {point['labels']}" for point in arms["tf-idf"])
     assert pictures(found)[0].endswith(f"TF-IDF and a linear model: {told}")
     assert "4 labels 8 labels" in found.words
+    assert "accuracy on dev, 9 examples: one draw. Best in bold." in found.words
     assert "pre-trained over TF-IDF and a linear model 4 labels, dev accuracy, 9 examples" in found.words
 
 
 def test_tables_of_the_paper_have_three_columns_of_figures(tmp_path: Path, studies: Path) -> None:
     words = page(tmp_path, studies / "reproduction").words
     (row,) = found_in(studies / "reproduction", "tables")["tables"]["table-4"]
-    assert f"sst2 dev accuracy {hundred(row['median'])} 91.3 93.2" in words
+    assert f"sst2 dev accuracy, 9 examples {hundred(row['median'])} 91.3 93.2" in words
     assert "Table 3: question answering and commonsense" in words
     assert "Table 2" not in words  # of which there was no data
 
@@ -116,6 +124,19 @@ def test_studies_and_runs_share_a_page(tmp_path: Path, studies: Path) -> None:
     ids = [attributes.get("id") for attributes in found.named("section")]
     assert ids == ["results", "study-1", "study-2", "run-1"]
     assert "Report on labels, transfer, moods" in found.words
+
+
+def test_a_study_says_what_was_odd_on_which_hardware_and_how_long_it_took(tmp_path: Path, studies: Path) -> None:
+    shutil.copytree(studies / "zeroshot", tmp_path / "study")
+    path = tmp_path / "study" / "study.json"
+    facts = json.loads(path.read_text())
+    (note, *_) = facts["notes"]
+    assert facts["cost"]["devices"] == [device_name(torch.device("cpu"))]
+    facts["cost"] = {"seconds": 7200.0, "devices": ["abacus"]}
+    path.write_text(json.dumps(facts))
+    words = page(tmp_path, path.parent).words
+    assert "hardware abacus time of the cells 2.0 h" in words
+    assert note in words
 
 
 def test_the_same_studies_give_the_same_bytes(tmp_path: Path, studies: Path) -> None:
@@ -146,6 +167,15 @@ def test_a_damaged_study_is_named(tmp_path: Path, studies: Path, section: str) -
     with pytest.raises(FormatError, match=r"study/study\.json is damaged"):
         report([path.parent], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_what_differs_by_nothing_is_the_same() -> None:
+    assert verdict(0.0, 0.0, is_better=False) == "the same"
+    assert verdict(-0.1, 0.2, is_better=True) == "could be chance"
+    assert [verdict(0.1, 0.2, is_better=True), verdict(-0.2, -0.1, is_better=False)] == [
+        "better, beyond chance",
+        "worse, beyond chance",
+    ]
 
 
 def test_a_study_named_twice_is_refused(tmp_path: Path, studies: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.studies.cells import Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
+from gpt1.studies.cells import EARLIER, Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
 from gpt1.training.events import Listener
 
 
@@ -54,6 +54,8 @@ def test_workings_that_a_kill_left_are_removed_when_the_cell_is_found(tmp_path: 
         ({"seed": 1}, {"seed": 2}, "seed was 1, is 2 now"),
         ({"a": {"b": 1.5, "c": [1]}}, {"a": {"b": 1.5, "c": [1, 2]}}, r"a\.c was \[1\], is \[1, 2\] now"),
         ({"a": 1}, {"a": 1, "b": "x"}, 'b was null, is "x" now'),
+        ({"examples": "ab12"}, {"examples": "cd34"}, "the rows of rte were others"),
+        ({"init": {"weights": "ab12"}}, {"init": {"weights": "cd34"}}, "the weights it starts from were others"),
     ],
 )
 def test_a_cell_of_other_inputs_is_refused_with_what_differs(
@@ -69,13 +71,22 @@ def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
     path = kept.folder / "cell.json"
     facts = json.loads(path.read_text())
     for damaged, message in (
-        ("{", "cell.json is not a cell of a study"),
+        ("{", r"cell.json is not a cell of a study.*; remove .*cells/one to have it made anew"),
         (json.dumps({**facts, "version": 9}), "is no cell of this version"),
         (json.dumps({**facts, "seconds": None}), "is damaged"),
     ):
         path.write_text(damaged)
         with pytest.raises(FormatError, match=message):
             find_cells(tmp_path, [cell()])
+
+
+def test_what_was_spent_before_a_kill_counts(tmp_path: Path) -> None:
+    def compute(folder: Path, listener: Listener) -> Result:
+        return {"score": 0.5, EARLIER: 1000.0}
+
+    kept = make_cell(tmp_path, Cell("one", "rte", "full", {}, compute), Nobody())
+    assert 1000 <= kept.seconds < 1100
+    assert kept.result == {"score": 0.5}
 
 
 def test_names_are_names_of_folders() -> None:

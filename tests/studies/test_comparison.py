@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpt1.studies.comparison import RESAMPLES, paired_difference, read_sheet
+from gpt1.studies.comparison import RESAMPLES, Sheet, paired_difference, read_sheet
 from gpt1.tasks.metrics import pearson
 from tests.report.tools import LABELS, MOODS
 
@@ -23,7 +23,7 @@ def test_the_interval_is_that_of_examples_drawn_in_pairs() -> None:
     labels = draw.integers(2, size=300)
     one = np.where(draw.random(300) < 0.8, labels, 1 - labels)
     other = np.where(draw.random(300) < 0.7, labels, 1 - labels)
-    value, low, high = paired_difference(MOODS, "accuracy", labels, [one], [other])
+    value, low, high = paired_difference(MOODS, "accuracy", [Sheet(labels, [one])], [Sheet(labels, [other])])
     gains = (one == labels).astype(float) - (other == labels)
     assert value == pytest.approx(gains.mean())
     # For a mean of independent gains the middle 95 % are within 1.96 standard errors.
@@ -33,16 +33,16 @@ def test_the_interval_is_that_of_examples_drawn_in_pairs() -> None:
 
 
 def test_the_same_answers_give_the_same_interval() -> None:
-    answers = [np.array(HALF)], [np.array(WRONG)]
-    one = paired_difference(MOODS, "accuracy", LABELS_8, *answers)
-    assert one == paired_difference(MOODS, "accuracy", LABELS_8, *answers)
+    sheets = [[Sheet(LABELS_8, [np.array(answers)])] for answers in (HALF, WRONG)]
+    one = paired_difference(MOODS, "accuracy", *sheets)
+    assert one == paired_difference(MOODS, "accuracy", *sheets)
     assert RESAMPLES == 1000
 
 
 def test_scores_are_compared_by_their_own_metric() -> None:
     task = replace(MOODS, labels=(), score_range=(0.0, 5.0), metrics=("pearson",))
     labels, good, poor = np.arange(5.0), np.array([0.1, 0.9, 2.2, 2.9, 4.0]), np.array([3.0, 1.0, 2.0, 4.0, 0.5])
-    value, low, high = paired_difference(task, "pearson", labels, [good], [poor])
+    value, low, high = paired_difference(task, "pearson", [Sheet(labels, [good])], [Sheet(labels, [poor])])
     assert value == pytest.approx(pearson(labels, good) - pearson(labels, poor))
     assert low <= value <= high
 
@@ -50,8 +50,15 @@ def test_scores_are_compared_by_their_own_metric() -> None:
 def test_of_several_seeds_the_median_counts() -> None:
     # Seeds with 8, 4 and 0 of 8 right have the median 4, as the other run has.
     seeds = [LABELS_8, np.array(HALF), 1 - LABELS_8]
-    value, _, _ = paired_difference(MOODS, "accuracy", LABELS_8, seeds, [np.array(HALF)])
+    value, _, _ = paired_difference(MOODS, "accuracy", [Sheet(LABELS_8, seeds)], [Sheet(LABELS_8, [np.array(HALF)])])
     assert value == 0.0
+
+
+def test_of_several_splits_the_median_of_their_means_counts() -> None:
+    right, wrong = LABELS_8, 1 - LABELS_8
+    one = [Sheet(LABELS_8, [right, wrong, right]), Sheet(LABELS_8, [right, right, wrong])]  # means 1, 1/2, 1/2
+    other = [Sheet(LABELS_8, [wrong, wrong, wrong])] * 2
+    assert paired_difference(MOODS, "accuracy", one, other) == (0.5, 0.5, 0.5)
 
 
 def write_answers(path: Path, labels: list[int], answers: list[int]) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import lock_folder
-from gpt1.studies.cells import Cell, Nobody, Result
+from gpt1.studies.cells import Cell, Nobody, Notebook, Result
 from gpt1.studies.folder import Done, Section, conduct, is_study, read_study
 from gpt1.training.events import Listener
 
@@ -33,7 +33,7 @@ def cells(calls: list[str], fails: str = "") -> list[Cell]:
 
 
 def study(out: Path, calls: list[str], kind: str = "sums", fails: str = "") -> dict[str, object]:
-    return conduct(out, kind, {"asked": 1}, cells(calls, fails), tabulate, Nobody())
+    return conduct(out, kind, {"asked": 1}, cells(calls, fails), tabulate, Notebook(Nobody()))
 
 
 def test_what_was_found_is_written_for_programs_and_for_people(tmp_path: Path) -> None:
@@ -56,6 +56,57 @@ def test_a_study_goes_on_where_it_was_and_makes_nothing_twice(tmp_path: Path) ->
     assert calls == ["a", "bb", "bb", "ccc"]
     assert found == study(tmp_path, calls)
     assert calls == ["a", "bb", "bb", "ccc"]
+
+
+def test_a_study_that_is_killed_leaves_the_true_number_of_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[object, object]] = []
+
+    def look(folder: Path, listener: Listener) -> Result:
+        facts = read_study(tmp_path)  # what a kill in the midst of this cell would leave
+        seen.append((facts["cells"]["done"], facts["sections"]["sums"]["scores"]))
+        return {"score": 0}
+
+    planned = [Cell(name, "row", "column", {}, look) for name in ("a", "bb")]
+    conduct(tmp_path, "sums", {}, planned[:1], tabulate, Notebook(Nobody()))
+    monkeypatch.setattr("gpt1.studies.folder.TABLES_EVERY", 0)
+    conduct(tmp_path, "sums", {}, [*planned, Cell("ccc", "row", "column", {}, look)], tabulate, Notebook(Nobody()))
+    assert seen == [(0, {}), (1, {"a": 0}), (2, {"a": 0, "bb": 0})]
+
+
+@pytest.mark.parametrize("left", [None, "{", '{"format": "gpt1-study", "version": 1}'])
+def test_a_study_whose_file_is_lost_or_damaged_is_known_by_its_cells(tmp_path: Path, left: str | None) -> None:
+    calls: list[str] = []
+    found = study(tmp_path, calls)
+    (tmp_path / "study.json").unlink()
+    if left is not None:
+        (tmp_path / "study.json").write_text(left)
+    assert study(tmp_path, calls) == found == read_study(tmp_path)
+    assert calls == ["a", "bb", "ccc"]
+
+
+def test_a_file_that_is_no_study_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"no study of this version .* into another folder"):
+        study(tmp_path, [])
+    assert (tmp_path / "study.json").read_text() == "{}"
+
+
+def test_what_a_person_is_told_and_what_it_cost_is_kept(tmp_path: Path) -> None:
+    def compute(folder: Path, listener: Listener) -> Result:
+        return {"score": 1, "device": "abacus", "notes": ["said before", "beads are missing"]}
+
+    def once() -> dict[str, object]:
+        notebook = Notebook(Nobody())
+        notebook.say("said before")
+        return conduct(tmp_path, "sums", {}, [Cell("a", "row", "column", {}, compute)], tabulate, notebook)
+
+    found = once()
+    assert found["notes"] == ["said before", "beads are missing"]
+    cost = json.loads((tmp_path / "cells" / "a" / "cell.json").read_text())["seconds"]
+    assert found["cost"] == {"seconds": cost, "devices": ["abacus"]}
+    assert once() == found  # though nothing was computed
 
 
 def test_a_folder_of_others_is_left_alone(tmp_path: Path) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.finetuning.finetune import finetune
 from gpt1.studies.transfer import study_transfer
+from gpt1.training.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
 from gpt1.training.runs import read_run
-from tests.studies.tools import TRAINING, Remembers, source, write_tasks
+from tests.studies.tools import CONTEXT, TRAINING, Remembers, rows_of, source, write_tasks
 
 
 def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp_path: Path, start: Path) -> None:
@@ -24,11 +30,111 @@ def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp
     points = found["sections"]["transfer"]["tasks"]["sst2"]["points"]
     assert [point["layers"] for point in points] == [0, 1, 2]
     for point in points[:2]:
-        (pair,) = point["behind_most"]
-        assert pair["difference"] == pytest.approx(points[2]["median"] - point["median"])
+        assert point["behind_most"]["difference"] == pytest.approx(points[2]["median"] - point["median"])
     with (out / "transfer.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["median"]) for row in rows] == [point["median"] for point in points]
+
+
+def test_of_mnli_the_gain_is_that_of_the_mean_that_stands_beside_it(tmp_path: Path, start: Path) -> None:
+    data = tmp_path / "tasks" / "mnli"
+    data.mkdir(parents=True)
+    labels = ("entailment", "neutral", "contradiction")
+    for split, count in (("train", 12), ("dev_matched", 9), ("dev_mismatched", 7)):
+        rows = [{**row, "label": labels[place % 3]} for place, row in enumerate(rows_of("rte", count))]
+        (data / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    training = replace(TRAINING, seeds=3)
+    tasks = source(tmp_path / "tasks", "mnli")
+    found = study_transfer(start, tmp_path / "out", source=tasks, training=training, layers=[0, 2])
+    few, most = found["sections"]["transfer"]["tasks"]["mnli"]["points"]
+    gain = few["behind_most"]
+    assert gain["difference"] == pytest.approx(most["median"] - few["median"])
+    assert gain["low"] <= gain["difference"] <= gain["high"]
+    assert (gain["split"], gain["examples"]) == ("dev_matched and dev_mismatched", 16)
+
+
+@pytest.mark.parametrize(
+    ("left", "message"),
+    [
+        (None, "is not there, or holds no answer"),
+        ('{"label": "x", "prediction": "1"}\n', "line 1: damaged .*'x' is no label of sst2"),
+        ('{"label": "0", "prediction": "1"}\n', "lacks answers to some examples of dev"),
+    ],
+)
+def test_answers_that_were_lost_name_the_cell_to_make_anew(
+    tmp_path: Path, start: Path, left: str | None, message: str
+) -> None:
+    tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
+
+    def study() -> dict[str, Any]:
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 2])["sections"]
+
+    found = study()
+    cell = tmp_path / "out" / "cells" / "layers-0-sst2-0"
+    answers = cell / "run" / "predictions-sst2-dev.jsonl"
+    answers.unlink()
+    if left is not None:
+        answers.write_text(left)
+    with pytest.raises(FormatError, match=rf"{message}.*; remove {cell} to have it made anew"):
+        study()
+    shutil.rmtree(cell)
+    assert study() == found
+
+
+def test_a_fine_tuning_that_lost_its_file_is_made_anew(tmp_path: Path, start: Path) -> None:
+    tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
+
+    def study() -> dict[str, Any]:
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0])["sections"]
+
+    found = study()
+    (tmp_path / "out" / "cells" / "layers-0-sst2-0" / "cell.json").unlink()
+    assert study() == found
+
+
+def test_texts_that_were_cut_are_noted(tmp_path: Path, start: Path) -> None:
+    data = write_tasks(tmp_path / "tasks", "sst2")
+    with (data / "sst2" / "dev.jsonl").open("a") as file:
+        file.write(json.dumps({"text": "long " * 100, "label": "1"}) + "\n")
+    found = study_transfer(start, tmp_path / "out", source=source(data, "sst2"), training=TRAINING, layers=[0, 2])
+    (told,) = (note for note in found["notes"] if "longer than" in note)
+    assert told.startswith(f"sst2 dev: 1 of 10 examples are longer than {CONTEXT} tokens")
+
+
+def test_the_time_of_a_cell_is_that_of_all_its_sittings(
+    tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
+
+    def study(**watched: Any) -> dict[str, Any]:
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0], **watched)
+
+    def patient(run: Path, refused: Callable[[str], None]) -> Checkpoint | None:
+        found = newest_checkpoint(run, refused)
+        return found and replace(found, progress={**found.progress, "seconds": 1000.0})
+
+    monkeypatch.setattr("gpt1.studies.finetuned.newest_checkpoint", patient)
+    with pytest.raises(KeyboardInterrupt):
+        study(watcher=Remembers(stop_after=4))
+    assert list_checkpoints(tmp_path / "out" / "cells" / "layers-0-sst2-0" / "run")
+    assert 1000 <= study()["cost"]["seconds"] < 1100
+
+
+@pytest.mark.parametrize("kind", ["lstm", "fine-tuned"])
+def test_a_start_that_is_not_the_papers_is_told(tmp_path: Path, start: Path, lstm: Path, kind: str) -> None:
+    data = write_tasks(tmp_path / "tasks", "sst2")
+    told = f"{lstm} is an LSTM, not the paper's Transformer"
+    init = lstm
+    if kind == "fine-tuned":
+        changes, init = [*TRAINING.changes, "training.steps=1"], tmp_path / "taught"
+        finetune(start, init, task=["sst2"], data=data, changes=changes, device="cpu")
+        told = f"{init} is fine-tuned: it has seen labels of sst2"
+    watcher = Remembers()
+    found = study_transfer(
+        init, tmp_path / "out", source=source(data, "sst2"), training=TRAINING, layers=[0], watcher=watcher
+    )
+    assert watcher.lines == found["notes"]
+    assert watcher.lines[0] == told
 
 
 def test_some_numbers_and_several_seeds_can_be_asked_for(tmp_path: Path, start: Path) -> None:
@@ -50,6 +156,8 @@ def test_blocks_that_are_not_there_are_refused(tmp_path: Path, start: Path) -> N
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     with pytest.raises(SettingError, match="has 2 blocks to take over; asked for 0 to 3"):
         study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 3])
+    with pytest.raises(SettingError, match=r"asked for 9$"):
+        study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[9])
 
 
 def test_a_task_without_rows_to_learn_from_or_to_judge_by_is_refused(tmp_path: Path, start: Path) -> None:

@@ -54,12 +54,21 @@ def test_answers_are_kept_and_nothing_is_asked_twice(tmp_path: Path, start: Path
     assert [json.loads(line)["index"] for line in lines] == list(range(9))
 
 
+def test_texts_that_were_cut_are_noted_though_nothing_is_asked_again(tmp_path: Path, start: Path) -> None:
+    data, out = write_tasks(tmp_path / "tasks", "sst2"), tmp_path / "out"
+    once, again = (
+        study_zeroshot([start], out, tasks=["sst2"], data=data, shots=9, device="cpu")["notes"] for _ in range(2)
+    )
+    assert any("fewer than 9 solved examples fit" in note for note in once)
+    assert once == again
+
+
 def test_changed_rows_are_not_mixed_in(tmp_path: Path, start: Path) -> None:
     data, out = write_tasks(tmp_path / "tasks", "storycloze"), tmp_path / "out"
     study_zeroshot([start], out, tasks=["storycloze"], data=data, device="cpu")
     dev = data / "storycloze" / "dev.jsonl"
     dev.write_text("".join(dev.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(InputError, match="was made from other inputs: examples was"):
+    with pytest.raises(InputError, match=r"other inputs: the rows of storycloze \(zero-shot\) were others\. Choose"):
         study_zeroshot([start], out, tasks=["storycloze"], data=data, device="cpu")
 
 
@@ -84,6 +93,8 @@ def test_what_cannot_be_studied_is_refused(tmp_path: Path, start: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             study_zeroshot(runs, out, tasks=[task], data=data, device="cpu")
+    with pytest.raises(SettingError, match="17 solved examples are asked for, and 'sst2' has 16 to show"):
+        study_zeroshot([start], out, tasks=["sst2"], data=data, shots=17, device="cpu")
     assert not out.exists()
 
 
@@ -95,4 +106,5 @@ def test_runs_of_one_name_are_told_apart_and_different_words_are_told(
     data, watcher = write_tasks(tmp_path / "tasks", "sst2"), Remembers()
     found = study_zeroshot(runs, tmp_path / "out", tasks=["sst2"], data=data, device="cpu", watcher=watcher)
     assert any("different tokenizers" in line for line in watcher.lines)
+    assert found["notes"] == watcher.lines
     assert list(found["sections"]["zeroshot"]["kinds"]) == ["one/run", "two/run"]

@@ -26,7 +26,7 @@ from gpt1.cli import options
 @options.encoding
 @click.option("--recipe", default="finetune", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
 @click.option("--epochs", type=click.FloatRange(0, min_open=True), metavar="N", help="Times to see every example.  [3]")
-@click.option("--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [6.25e-5]")
+@options.lr
 @click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
 @click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
 @click.option("--scratch", is_flag=True, help="Take the shape and the words of --init, but none of its weights.")

@@ -36,6 +36,7 @@ changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."
 )
 steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updates to make.  [as the recipe says]")
+lr = click.option("--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [6.25e-5]")
 minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
 seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
 int8 = click.option("--int8", is_flag=True, help="On a CPU: round the network's matrices to bytes, for speed.")

@@ -26,7 +26,15 @@ finetune_recipe = click.option(
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how fine-tunings are made."""
-    for option in (options.changes, options.device, options.seed, options.steps, finetune_recipe, seeds_option):
+    for option in (
+        options.changes,
+        options.device,
+        options.seed,
+        options.steps,
+        options.lr,
+        finetune_recipe,
+        seeds_option,
+    ):
         command = option(command)
     return command
 
@@ -93,7 +101,7 @@ def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **g
     """
     from gpt1.studies.transfer import study_transfer
 
-    counts = None if layers is None else numbers("--layers", layers)
+    counts = None if layers is None else numbers("--layers", layers, "0,1,2")
     source, training = source_of(given), training_of(given)
     watched(
         lambda watcher: study_transfer(init, out, source=source, training=training, layers=counts, watcher=watcher),
@@ -141,7 +149,7 @@ def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any
     """
     from gpt1.studies.labels import study_labels
 
-    wanted, source, training = numbers("--counts", counts), source_of(given), training_of(given)
+    wanted, source, training = numbers("--counts", counts, "50,200"), source_of(given), training_of(given)
     watched(
         lambda watcher: study_labels(init, out, source=source, training=training, counts=wanted, watcher=watcher),
         out,
@@ -149,12 +157,14 @@ def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any
     )
 
 
-def numbers(option: str, text: str) -> list[int]:
+def numbers(option: str, text: str, example: str) -> list[int]:
     """Return whole numbers that stand between commas."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise click.UsageError(f"{option} takes whole numbers between commas, such as 0,1,2, not '{text}'") from None
+        raise click.UsageError(
+            f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
+        ) from None
 
 
 def source_of(given: dict[str, Any]) -> Any:
@@ -172,7 +182,7 @@ def training_of(given: dict[str, Any]) -> Any:
     """Return how fine-tunings are made, as options say."""
     from gpt1.studies.finetuned import Training
 
-    own = {"training.steps": given["steps"], "training.seed": given["seed"]}
+    own = {"training.steps": given["steps"], "training.seed": given["seed"], "optimizer.lr": given["lr"]}
     changes = [*given["changes"], *(f"{name}={value}" for name, value in own.items() if value is not None)]
     return Training(given["recipe"], changes, given["device"], given["seeds"])
 

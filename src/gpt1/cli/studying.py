@@ -33,7 +33,7 @@ class StudyLines:
     def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
         """Say what is to be done."""
         self._cells, self._done = cells, dict(done)
-        already = f", of which {len(done):,} are done already" if done else ""
+        already = f", {len(done):,} done already" if done else ""
         self.say(f"{many(len(cells), 'cell')}{already}")
 
     def begun(self, cell: Cell) -> None:

@@ -10,7 +10,7 @@ from gpt1.demo.tasks import OTHER
 from gpt1.demo.tour import gain
 from gpt1.report.blocks import Block, Cell, Note, Picture, Pictures, Row, Section, Table
 from gpt1.report.gather import Curve
-from gpt1.report.plots import draw_curves
+from gpt1.report.plots import SCORE_SPAN, draw_curves
 
 TITLE = "Reading first, then learning from few labels"
 HEADER = ("chance", "bag of words", "from scratch", "after reading", "unseen names, forms")
@@ -81,7 +81,7 @@ def _growth(found: dict[str, Any]) -> Picture:
     curves = {task: Curve(steps, [scores[task] for scores in found["zero_shot"].values()]) for task in tasks}
     last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
     return Picture(
-        draw_curves(curves, "accuracy without labels"),
+        draw_curves(curves, "accuracy without labels", least_span=SCORE_SPAN),
         f"Accuracy without labels against updates of reading; at the end: {last}.",
         "What the network knows without a single label while it reads: the likelier of two texts is its answer.",
     )

@@ -85,7 +85,7 @@ def _candidates(example: Example) -> list[Reading]:
     text, pronoun, *candidates = example.texts
     found = re.search(rf"(?<!\w){re.escape(pronoun.strip())}(?!\w)", text)
     if found is None:
-        raise InputError(f"row {example.row}: the pronoun '{pronoun}' is no word of the text '{text}'")
+        raise InputError(f"the pronoun '{pronoun}' is no word of the text '{text}'")
     before, rest = text[: found.start()], text[found.end() :]
     blank = before[len(before.rstrip()) :]
     return [Reading((before.rstrip(), f"{blank}{candidate.strip()}"), (rest,)) for candidate in candidates]
@@ -159,7 +159,7 @@ def make_prompts(
         raise SettingError("solved examples are drawn from train, so train itself cannot be asked with them")
     examples = labelled.splits[split]
     solved = _solved(labelled, rule, shots, seed)
-    readings = [rule.readings(example) for example in examples]
+    readings = [_readings(task, split, rule, example) for example in examples]
     texts = (part for listed in (*readings, solved) for reading in listed for part in reading.parts)
     ids_of = encode_texts(texts, tokenizer)
     before = [[*_ids(reading.parts, ids_of), tokenizer.newline_id] for reading in solved]
@@ -186,16 +186,29 @@ def make_prompts(
     )
 
 
-def _solved(labelled: Labelled, rule: Rule, shots: int, seed: int) -> list[Reading]:
-    """Return training examples with their answers in place; of CoLA only sentences that are right."""
+def examples_to_show(labelled: Labelled, rule: Rule, shots: int) -> list[Example]:
+    """Return the training examples that can be shown solved, of CoLA the right sentences; refuse where they are few."""
     train = labelled.splits.get("train", [])
     known = [example for example in train if rule is not SENTENCE or example.label == 1]
     if shots > len(known):
         raise SettingError(
             f"{shots} solved examples are asked for, and '{labelled.task.name}' has {len(known)} to show"
         )
+    return known
+
+
+def _solved(labelled: Labelled, rule: Rule, shots: int, seed: int) -> list[Reading]:
+    """Return training examples with their answers in place."""
+    known = examples_to_show(labelled, rule, shots)
     drawn = permutation(len(known), seed)(range(shots)).tolist()
-    return [_right(rule.readings(known[place]), known[place]) for place in drawn]
+    return [_right(_readings(labelled.task, "train", rule, known[place]), known[place]) for place in drawn]
+
+
+def _readings(task: Task, split: str, rule: Rule, example: Example) -> list[Reading]:
+    try:
+        return rule.readings(example)
+    except InputError as error:
+        raise InputError(f"'{task.name}' {split}, row {example.row}: {error}") from None
 
 
 def _right(readings: Sequence[Reading], example: Example) -> Reading:

@@ -132,7 +132,7 @@ def _judge(
         elif not np.array_equal(one.labels, two.labels):
             remarks.append(f"{best} and {other} were measured on different examples of {split}: not compared in pairs.")
         else:
-            value, low, high = paired_difference(task, task.metrics[0], one.labels, one.answers, two.answers)
+            value, low, high = paired_difference(task, task.metrics[0], [one], [two])
             differences.append(
                 Difference(split, task.metrics[0], best, other, value, low, high, examples=len(one.labels))
             )

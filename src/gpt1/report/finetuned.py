@@ -22,7 +22,7 @@ from gpt1.report.blocks import (
     Table,
 )
 from gpt1.report.gather import Calibration, Confusion, Curve, Evaluation, GatheredRun, Mistake, Seeds
-from gpt1.report.plots import draw_curves, draw_reliability
+from gpt1.report.plots import SCORE_SPAN, draw_curves, draw_reliability
 from gpt1.report.wording import (
     averaging,
     between,
@@ -172,6 +172,7 @@ def _curves(run: GatheredRun, task: Task) -> list[Block]:
                 scores,
                 next(iter(scores)) if len(scores) == 1 else "score",
                 "Scores on dev along the way; the best one was kept.",
+                least_span=SCORE_SPAN,
             )
         )
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures of this task yet.")]
@@ -183,9 +184,9 @@ def _seen(curve: Curve) -> Curve:
     return Curve([step for step, _ in kept], [value for _, value in kept])
 
 
-def _picture(curves: dict[str, Curve], value: str, caption: str) -> Picture:
+def _picture(curves: dict[str, Curve], value: str, caption: str, *, least_span: float = 0) -> Picture:
     alternative = f"{value}: " + "; ".join(f"{name} {told(curve)}" for name, curve in curves.items())
-    return Picture(draw_curves(curves, value), alternative, caption + averaging(curves.values()))
+    return Picture(draw_curves(curves, value, least_span=least_span), alternative, caption + averaging(curves.values()))
 
 
 # ---- one split ----

@@ -14,7 +14,9 @@ from gpt1.base.files import make_folder, whole_file
 from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
 from gpt1.report.gather import gather, gather_studies
-from gpt1.studies.folder import is_study
+from gpt1.studies.cells import has_cells
+from gpt1.studies.folder import STUDY_FILE, is_study
+from gpt1.training.runs import RUN_FILE, SEEDS_FILE, is_run, run_folder
 
 TEMPLATE = "page.html.j2"
 RESULTS = "results"  # the anchor of the part that holds runs against each other
@@ -70,6 +72,8 @@ def _sections(paths: Sequence[Path]) -> list[Section]:
 
     studies = [path for path in paths if is_study(path)]
     others = [path for path in paths if not is_study(path)]
+    for path in others:
+        _require_something(path)
     runs = gather(others) if others or not studies else []
     own = [
         (finetuned_section if run.is_finetuned else pretrained_section)(run, f"run-{number}")
@@ -81,6 +85,16 @@ def _sections(paths: Sequence[Path]) -> list[Section]:
         for number, (name, folder, found) in enumerate(gather_studies(studies), 1)
     ]
     return [*first, *told, *own]
+
+
+def _require_something(path: Path) -> None:
+    """Refuse a folder that holds neither a run nor a study."""
+    if path.is_dir() and has_cells(path):
+        raise InputError(f"{path} has cells of a study and no {STUDY_FILE}; the study's command writes it anew")
+    if path.is_dir() and not is_run(run_folder(path)):
+        raise InputError(
+            f"{path} is neither a run nor a study; expected {RUN_FILE}, {SEEDS_FILE} or {STUDY_FILE} in it"
+        )
 
 
 def _require_libraries() -> None:

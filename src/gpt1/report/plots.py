@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import matplotlib.style
@@ -22,6 +22,7 @@ from gpt1.report.gather import Bin, Curve
 MOST_POINTS = 300  # of a curve; more are averaged in groups
 MOST_MARKERS = 20  # points of a line that are marked one by one
 LONGEST_LABEL = 22  # characters beside a bar
+SCORE_SPAN = 0.05  # that an axis of scores shows at least
 
 # A stand-in and the page's variable that takes its place.
 _INK, _MUTED, _GRID = "#000001", "#000002", "#000003"
@@ -30,7 +31,8 @@ _NAMES = {_INK: "ink", _MUTED: "muted", _GRID: "grid"} | {
     color: f"series-{number}" for number, color in enumerate(_SERIES, 1)
 }
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
-_WIDTH, _HEIGHT = 4.8, 2.7  # inches
+_WIDTH, _HEIGHT, _LEGEND_ROW = 4.8, 2.7, 0.2  # inches
+_LEGEND_LETTERS, _LEGEND_MARK = 66, 8  # side by side in that width; so wide is the line before a name
 
 _STYLE = {
     "svg.fonttype": "none",
@@ -76,8 +78,8 @@ class Point:
     high: float
 
 
-def draw_curves(curves: dict[str, Curve], value: str) -> str:
-    """Return curves over the updates, named in a legend where there are several."""
+def draw_curves(curves: dict[str, Curve], value: str, *, least_span: float = 0) -> str:
+    """Return curves over the updates, named where there are several; their axis spans `least_span` or more."""
     with matplotlib.style.context(["default", _STYLE]):
         figure, axes = _figure(_HEIGHT)
         for index, (name, curve) in enumerate(curves.items()):
@@ -92,18 +94,21 @@ def draw_curves(curves: dict[str, Curve], value: str) -> str:
                 marker="o" if few else "",
                 markersize=3,
             )
-        axes.set_xlabel("updates")
-        axes.set_ylabel(value)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
-        axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
-        if len(curves) > 1:
-            axes.legend(loc="best")
+        _label(axes, "updates", value)
+        _tick(axes, {step for curve in curves.values() for step in curve.steps})
+        _widen(axes, least_span)
+        _add_legend(figure, list(curves))
         return _svg(figure)
 
 
 def draw_lines(
-    lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
+    lines: dict[str, list[Point]],
+    x: str,
+    value: str,
+    *,
+    log: bool = False,
+    levels: Sequence[float] = (),
+    least_span: float = 0,
 ) -> str:
     """Return lines with the spread of their values around them; `levels` are dashed from side to side."""
     with matplotlib.style.context(["default", _STYLE]):
@@ -124,19 +129,13 @@ def draw_lines(
                 marker="o" if len(points) <= MOST_MARKERS else "",
                 markersize=3,
             )
-        axes.set_xlabel(x)
-        axes.set_ylabel(value)
-        ticks = sorted({point.x for points in lines.values() for point in points})
         if log:
             axes.set_xscale("log")
             axes.minorticks_off()
-            axes.set_xticks(ticks)
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
-        axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
-        if len(lines) > 1:
-            axes.legend(loc="best")
+        _label(axes, x, value)
+        _tick(axes, {point.x for points in lines.values() for point in points}, each=log)
+        _widen(axes, least_span)
+        _add_legend(figure, list(lines))
         return _svg(figure)
 
 
@@ -217,6 +216,38 @@ def thinned(curve: Curve) -> Curve:
 def _figure(height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
+
+
+def _add_legend(figure: Figure, names: Sequence[str]) -> None:
+    """Name lines below the picture, which grows for it; where there is one, nothing needs a name."""
+    if len(names) > 1:
+        columns = max(1, min(len(names), _LEGEND_LETTERS // (max(map(len, names)) + _LEGEND_MARK)))
+        figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * -(-len(names) // columns))
+        figure.legend(loc="outside lower center", ncols=columns)
+
+
+def _label(axes: Axes, x: str, value: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(value)
+    axes.xaxis.set_major_formatter(FuncFormatter(_short_number))
+    axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
+    axes.yaxis.set_major_locator(MaxNLocator(6))  # not as many as fit: their width is part of what has to fit
+
+
+def _tick(axes: Axes, places: Collection[float], *, each: bool = False) -> None:
+    """Mark whole numbers: each place, or some along the way."""
+    if each or len(places) == 1:
+        axes.set_xticks(sorted(places))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def _widen(axes: Axes, least: float) -> None:
+    """Let the values' axis span so much, lest a wiggle looks like a fall."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        middle = (low + high) / 2
+        axes.set_ylim(middle - least / 2, middle + least / 2)
 
 
 def _short_number(value: float, place: int | None) -> str:

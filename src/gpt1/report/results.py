@@ -86,7 +86,7 @@ def _bars(comparison: Comparison) -> Picture:
 def _differences(differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
-        verdict = "better, beyond chance" if one.is_certain else "could be chance"
+        verdict = "better, beyond chance" if one.is_certain else "could be chance" if one.low < one.high else "the same"
         cells = [
             Cell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
             Cell(verdict, is_number=False),

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpt1.base.wording import many
 from gpt1.report.blocks import Cell, Note, Picture, Row, Table
-from gpt1.report.plots import Point, draw_lines
+from gpt1.report.plots import SCORE_SPAN, Point, draw_lines
 from gpt1.report.wording import MINUS, metric_name
 from gpt1.studies.comparison import RESAMPLES
 
@@ -26,6 +26,25 @@ def spread(figure: Content) -> str:
     return f"{hundred(figure['worst'])} to {hundred(figure['best'])}" if len(figure["seeds"]) > 1 else ""
 
 
+def over(figures: Iterable[Content], what: str = "seed") -> str:
+    """Return what a figure is of its seeds: their median, or the only one."""
+    return f"median over {what}s" if any(len(figure["seeds"]) > 1 for figure in figures) else f"one {what}"
+
+
+def judged_on(figure: Content) -> str:
+    """Return on what a figure stands: dev, 277 examples."""
+    return f"{' and '.join(figure['splits'])}, {many(figure['examples'], 'example')}"
+
+
+def verdict(low: float, high: float, *, is_better: bool) -> str:
+    """Return what the interval of a difference says."""
+    if low == high == 0:
+        return "the same"
+    if low <= 0 <= high:
+        return "could be chance"
+    return ("better" if is_better else "worse") + ", beyond chance"
+
+
 def points_of(points: Iterable[Content], x: str) -> list[Point]:
     """Return medians with worst and best as points of a line."""
     return [Point(float(one[x]), 100 * one["median"], 100 * one["worst"], 100 * one["best"]) for one in points]
@@ -35,7 +54,7 @@ def picture(
     title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
 ) -> Picture:
     """Return a picture of lines, with all of them in words."""
-    svg = draw_lines(lines, x, value, log=log, levels=levels)
+    svg = draw_lines(lines, x, value, log=log, levels=levels, least_span=0 if levels else 100 * SCORE_SPAN)
     spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
     return Picture(svg, f"{title}, {value} by {x}: {spoken}", title)
 
@@ -51,11 +70,9 @@ def pairs_table(
     """Return differences with their intervals."""
     rows = []
     for one in pairs:
-        certain = one["low"] > 0 or one["high"] < 0
-        better = one["difference"] > 0
-        verdict = ("better" if better else "worse") + ", beyond chance" if certain else "could be chance"
+        said = verdict(one["low"], one["high"], is_better=one["difference"] > 0)
         interval = f"{signed_hundred(one['low'])} to {signed_hundred(one['high'])}"
-        cells = [Cell(signed_hundred(one["difference"]), note=interval), Cell(verdict, is_number=False)]
+        cells = [Cell(signed_hundred(one["difference"]), note=interval), Cell(said, is_number=False)]
         note = f"{place(one)} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
         rows.append(Row(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
     how = (

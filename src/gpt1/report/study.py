@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError
-from gpt1.base.wording import many, some
-from gpt1.report.blocks import Block, Cell, Facts, Folded, Heading, Note, Picture, Pictures, Row, Section, Table
+from gpt1.base.wording import many
+from gpt1.report.blocks import Block, Cell, Facts, Folded, Heading, Lines, Note, Picture, Pictures, Row, Section, Table
 from gpt1.report.plots import Point
 from gpt1.report.scores import (
     Content,
     best_of,
     hundred,
+    judged_on,
     numbers_beside,
+    over,
     pairs_table,
     picture,
     points_of,
     signed_hundred,
     spread,
 )
-from gpt1.report.wording import MINUS, metric_name
+from gpt1.report.wording import MINUS, duration, metric_name
 from gpt1.studies.folder import STUDY_FILE
 
 KINDS = {
@@ -41,6 +43,8 @@ def study_section(name: str, folder: Path, study: Mapping[str, Any], anchor: str
     try:
         done, planned = int(study["cells"]["done"]), int(study["cells"]["planned"])
         blocks: list[Block] = [Facts(_what(study))]
+        if study["notes"]:
+            blocks.append(Lines([str(note) for note in study["notes"]]))
         if done < planned:
             blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
         for part, tell in _PARTS.items():
@@ -64,6 +68,8 @@ def _what(study: Mapping[str, Any]) -> list[tuple[str, str]]:
         "changed settings": ", ".join(about.get("changes") or []),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
         "cells": f"{study['cells']['planned']:,}",
+        "hardware": ", ".join(study["cost"]["devices"]),
+        "time of the cells": duration(float(study["cost"]["seconds"])) if study["cells"]["done"] else None,
     }
     return [(name, str(value)) for name, value in told.items() if value]
 
@@ -76,7 +82,8 @@ def _tables(content: Content) -> list[Block]:
     for name, rows in content["tables"].items():
         if rows:
             header = ["task", "ours", "paper", "best before it"]
-            caption = "Median over seeds on the split below the task; the paper's are on the test sets. Best in bold."
+            how = over(rows).capitalize()
+            caption = f"{how}, on the split below the task; the paper's are on the test sets. Best in bold."
             blocks += [Heading(content["titles"][name]), Table(caption, header, [_published(row) for row in rows])]
     return blocks
 
@@ -89,7 +96,8 @@ def _published(row: Content) -> Row:
         Cell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
         Cell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
     ]
-    return Row(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}")
+    examples = many(row["examples"], "example")
+    return Row(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {examples}")
 
 
 def _ablations(content: Content) -> list[Block]:
@@ -109,9 +117,12 @@ def _ablations(content: Content) -> list[Block]:
         for task, arms in tasks.items():
             cells.append(_ablated(arms.get(arm), content["paper_percent"][arm].get(task), best[task]))
         rows.append(Row(name, cells))
+    figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
+    where = "; ".join(f"{task} on {judged_on(figure)}" for task, figure in figures.items())
+    between = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
     caption = (
-        "Median over seeds, below it between which values they lie, and the paper's figure (on the test sets; its "
-        "average is that of the same tasks). Best of ours in bold."
+        f"{over(figures.values()).capitalize()}{between} the paper's figure (on the test sets; its average is that of "
+        f"the same tasks). Best of ours in bold. Ours: {where}."
     )
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
 
@@ -195,10 +206,11 @@ def _scale_in_words(scale: Content | None) -> str:
 
 def _last(task: str, run: str, kind: str, points: Sequence[Content]) -> Row:
     last = points[-1]
+    examples = many(last["examples"], "example")
     scaled = [point["normalised"] for point in points if point["normalised"] is not None]
     cells = [
         Cell(f"{last['step']:,}"),
-        Cell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}"),
+        Cell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
         Cell(_plain(last["normalised"])),
         Cell(_plain(max(scaled, default=None))),
     ]
@@ -221,8 +233,8 @@ def _transfer(content: Content) -> list[Block]:
         pictures.append(picture(task, {task: drawn[-1]}, "blocks taken over", value))
         rows = [_layers(point) for point in facts["points"]]
         caption = (
-            f"{task}, {value}: median over seeds. The gain is that of the most blocks over so many, in pairs, with its "
-            "95 % interval below."
+            f"{task}, {value} on {judged_on(facts['points'][0])}: {over(facts['points'])}. The gain is that of the "
+            "most blocks over so many, in pairs, with its 95 % interval below."
         )
         tables.append(Table(caption, ["blocks", "score", "gain of the most"], rows))
     if not pictures:
@@ -231,7 +243,7 @@ def _transfer(content: Content) -> list[Block]:
 
 
 def _layers(point: Content) -> Row:
-    behind = (point.get("behind_most") or [None])[0]
+    behind = point.get("behind_most")
     cells = [Cell(hundred(point["median"]), note=spread(point)), Cell("–")]
     if behind is not None:
         interval = f"{signed_hundred(behind['low'])} to {signed_hundred(behind['high'])}"
@@ -254,8 +266,9 @@ def _labels(content: Content) -> list[Block]:
             Row(content["arms"][arm], [_ablated(points.get(count), None, best[count]) for count in counts])
             for arm, points in found.items()
         ]
-        splits = some(next(iter(arms.values()))[0]["splits"])
-        caption = f"{value} on {splits}: median over draws, and between which values they lie. Best in bold."
+        figures = [point for points in arms.values() for point in points]
+        between = ", and between which values they lie" if any(map(spread, figures)) else ""
+        caption = f"{value} on {judged_on(figures[0])}: {over(figures, 'draw')}{between}. Best in bold."
         blocks += [
             Heading(f"{task}: few labels"),
             Pictures([picture(task, lines, "labels", value, log=True)]),

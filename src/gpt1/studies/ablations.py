@@ -11,19 +11,27 @@ from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
 from gpt1.studies import paper
-from gpt1.studies.cells import Kept, Nobody, Watcher
+from gpt1.studies.cells import Kept, Notebook, Watcher
 from gpt1.studies.finetuned import (
     Arm,
     Plan,
     Training,
-    difference,
+    differences,
     figures,
     finetuning_cell,
     mean_curve,
     whole_arms,
 )
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_learnable, check_same_words, open_start, read_tasks
+from gpt1.studies.material import (
+    Material,
+    Start,
+    check_learnable,
+    check_same_words,
+    open_start,
+    read_tasks,
+    tell_start,
+)
 
 NAME = "ablations"
 CURVES = "curves"
@@ -40,9 +48,10 @@ def study_ablations(
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
-    watcher = watcher or Nobody()
+    notebook = Notebook(watcher)
     arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))
-    labelled = read_tasks(source, watcher)
+    tell_start(arms[0].start, notebook)
+    labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(arms, labelled, training)
     about = {
@@ -53,7 +62,7 @@ def study_ablations(
         "seeds": list(training.seed_numbers),
     }
     return conduct(
-        Path(out), NAME, about, list(planned.values()), lambda done: tabulate(labelled, planned, done), watcher
+        Path(out), NAME, about, list(planned.values()), lambda done: tabulate(labelled, planned, done), notebook
     )
 
 
@@ -90,7 +99,7 @@ def tabulate(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -
     found = whole_arms(planned, done)
     names = list(dict.fromkeys(arm for _, arm, _ in planned))
     scored = {
-        task: {arm: figures(labelled[task].task, seeds) for arm, seeds in arms.items()} for task, arms in found.items()
+        task: {arm: figures(labelled[task], seeds) for arm, seeds in arms.items()} for task, arms in found.items()
     }
     averages = {arm: _average(arm, scored) for arm in names}
     rows = [
@@ -135,7 +144,7 @@ def _differences(
         for task, arms in found.items()
         for arm in arms
         if arm != paper.FULL and paper.FULL in arms
-        for one in difference(labelled[task].task, [*arms[paper.FULL].values()], [*arms[arm].values()])
+        for one in differences(labelled[task].task, [*arms[paper.FULL].values()], [*arms[arm].values()])
     ]
 
 

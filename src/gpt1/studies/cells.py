@@ -22,8 +22,10 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, read_json, remove_folder, remove_temporaries, write_json
 from gpt1.training.events import Event, Listener
 
-CELL_FILE = "cell.json"
+CELLS, CELL_FILE = "cells", "cell.json"
 FORMAT, VERSION = "gpt1-cell", 1
+
+EARLIER = "earlier_seconds"  # of a result: what was spent before a kill on what this sitting went on with
 
 Result = dict[str, Any]  # what a computation gave, as JSON holds it; `score` is the figure a person watches
 Compute = Callable[[Path, Listener], Result]  # into a folder of its own, telling a listener what happens
@@ -88,9 +90,40 @@ class Nobody:
         """Hear nothing."""
 
 
+class Notebook:
+    """Passes all on to a watcher, and keeps the facts that belong to what is found."""
+
+    def __init__(self, watcher: Watcher | None) -> None:
+        self._watcher = watcher or Nobody()
+        self.notes: list[str] = []
+        self.planned = self._watcher.planned
+        self.begun = self._watcher.begun
+        self.heard = self._watcher.heard
+        self.ended = self._watcher.ended
+
+    def say(self, line: str) -> None:
+        """Tell one fact, and keep it."""
+        self.notes.append(line)
+        self._watcher.say(line)
+
+    def tell(self, line: str) -> None:
+        """Tell one fact that is of this sitting alone."""
+        self._watcher.say(line)
+
+
 def cell_name(*parts: object) -> str:
     """Return a name for a cell that can be the name of a folder."""
     return "-".join(re.sub(r"[^\w.]+", "-", str(part)).strip("-") for part in parts)
+
+
+def is_cells_folder(path: Path) -> bool:
+    """Whether a path is where the cells of a study lie."""
+    return path.name == CELLS and path.is_dir()
+
+
+def has_cells(study: Path) -> bool:
+    """Whether any cell of a study is done."""
+    return any((study / CELLS).glob(f"*/{CELL_FILE}"))
 
 
 def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, Kept]:
@@ -110,7 +143,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
     watcher.begun(cell)
     began = time.monotonic()
     result = cell.compute(folder, watcher.heard)
-    kept = Kept(folder, result, time.monotonic() - began)
+    kept = Kept(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
     facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
     write_json(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
     _remove_workings(folder, cell)
@@ -138,7 +171,7 @@ def _places(cell: Cell) -> tuple[tuple[str, ...], ...]:
 
 
 def _folder(study: Path, cell: Cell) -> Path:
-    return study / "cells" / cell.name
+    return study / CELLS / cell.name
 
 
 def _find(study: Path, cell: Cell) -> Kept | None:
@@ -146,11 +179,14 @@ def _find(study: Path, cell: Cell) -> Kept | None:
     path = folder / CELL_FILE
     if not path.is_file():
         return None
-    facts = read_json(path, "a cell of a study")
+    try:
+        facts = read_json(path, "a cell of a study")
+    except FormatError as error:
+        raise FormatError(f"{error}; remove {folder} to have it made anew") from None
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
         raise FormatError(f"{path} is no cell of this version of gpt1; remove {folder} to have it made anew")
     wanted = json.loads(json.dumps(cell.inputs))
-    if changed := _changed("", facts.get("inputs"), wanted):
+    if changed := _changed("", facts.get("inputs"), wanted, cell.row):
         raise InputError(
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
@@ -163,14 +199,26 @@ def _find(study: Path, cell: Cell) -> Kept | None:
     return kept
 
 
-def _changed(name: str, old: Any, new: Any) -> str:
+# Inputs that are kept as what tells them from all others, which says nothing to a person.
+_FINGERPRINTS = {
+    "examples": "the rows of {row} were others",
+    "weights": "the weights it starts from were others",
+    "tokenizer": "the tokenizer was another",
+}
+
+
+def _changed(name: str, old: Any, new: Any, row: str) -> str:
     """Return the first of the inputs that differs, in words; nothing if they are the same."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key)):
+            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key), row):
                 return said
         return ""
-    return "" if old == new else f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
+    if old == new:
+        return ""
+    if (words := _FINGERPRINTS.get(name.rpartition(".")[2])) is not None:
+        return words.format(row=row)
+    return f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
 
 
 def _remove_workings(folder: Path, cell: Cell) -> None:

@@ -1,8 +1,8 @@
 """Whether one set of answers is really better than another, from what lies in `predictions-TASK-SPLIT.jsonl`.
 
-The figure of several seeds is their median. A difference is judged in pairs: both sides answered the same examples, so
-these are drawn with replacement, the same for both, and the middle 95 % of the differences are told. Seeds are not
-drawn: the interval is about other examples, not about other seeds.
+The figure of several seeds is their median; of several splits, as MNLI has, that of their mean. A difference is judged
+in pairs: both sides answered the same examples, so these are drawn with replacement, the same for both, and the middle
+95 % of the differences are told. Seeds are not drawn: the interval is about other examples, not about other seeds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
 RESAMPLES = 1000
+EVALUATE = "gpt1 evaluate writes it anew"
 _SEED = 0
 
 Answers = NDArray[Any]
@@ -34,16 +35,19 @@ class Sheet:
     answers: list[Answers]
 
 
-def read_sheet(files: Sequence[Path], task: Task) -> Sheet | None:
-    """Return the answers of several seeds, a file each; None where any are missing or of other examples."""
-    found = [_read_answers(path, task) for path in files]
+def read_sheet(files: Sequence[Path], task: Task, remedy: str = EVALUATE) -> Sheet | None:
+    """Return the answers of several seeds, a file each; None where any are missing or of other examples.
+
+    `remedy` is what helps where a file is damaged.
+    """
+    found = [_read_answers(path, task, remedy) for path in files]
     whole = [one for one in found if one is not None]
     if not whole or len(whole) < len(found) or any(not np.array_equal(labels, whole[0][0]) for labels, _ in whole):
         return None
     return Sheet(whole[0][0], [answers for _, answers in whole])
 
 
-def _read_answers(path: Path, task: Task) -> tuple[Answers, Answers] | None:
+def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers] | None:
     if not path.is_file():
         return None
     labels, answers = [], []
@@ -53,7 +57,7 @@ def _read_answers(path: Path, task: Task) -> tuple[Answers, Answers] | None:
                 labels.append(_as_number(task, line["label"]))
                 answers.append(_as_number(task, line["prediction"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}, line {number}: damaged ({error!r}); gpt1 evaluate writes it anew") from None
+            raise FormatError(f"{path}, line {number}: damaged ({error!r}); {remedy}") from None
     if not labels:
         return None
     kind = np.float64 if task.score_range is not None else np.int64
@@ -61,6 +65,8 @@ def _read_answers(path: Path, task: Task) -> tuple[Answers, Answers] | None:
 
 
 def _as_number(task: Task, answer: str | float) -> float:
+    if task.labels and str(answer) not in task.labels:
+        raise ValueError(f"'{answer}' is no label of {task.name}")
     return task.labels.index(str(answer)) if task.labels else float(answer)
 
 
@@ -68,35 +74,35 @@ def _as_number(task: Task, answer: str | float) -> float:
 
 
 def paired_difference(
-    task: Task, metric: str, labels: Answers, one: Sequence[Answers], other: Sequence[Answers]
+    task: Task, metric: str, one: Sequence[Sheet], other: Sequence[Sheet]
 ) -> tuple[float, float, float]:
-    """Return by how much `one` (the answers of each of its seeds) is better than `other`, and the 95 % interval."""
-    value = _figure(task, metric, labels, one) - _figure(task, metric, labels, other)
-    drawn = [
-        _figure(task, metric, labels, one, rows) - _figure(task, metric, labels, other, rows) for rows in _draws(labels)
-    ]
+    """Return by how much `one` (a sheet for each split) is better than `other`, and the 95 % interval."""
+    value = _figure(task, metric, one) - _figure(task, metric, other)
+    drawn = [_figure(task, metric, one, rows) - _figure(task, metric, other, rows) for rows in _draws(one)]
     low, high = np.quantile(drawn, (0.025, 0.975))
     return value, float(low), float(high)
 
 
 def resampled_interval(task: Task, metric: str, sheet: Sheet) -> tuple[float, float]:
     """Return the 95 % interval of the median of several seeds."""
-    drawn = [_figure(task, metric, sheet.labels, sheet.answers, rows) for rows in _draws(sheet.labels)]
+    drawn = [_figure(task, metric, [sheet], rows) for rows in _draws([sheet])]
     low, high = np.quantile(drawn, (0.025, 0.975))
     return float(low), float(high)
 
 
-def _draws(labels: Answers) -> Iterator[NDArray[np.int64]]:
-    """Yield the examples of each resample: the same ones whenever there are as many examples."""
+def _draws(sheets: Sequence[Sheet]) -> Iterator[list[NDArray[np.int64]]]:
+    """Yield the examples of each split of each resample: the same ones whenever there are as many examples."""
     draws = np.random.default_rng(_SEED)
     for _ in range(RESAMPLES):
-        yield draws.integers(len(labels), size=len(labels))
+        yield [draws.integers(len(sheet.labels), size=len(sheet.labels)) for sheet in sheets]
 
 
-def _figure(
-    task: Task, metric: str, labels: Answers, seeds: Sequence[Answers], rows: NDArray[np.int64] | None = None
-) -> float:
-    """Return the median of a metric over seeds, on all examples or those drawn."""
+def _figure(task: Task, metric: str, sheets: Sequence[Sheet], rows: Sequence[Any] | None = None) -> float:
+    """Return the median over seeds of a metric's mean over splits, on all examples or those drawn."""
     judged = replace(task, metrics=(metric,))
-    chosen = slice(None) if rows is None else rows
-    return float(np.median([scores(judged, labels[chosen], answers[chosen])[metric] for answers in seeds]))
+    chosen = rows or [slice(None)] * len(sheets)
+    found = [
+        [scores(judged, sheet.labels[own], answers[own])[metric] for answers in sheet.answers]
+        for sheet, own in zip(sheets, chosen, strict=True)
+    ]
+    return float(np.median(np.mean(found, axis=0)))

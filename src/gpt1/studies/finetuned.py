@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from gpt1.base.files import read_json, read_lines
+import numpy as np
+
+from gpt1.base.errors import FormatError
+from gpt1.base.files import read_json, read_lines, remove_folder
+from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import RESULT_FILE, summarise
 from gpt1.recipes.changes import change, settings
-from gpt1.studies.cells import Cell, Compute, Kept, Result, cell_name
-from gpt1.studies.comparison import paired_difference, read_sheet
-from gpt1.studies.material import Start
+from gpt1.studies.cells import EARLIER, Cell, Compute, Kept, Result, cell_name
+from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
+from gpt1.studies.material import Material, Start
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask
-from gpt1.training.checkpoints import FOLDER
+from gpt1.training.checkpoints import FOLDER, newest_checkpoint
 from gpt1.training.events import Listener
-from gpt1.training.runs import METRICS_FILE
+from gpt1.training.runs import METRICS_FILE, has_begun, read_run
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
@@ -74,9 +78,15 @@ def finetuning_cell(arm: Arm, encoded: EncodedTask, rows: str, training: Trainin
 
 def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Sequence[str]) -> Compute:
     def compute(folder: Path, listener: Listener) -> Result:
+        run = folder / RUN
+        newest = newest_checkpoint(run, lambda _: None)
+        if newest is None and has_begun(run):
+            remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
+        earlier = {} if newest is None else {EARLIER: newest.progress["seconds"]}
+        del newest  # its weights are read again
         finetune(
             arm.start.path,
-            folder / RUN,
+            run,
             encoded=encoded,
             recipe=training.recipe,
             changes=changes,
@@ -84,11 +94,19 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
             device=training.device,
             listeners=[listener],
         )
-        scores = read_json(folder / RUN / RESULT_FILE, "a result")["scores"][encoded.task.name]
-        curve = read_curve(folder / RUN / METRICS_FILE, encoded.task)
-        return {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
+        scores = read_json(run / RESULT_FILE, "a result")["scores"][encoded.task.name]
+        curve = read_curve(run / METRICS_FILE, encoded.task)
+        device = read_run(run)["trained_on"]["device"]
+        found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
+        return {**found, "device": device, "notes": _cut_texts(encoded), **earlier}
 
     return compute
+
+
+def _cut_texts(encoded: EncodedTask) -> list[str]:
+    """Tell of texts that are judged by and did not fit; those to learn from are others in every draw of labels."""
+    judged = {split: data for split, data in encoded.splits.items() if split != "train"}
+    return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
 
 
 def judged_splits(task: Task, scores: Mapping[str, Any]) -> list[str]:
@@ -137,12 +155,14 @@ def whole_arms(planned: Plan[Key], done: Mapping[str, Kept]) -> dict[str, dict[K
     }
 
 
-def figures(task: Task, seeds: Mapping[int, Kept]) -> dict[str, Any]:
-    """Return the headline of several seeds: median, mean, deviation, worst, best, and each."""
+def figures(one: Material, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+    """Return the headline of several seeds: on which examples, median, mean, deviation, worst, best, and each."""
+    task = one.task
     each = {str(seed): float(kept.result["score"]) for seed, kept in seeds.items()}
     any_scores = next(iter(seeds.values())).result["scores"]
     splits = judged_splits(task, any_scores)
-    return {"metric": task.metrics[0], "splits": splits, **summarise([*each.values()]), "seeds": each}
+    about = {"metric": task.metrics[0], "splits": splits, "examples": one.judged(splits)}
+    return {**about, **summarise([*each.values()]), "seeds": each}
 
 
 def mean_curve(seeds: Sequence[Kept]) -> list[dict[str, float]]:
@@ -155,20 +175,50 @@ def mean_curve(seeds: Sequence[Kept]) -> list[dict[str, float]]:
     return [{"step": step, **summarise(values)} for step, values in whole.items()]
 
 
-def difference(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> list[dict[str, Any]]:
+def differences(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> list[dict[str, Any]]:
     """Return by how much one arm is better than another on each split that counts, with the 95 % interval, in pairs."""
-    found = []
-    for split in judged_splits(task, one[0].result["scores"]):
-        sheets = [read_sheet([_predictions(kept, task, split) for kept in arm], task) for arm in (one, other)]
-        if sheets[0] is not None and sheets[1] is not None:
-            value, low, high = paired_difference(
-                task, task.metrics[0], sheets[0].labels, sheets[0].answers, sheets[1].answers
-            )
-            found.append(
-                {"split": split, "metric": task.metrics[0], "difference": value, "low": low, "high": high}
-                | {"examples": len(sheets[0].labels)}
-            )
+    return [_difference(task, one, other, [split]) for split in judged_splits(task, one[0].result["scores"])]
+
+
+def difference(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> dict[str, Any]:
+    """Return the same of the headline: of several splits, of their mean."""
+    return _difference(task, one, other, judged_splits(task, one[0].result["scores"]))
+
+
+def _difference(task: Task, one: Sequence[Kept], other: Sequence[Kept], splits: Sequence[str]) -> dict[str, Any]:
+    metric = task.metrics[0]
+    ours, theirs = zip(*(_sheets(one, other, task, split) for split in splits), strict=True)
+    value, low, high = paired_difference(task, metric, ours, theirs)
+    return {
+        "split": " and ".join(splits),
+        "metric": metric,
+        "difference": value,
+        "low": low,
+        "high": high,
+        "examples": sum(len(sheet.labels) for sheet in ours),
+    }
+
+
+def _sheets(one: Sequence[Kept], other: Sequence[Kept], task: Task, split: str) -> list[Sheet]:
+    """Return the answers of two arms to the same examples; where some were lost, say which cell to make anew."""
+    found = {kept.folder: _answers(kept, task, split) for kept in (*one, *other)}
+    labels = max((sheet.labels for sheet in found.values()), key=len)
+    for folder, sheet in found.items():
+        if not np.array_equal(sheet.labels, labels):
+            raise FormatError(f"{folder} lacks answers to some examples of {split}; {_remedy(folder)}")
+    return [Sheet(labels, [found[kept.folder].answers[0] for kept in arm]) for arm in (one, other)]
+
+
+def _answers(kept: Kept, task: Task, split: str) -> Sheet:
+    path = _predictions(kept, task, split)
+    found = read_sheet([path], task, _remedy(kept.folder))
+    if found is None:
+        raise FormatError(f"{path} is not there, or holds no answer; {_remedy(kept.folder)}")
     return found
+
+
+def _remedy(folder: Path) -> str:
+    return f"remove {folder} to have it made anew"
 
 
 def _predictions(kept: Kept, task: Task, split: str) -> Path:

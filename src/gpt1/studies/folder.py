@@ -1,12 +1,14 @@
 """The folder of a study: its cells, and what they come to, as JSON for programs and as CSV for people.
 
-study.json    what was asked, how many cells are done, and the sections: plain values that a report draws
+study.json    what was asked, how many cells are done, what a person was told, and the sections: plain values that a
+              report draws; all of it comes from the cells, so that a lost or damaged one is written anew
 NAME.csv      the rows of a section
 cells/        cells.py
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +18,12 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import is_temporary, lock_folder, read_json, remove_temporaries, require_own_folder, write_json
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
-from gpt1.studies.cells import Cell, Kept, Watcher, find_cells, make_cell
+from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
 from gpt1.training.session import Interrupted
 
 STUDY_FILE = "study.json"
-FORMAT, VERSION = "gpt1-study", 1
+FORMAT, VERSION = "gpt1-study", 2
+TABLES_EVERY = 60  # seconds; drawing examples for a table takes some
 
 Done = Mapping[str, Kept]  # by the names of cells
 
@@ -38,29 +41,38 @@ Tabulate = Callable[[Done], list[Section]]
 
 
 def conduct(
-    out: Path, kind: str, about: Mapping[str, Any], cells: Sequence[Cell], tabulate: Tabulate, watcher: Watcher
+    out: Path, kind: str, about: Mapping[str, Any], cells: Sequence[Cell], tabulate: Tabulate, watcher: Notebook
 ) -> dict[str, Any]:
     """Make all cells that are not done, write what they come to, and return it.
 
-    Whatever ends a study before its end, what is done then is written, and the same call goes on.
+    Whatever ends a study before its end, what is done then is written, and the same call goes on. A kill leaves the
+    true number of cells, and tables that are at most a cell and a minute old.
     """
     with lock_folder(out):
-        _require_own(out, kind)
+        _require_own(out, kind, watcher)
         remove_temporaries(out)
         done = find_cells(out, cells)
+
+        def write(sections: Sequence[Section]) -> dict[str, Any]:
+            return _write(out, kind, about, sections, done, cells, watcher)
+
         # Written before the first cell, so that the folder is known as ours.
-        _write(out, kind, about, [], done, cells)
+        write(sections := tabulate(done))
+        tabulated = time.monotonic()
         watcher.planned(cells, done)
         try:
             for cell in cells:
                 if cell.name not in done:
                     done[cell.name] = make_cell(out, cell, watcher)
+                    if time.monotonic() - tabulated >= TABLES_EVERY:
+                        sections, tabulated = tabulate(done), time.monotonic()
+                    write(sections)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; {len(done):,} of {many(len(cells), 'cell')} are done, and the same command goes on"
             ) from None
         finally:
-            found = _write(out, kind, about, tabulate(done), done, cells)
+            found = write(tabulate(done))
     return found
 
 
@@ -71,33 +83,63 @@ def is_study(folder: Path) -> bool:
 
 def read_study(folder: Path) -> dict[str, Any]:
     """Return what a study found."""
-    facts = read_json(folder / STUDY_FILE, "a study")
+    try:
+        facts = read_json(folder / STUDY_FILE, "a study")
+    except FormatError as error:
+        raise FormatError(f"{error}; the study's command writes it anew") from None
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
-        raise FormatError(f"{folder / STUDY_FILE} is no study of this version of gpt1; run the study again")
+        raise FormatError(
+            f"{folder / STUDY_FILE} is no study of this version of gpt1; the study's command writes it anew"
+        )
     return facts
 
 
-def _require_own(out: Path, kind: str) -> None:
+def _require_own(out: Path, kind: str, watcher: Notebook) -> None:
+    """Refuse a folder of others, and a study of another kind; what is known by its cells is ours."""
     if not is_study(out):
-        require_own_folder(out, is_temporary)
+        require_own_folder(out, _is_of_cells if has_cells(out) else is_temporary)
         return
-    found = read_study(out).get("kind")
+    try:
+        found = read_study(out).get("kind")
+    except FormatError as error:
+        if not has_cells(out):
+            raise FormatError(f"{error}, into another folder or when this file is removed") from None
+        watcher.tell(f"{error}: now, from its cells")
+        return
     if found != kind:
         raise InputError(f"{out} holds a study of another kind ({found}, not {kind}); choose another folder")
 
 
+def _is_of_cells(entry: Path) -> bool:
+    """Whether an entry is what a study that lost its file leaves."""
+    return is_temporary(entry) or is_cells_folder(entry) or (entry.is_file() and entry.suffix == ".csv")
+
+
 def _write(
-    out: Path, kind: str, about: Mapping[str, Any], sections: Sequence[Section], done: Done, cells: Sequence[Cell]
+    out: Path,
+    kind: str,
+    about: Mapping[str, Any],
+    sections: Sequence[Section],
+    done: Done,
+    cells: Sequence[Cell],
+    watcher: Notebook,
 ) -> dict[str, Any]:
     for section in sections:
         if section.rows:
             write_rows(iter(section.rows), out / f"{section.name}.csv", ())
+    made = [done[cell.name] for cell in cells if cell.name in done]
+    noted = [note for kept in made for note in kept.result.get("notes", [])]
     facts = {
         "format": FORMAT,
         "version": VERSION,
         "kind": kind,
         "about": dict(about),
-        "cells": {"done": sum(cell.name in done for cell in cells), "planned": len(cells)},
+        "cells": {"done": len(made), "planned": len(cells)},
+        "cost": {
+            "seconds": sum(kept.seconds for kept in made),
+            "devices": sorted({kept.result["device"] for kept in made if "device" in kept.result}),
+        },
+        "notes": list(dict.fromkeys([*watcher.notes, *noted])),
         "sections": {section.name: section.content for section in sections},
     }
     write_json(out / STUDY_FILE, facts)

@@ -19,22 +19,23 @@ from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.rows import write_rows
 from gpt1.studies.baseline import VERSION, answer_by_words
-from gpt1.studies.cells import Cell, Compute, Nobody, Result, Watcher, cell_name
+from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.finetuned import (
     Arm,
     Plan,
     Training,
-    difference,
+    differences,
     figures,
     finetuning_cell,
     headline,
     whole_arms,
 )
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks
+from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.doubts import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
@@ -58,9 +59,10 @@ def study_labels(
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Learn from so many labels in each of three ways, and return what was found."""
-    watcher = watcher or Nobody()
+    notebook = Notebook(watcher)
     start = open_start(init)
-    labelled = read_tasks(source, watcher)
+    tell_start(start, notebook)
+    labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(start, labelled, training, counts)
     about = {
@@ -71,7 +73,7 @@ def study_labels(
         "seeds": list(training.seed_numbers),
     }
     return conduct(
-        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], watcher
+        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook
     )
 
 
@@ -98,8 +100,10 @@ def _check_count(one: Material, count: int) -> None:
     there = len(one.train)
     fewest = max(2, len(one.task.labels))
     if not fewest <= count <= there:
+        may_be_scores = count < fewest and fewest > 2 and all(number(name) is not None for name in one.task.labels)
+        hint = "; if the labels are scores, add --regression" if may_be_scores else ""
         raise SettingError(
-            f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}"
+            f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}{hint}"
         )
 
 
@@ -178,14 +182,14 @@ def tabulate(labelled: Mapping[str, Material], planned: Plan[Key], done: Done) -
         curves: dict[str, list[dict[str, Any]]] = {}
         pairs: list[dict[str, Any]] = []
         for (arm, count), seeds in arms.items():
-            point = {"labels": count, **figures(task, seeds)}
+            point = {"labels": count, **figures(labelled[name], seeds)}
             curves.setdefault(arm, []).append(point)
             rows.append({"task": name, "arm": arm, **point})
             if arm != FULL and (FULL, count) in arms:
                 best = [*arms[FULL, count].values()]
                 pairs += [
                     {"labels": count, "arm": FULL, "over": arm, **one}
-                    for one in difference(task, best, [*seeds.values()])
+                    for one in differences(task, best, [*seeds.values()])
                 ]
         content[name] = {"metric": task.metrics[0], "arms": curves, "differences": pairs}
     return Section(NAME, {"arms": ARMS, "tasks": content}, rows)

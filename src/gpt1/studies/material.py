@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.wording import some
 from gpt1.finetuning.data import Source, read_labelled
-from gpt1.inference.run import BEST, find_checkpoint
+from gpt1.inference.run import BEST, FINETUNING, find_checkpoint
 from gpt1.recipes.values import LSTM, Shape
 from gpt1.studies.cells import Watcher
 from gpt1.tasks.catalog import Task, task_as_json
@@ -31,6 +32,7 @@ class Start:
     name: str
     tokenizer: str  # its fingerprint
     shape: Shape
+    learned: tuple[str, ...] = ()  # the tasks of which it has seen labels
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -49,7 +51,21 @@ def open_start(path: str | Path, name: str | None = None) -> Start:
     facts = read_run(folder)
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
-    return Start(folder, name or folder.resolve().name, facts["tokenizer"], facts["recipe"].shape)
+    learned = tuple(facts.get("tasks", {})) if facts["kind"] == FINETUNING else ()
+    return Start(folder, name or folder.resolve().name, facts["tokenizer"], facts["recipe"].shape, learned)
+
+
+def tell_start(start: Start, watcher: Watcher) -> None:
+    """Tell where a run that is called pre-trained is not what the paper starts from."""
+    if start.shape.kind == LSTM:
+        watcher.say(f"{start.path} is an LSTM, not the paper's Transformer")
+    tell_labels(start, watcher)
+
+
+def tell_labels(start: Start, watcher: Watcher) -> None:
+    """Tell of which tasks a run has seen labels before."""
+    if start.learned:
+        watcher.say(f"{start.path} is fine-tuned: it has seen labels of {some(start.learned)}")
 
 
 def weights_identity(checkpoint: Path) -> dict[str, Any]:
@@ -74,6 +90,12 @@ class Material:
     def train(self) -> list[Example]:
         """The rows to learn from."""
         return self.labelled.splits.get("train", [])
+
+    def judged(self, splits: Sequence[str], group: str = "") -> int:
+        """Return on how many examples a figure of these splits (of a group of theirs) stands: those with labels."""
+        number = self.task.groups.index(group) if group else None
+        examples = (example for split in splits for example in self.labelled.splits.get(split, []))
+        return sum(example.label is not None and number in (None, example.group) for example in examples)
 
     @cached_property
     def identity(self) -> str:

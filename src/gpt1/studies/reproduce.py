@@ -15,12 +15,12 @@ from gpt1.finetuning.data import Source
 from gpt1.finetuning.seeds import summarise
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
-from gpt1.studies.cells import Cell, Kept, Nobody, Watcher
+from gpt1.studies.cells import Cell, Kept, Notebook, Watcher
 from gpt1.studies.finetuned import Plan, Training, judged_splits, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, check_learnable, read_tasks
+from gpt1.studies.material import Material, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
-from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.readers import tasks_in
 
 NAME = "reproduce"
@@ -38,11 +38,12 @@ def reproduce(
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Make every table and figure of the paper for which there is data, and return what was found."""
-    watcher = watcher or Nobody()
+    notebook = Notebook(watcher)
     runs = zeroshot.open_runs([init] if lstm is None else [init, lstm])
     start, other = runs[0], runs[1] if len(runs) > 1 else None
     arms = make_arms(start, other)
-    labelled = _read(Path(data), watcher)
+    tell_start(start, notebook)
+    labelled = _read(Path(data), notebook)
     learned = {name: one for name, one in labelled.items() if name in TABLE_TASKS and one.train}
     check_learnable(learned)
     ablated = {name: one for name, one in learned.items() if name in ABLATED}
@@ -50,7 +51,7 @@ def reproduce(
     full = ablations.plan(arms[:1], learned, training)
     all_arms = ablations.plan(arms, ablated, training)
     layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)
-    questions = zeroshot.plan(runs, asked, shots=0, seed=0, device=training.device, watcher=watcher)
+    questions = zeroshot.plan(runs, asked, shots=0, seed=0, device=training.device, watcher=notebook)
 
     def tabulate(done: Done) -> list[Section]:
         return [
@@ -69,7 +70,7 @@ def reproduce(
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }
-    return conduct(Path(out), NAME, about, cells, tabulate, watcher)
+    return conduct(Path(out), NAME, about, cells, tabulate, notebook)
 
 
 def _read(data: Path, watcher: Watcher) -> dict[str, Material]:
@@ -104,7 +105,7 @@ def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) ->
                 "paper_percent": row.paper,
                 "previous_percent": row.previous,
                 "remark": row.remark,
-                **_ours(labelled[row.task].task, row, found[row.task]),
+                **_ours(labelled[row.task], row, found[row.task]),
             }
             for row in rows
             if row.task in found
@@ -116,9 +117,11 @@ def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) ->
     )
 
 
-def _ours(task: Task, row: Published, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+def _ours(one: Material, row: Published, seeds: Mapping[int, Kept]) -> dict[str, Any]:
     """Return our figures of a row: on the labelled test set where there is one, else on dev."""
+    task = one.task
     splits = judged_splits(task, next(iter(seeds.values())).result["scores"])
     split = splits[task.dev_splits.index(row.split)]
     each = {str(seed): float(kept.result["scores"][split][row.metric]) for seed, kept in seeds.items()}
-    return {"split": split, **summarise([*each.values()]), "seeds": each}
+    examples = one.judged([split], row.metric.partition("/")[2])
+    return {"split": split, "examples": examples, **summarise([*each.values()]), "seeds": each}

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import SettingError
+from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
-from gpt1.studies.cells import Nobody, Watcher
+from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks
+from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
 
 NAME = "transfer"
@@ -27,9 +28,10 @@ def study_transfer(
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Fine-tune with so many transferred blocks (None: with each number there is), and return what was found."""
-    watcher = watcher or Nobody()
+    notebook = Notebook(watcher)
     start = open_start(init)
-    labelled = read_tasks(source, watcher)
+    tell_start(start, notebook)
+    labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(start, labelled, training, layers)
     about = {"init": str(start.path), "source": source.as_json(), "seeds": list(training.seed_numbers)}
@@ -39,7 +41,7 @@ def study_transfer(
         {**about, "changes": list(training.changes)},
         list(planned.values()),
         lambda done: [tabulate(labelled, planned, done)],
-        watcher,
+        notebook,
     )
 
 
@@ -47,9 +49,8 @@ def plan(start: Start, labelled: Mapping[str, Material], training: Training, lay
     """Return the cells by task, number of blocks taken over, and seed."""
     counts = sorted(set(range(start.blocks + 1) if layers is None else layers))
     if counts and not 0 <= counts[0] <= counts[-1] <= start.blocks:
-        raise SettingError(
-            f"{start.path} has {start.blocks} blocks to take over; asked for {counts[0]} to {counts[-1]}"
-        )
+        asked = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        raise SettingError(f"{start.path} has {many(start.blocks, 'block')} to take over; asked for {asked}")
     cells: Plan[int] = {}
     for name, one in labelled.items():
         encoded = one.encoded_for(start)
@@ -73,7 +74,7 @@ def tabulate(labelled: Mapping[str, Material], planned: Plan[int], done: Done) -
     for name, arms in whole_arms(planned, done).items():
         task, points = labelled[name].task, []
         for count, seeds in arms.items():
-            points.append({"layers": count, **figures(task, seeds)})
+            points.append({"layers": count, **figures(labelled[name], seeds)})
             rows.append({"task": name, **points[-1]})
             if count != max(arms):
                 points[-1]["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])

@@ -11,17 +11,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import short_names
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
-from gpt1.inference.prompts import find_rule
+from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.rows import write_rows
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
-from gpt1.studies.cells import Cell, Compute, Nobody, Result, Watcher, cell_name
+from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, open_start, read_tasks, weights_identity
+from gpt1.studies.material import Material, Start, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.tasks.catalog import find_task
 from gpt1.training.checkpoints import list_checkpoints
@@ -42,21 +43,25 @@ def study_zeroshot(
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Ask all kept checkpoints of runs about tasks, into the folder of a study, and return what was found."""
-    watcher = watcher or Nobody()
+    notebook = Notebook(watcher)
     starts = open_runs(runs)
+    for start in starts:
+        tell_labels(start, notebook)
     for name in tasks:
         find_rule(find_task(name))  # before minutes of reading
-    labelled = read_tasks(Source(tasks=tasks, data=str(data)), watcher)
+    labelled = read_tasks(Source(tasks=tasks, data=str(data)), notebook)
+    for one in labelled.values():
+        examples_to_show(one.labelled, find_rule(one.task), shots)  # before any cell
     if len({start.tokenizer for start in starts}) > 1:
-        watcher.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
-    cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=watcher)
+        notebook.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
+    cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=notebook)
     about = {
         "runs": {start.name: str(start.path) for start in starts},
         "tasks": list(labelled),
         "data": str(data),
         "shots": shots,
     }
-    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], watcher)
+    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], notebook)
 
 
 def open_runs(runs: Sequence[str | Path]) -> list[Start]:
@@ -141,11 +146,15 @@ def _opener(start: Start, device: str | None) -> Callable[[int], Run]:
 
 def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], task: str, step: int) -> Compute:
     def compute(folder: Path, listener: Listener) -> Result:
-        found = answer(opened(step), ask(task))
+        run = opened(step)
+        context = run.recipe.shape.context
+        found = answer(run, ask(task))
         write_rows(iter(found.lines), predictions_file(folder, found.task, found.split), ())
-        metric = ask(task).asked.task.metrics[0]
+        asked = ask(task).asked
+        notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}
-        return {"score": found.metrics[metric], **facts}
+        where = {"device": device_name(run.device), "notes": notes}
+        return {"score": found.metrics[asked.task.metrics[0]], **facts, **where}
 
     return compute
 
