@@ -343,7 +343,7 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
         (["--train", "TABLE", "--out", "INIT"], 1, "holds a run already"),
         (["--train", "TABLE", "--out", "INIT", "--resume"], 2, "is a run of another kind (pretraining)"),
         (["--train", "TABLE", "--out", "FOLDER.csv"], 1, "holds other files (notes.txt)"),
-        (["--train", "TABLE", "--out", "TABLE"], 1, "cannot create the folder"),
+        (["--train", "TABLE", "--out", "TABLE"], 1, "is a file; choose a new or empty folder"),
         (["--train", "TABLE", "--init", "absent"], 1, "absent does not exist"),
         (["--train", "TABLE", "--init", "FOLDER.csv"], 1, "run.json does not exist; expected a run there"),
     ],
