@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and toys gain nothing from more threads
+# Started in the background, a suite is deaf to Ctrl-C, and so would be every command that it interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
