@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from gpt1.demo.recipe import LEARNING, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
 from gpt1.demo.tour import READER, RESULT, ZERO_SHOT, gain, read_own_text, runs_of, tour
 from gpt1.report import report
+from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
 
 SMALL = Plan(
@@ -126,15 +128,46 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
-def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sign", ["merges", "without a single label"]
+)  # while words are counted; while all processes learn
+def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path, sign: str) -> None:
     command = [sys.executable, "-m", "gpt1", "demo", "--out", str(tmp_path / "demo")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
     assert process.stderr is not None
     said = ""
-    while "merges" not in said:
+    while sign not in said:
         said += process.stderr.readline()
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in said + rest
+    assert rest.endswith("stopped; the same command goes on\n")
+    assert "learned" not in rest
+
+
+def test_an_interruption_adds_no_place_to_the_curve(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        tour(tmp_path / "demo", plan=SMALL, progress=Silent(), listeners=[interrupt])
+    saved = {step for step, _ in list_checkpoints(tmp_path / "demo" / READER)}
+    assert saved - {0, 3, 6}
+    assert tour(tmp_path / "demo", plan=SMALL, progress=Silent()) == finished[1]
+
+
+def test_stories_of_another_version_and_text_of_the_users_are_kept_apart(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="holds a demo of another version"):
+        tour(finished[0], plan=replace(SMALL, stories=121), progress=Silent())
+    with pytest.raises(InputError, match="choose another --out for your text"):
+        read_own_text(finished[0], ["."], plan=SMALL, progress=Silent())
+    (tmp_path / "tokenizer.json").touch()
+    with pytest.raises(InputError, match="choose another --out for the stories"):
+        tour(tmp_path, plan=SMALL, progress=Silent())

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import IO, Any, TypeVar
 
@@ -156,7 +156,8 @@ class _Process(SpawnProcess):
         file, spec = getattr(script, "__file__", None), getattr(script, "__spec__", None)
         script.__file__, script.__spec__ = None, None
         try:
-            return SpawnProcess._Popen(process)
+            with _deaf_to_interrupts():
+                return SpawnProcess._Popen(process)
         finally:
             script.__file__, script.__spec__ = file, spec
             if file is None:
@@ -164,9 +165,22 @@ class _Process(SpawnProcess):
 
 
 class Context(SpawnContext):
-    """Starts workers that do not run the user's script again."""
+    """Starts workers that do not run the user's script again, and leave Ctrl-C to this process."""
 
     Process = _Process
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment: a process that begins in it ignores it for good, from its first import on."""
+    if threading.current_thread() is not threading.main_thread():  # where no signal can be set
+        yield
+        return
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 _items: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from gpt1.cli import options
 
 
 @click.command()
-@click.option("--out", default="gpt1-demo", metavar="DIR", help="Folder for all of it.  [gpt1-demo]")
+@click.option("--out", metavar="DIR", help="Folder for all of it.  [gpt1-demo; with --text: gpt1-demo-text]")
 @click.option("--text", multiple=True, metavar="PATH", help="Read your own text in place of the stories; repeatable.")
 @click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="Seeds of each fine-tuning.  [1]")
 @options.as_json
-def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
+def command(out: str | None, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Show the paper's idea: a small network reads stories, then learns four tasks from few labels.
 
     About five minutes on two cores. Stopped and called again, it goes on where it was.
@@ -25,7 +26,7 @@ def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
     Examples:
       gpt1 demo
       gpt1 demo --seeds 3
-      gpt1 demo --text books/ --out my-demo
+      gpt1 demo --text books/
     """
     from gpt1.base.progress import Terminal
     from gpt1.cli.training import TrainingLines
@@ -34,6 +35,7 @@ def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
     from gpt1.demo.tour import REPORT, read_own_text, runs_of, tour
     from gpt1.report import report
 
+    out = out or ("gpt1-demo-text" if text else "gpt1-demo")
     began = time.monotonic()
     terminal = Terminal()
     listeners = [TrainingLines(terminal)]
@@ -44,6 +46,8 @@ def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
         else:
             found = tour(out, seeds=seeds, plan=Plan(), progress=terminal, listeners=listeners)
             page = report(runs_of(out, seeds), Path(out, REPORT), TITLE, [opening(found)])
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command goes on") from None
     finally:
         terminal.done()
     if as_json:
@@ -51,7 +55,7 @@ def command(out: str, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
         return
     said = [f"The network has read your text: {run}"] if text else lines(found)
     following = (
-        f"Teach it your labels: gpt1 finetune --init {run} --train labels.csv --out classifier"
+        f"Teach it your labels: gpt1 finetune --init {shlex.quote(str(run))} --train labels.csv --out classifier"
         if text
         else "Your own text and labels: gpt1 demo --text FOLDER, then gpt1 finetune --help"
     )

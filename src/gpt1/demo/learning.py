@@ -1,7 +1,8 @@
 """The demo's fine-tunings: each in a process of one thread, as many at a time as there are cores.
 
 One thread each, so that figures do not depend on how many cores there are, and because networks this small gain little
-from a second one. While this process does something else the others go ahead; then it becomes one of them.
+from a second one. While this process does something else the others go ahead; then it becomes one of them. Ctrl-C is
+this one's to hear: the others save and stop when they are told to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +21,7 @@ from gpt1.base.progress import Progress
 from gpt1.demo.recipe import SCRATCH
 from gpt1.finetuning.finetune import finetune
 from gpt1.recipes.values import Recipe
+from gpt1.training.session import Interrupted
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ class Crew:
     """Processes that do jobs, beside this one."""
 
     def __init__(self, progress: Progress) -> None:
-        self._pool = ProcessPoolExecutor(max(1, cores() - 1), Context(), _begin)
+        context = Context()
+        self._stopping = context.Event()
+        self._pool = ProcessPoolExecutor(max(1, cores() - 1), context, _begin, (self._stopping,))
         self._jobs: dict[Future[None], Job] = {}
         self._progress = progress
 
@@ -68,6 +73,7 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
+            self._stopping.set()
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()  # which a training takes as a wish to save and stop
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -75,7 +81,7 @@ class Crew:
     def begin(self, jobs: Iterable[Job]) -> None:
         """Have jobs done, one after another, while this process does something else."""
         for job in jobs:
-            future = self._pool.submit(learn, job)
+            future = self._pool.submit(_learn_unless_stopped, job)
             self._jobs[future] = job
             future.add_done_callback(self._note)
 
@@ -94,8 +100,19 @@ class Crew:
             self._progress.say(f"learned: {self._jobs[future]}")
 
 
-def _begin() -> None:
+_stopping: Event  # of a process of the crew: whether no job is to be begun any more
+
+
+def _begin(stopping: Event) -> None:
     import torch
 
+    global _stopping
+    _stopping = stopping
     torch.set_num_threads(1)
     threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _learn_unless_stopped(job: Job) -> None:
+    if _stopping.is_set():  # the pool hands out the next job before anybody can take it back
+        raise Interrupted(f"{job} was not begun")
+    learn(job)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpt1.base.errors import InputError
 from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
 from gpt1.base.progress import Progress
 from gpt1.corpus.prepare import prepare
@@ -44,10 +45,12 @@ def tour(
 ) -> dict[str, Any]:
     """Run the demo in a folder, or go on with it, and return what it found."""
     out = _own_folder(out)
+    if (out / TOKENIZER).is_file() and not (out / WORLD).is_dir():
+        raise InputError(f"{out} holds a demo with text of yours; choose another --out for the stories")
     with _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out))
-        asking = Asking(out, progress)
+        asking = Asking(out, plan.reading.watching.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, [], progress, [*listeners, from_scratch, asking])
         from_scratch.begin()
@@ -69,6 +72,8 @@ def read_own_text(
 ) -> Path:
     """Have the demo's network read texts of the user's instead of stories, and return the run."""
     out = _own_folder(out)
+    if (out / WORLD).is_dir():
+        raise InputError(f"{out} holds a demo with stories; choose another --out for your text")
     with _one_thread():
         make_reader(out, plan, text, progress, listeners)
     return out / READER
@@ -76,7 +81,12 @@ def read_own_text(
 
 def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
     """Write the world to read and the tasks about it, where they are not there yet."""
-    if not (out / WORLD / MANIFEST).is_file():
+    manifest = out / WORLD / MANIFEST
+    if manifest.is_file():
+        made = read_json(manifest, "the manifest of a world")
+        if (made.get("seed"), made.get("stories")) != (seed, plan.stories):
+            raise InputError(f"{out} holds a demo of another version; choose another --out, or remove {out}")
+    else:
         progress.say(f"writing a world: {plan.stories:,} stories to read, and tasks about others")
         write_world(out / WORLD, stories=plan.stories, seed=seed, counts=plan.counts)
 
@@ -109,10 +119,10 @@ class Beginning:
 
 
 class Asking:
-    """Asks every checkpoint of the reader what it knows without a single label."""
+    """Asks every planned checkpoint of the reader, not those of interruptions, what it knows without a single label."""
 
-    def __init__(self, out: Path, progress: Progress) -> None:
-        self._out, self._progress = out, progress
+    def __init__(self, out: Path, every: int | None, progress: Progress) -> None:
+        self._out, self._every, self._progress = out, every, progress
         self._questions: dict[str, Questions] = {}
         self._found: dict[str, dict[str, float]] = {}
         if (out / ZERO_SHOT).is_file():
@@ -130,7 +140,7 @@ class Asking:
         return self._found
 
     def _ask(self, step: int) -> None:
-        if str(step) in self._found:
+        if str(step) in self._found or (self._every and step % self._every):
             return
         run = load_run(self._out / READER, step=step, device="cpu")
         self._questions = self._questions or make_questions(run, self._out / LABELLED_DATA)
