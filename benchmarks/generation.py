@@ -57,10 +57,11 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     shape = replace(find_recipe(given.recipe).shape, dropout=0.0)
-    model = ready_to_use(build_model(shape, VOCABULARY)).eval()
+    plain = build_model(shape, VOCABULARY).eval()
+    model = ready_to_use(plain)
     contenders: dict[str, tuple[Callable[..., list[int]], Any]] = {
         "ours": (ours, model),
-        "int8": (ours, in_int8(model)),
+        "int8": (ours, in_int8(plain)),
         "uncached": (greedy, model),
     }
     if given.recipe == "paper":

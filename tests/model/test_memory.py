@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.model import Memory, Model, read, ready_to_use
+from gpt1.model import Memory, Model, read
 from gpt1.recipes.values import Shape
-from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
+from tests.model.tools import PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
 
 ALL_SHAPES = {**SHAPES, "lstm": SMALL_LSTM}
 EVERY_SHAPE = pytest.mark.parametrize("shape", ALL_SHAPES.values(), ids=ALL_SHAPES)
@@ -95,24 +95,3 @@ def test_a_window_is_all_that_is_looked_at() -> None:
     memory = remember(model, 1)
     begin(model, memory, [0], [[1, 2, 3, 4, 5, 6]])
     assert memory.go_on([0]).seen == slice(3, 7)
-
-
-@pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])
-def test_a_network_cast_once_says_the_same_to_the_bit(shape: Shape) -> None:
-    model = shaken(shape, dtype=torch.float32)
-    model.compute = torch.bfloat16
-    ready = ready_to_use(model)
-    ids = torch.tensor([[3, 1, 4, 1, 5]])
-    with torch.no_grad():
-        for found, wanted in zip(ready(ids), model(ids), strict=True):
-            assert torch.equal(found, wanted)
-    kept = {name for name, weight in ready.named_parameters() if weight.dtype == torch.float32}
-    assert kept == {name for name, _ in model.named_parameters() if "norm" in name}
-    assert all(weight.dtype == torch.float32 for weight in model.parameters())
-
-
-def test_weights_that_need_no_cast_are_not_copied() -> None:
-    model = shaken(MODERN)
-    ready = ready_to_use(model)
-    own = dict(model.named_parameters())
-    assert all(weight.data_ptr() == own[name].data_ptr() for name, weight in ready.named_parameters())

@@ -92,7 +92,7 @@ def test_a_tied_network_looks_tokens_up_in_the_table_it_ends_with() -> None:
     seen = []
     model.blocks[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     _, output = model(ids, noise_for(VOCAB))
-    position = model._working(model.positions, Site.POSITIONS, noise_for(VOCAB))[0]
+    position = model.working(model.positions, Site.POSITIONS, noise_for(VOCAB))[0]
     assert torch.equal(seen[0][:, 0], output + position)
     assert (output == 0).double().mean().item() == pytest.approx(0.2, abs=0.06)
 

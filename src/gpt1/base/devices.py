@@ -197,6 +197,21 @@ def check_int8(device: torch.device) -> None:
         raise SettingError("int8 needs a CPU with VNNI instructions, which this one lacks; leave it out")
 
 
+def arranges_matrices(device: torch.device, compute: torch.dtype) -> bool:
+    """Say whether the device reads matrices faster that are arranged for it: a CPU of the x86 family, by oneDNN."""
+    import torch
+
+    if (
+        device.type != "cpu"
+        or platform.machine() not in ("x86_64", "AMD64")
+        or not torch.backends.mkldnn.is_available()
+    ):
+        return False
+    if compute == torch.bfloat16:
+        return _probe(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")()
+    return compute == torch.float32
+
+
 def find_abilities(device: torch.device) -> Abilities:
     """Ask the device what decides a precision."""
     probe = {"cuda": _cuda_has_bf16, "mps": _mps_has_bf16, "cpu": _cpu_has_bf16}[device.type]

@@ -63,5 +63,5 @@ def in_int8(model: Model) -> Model:
         if isinstance(module, Linear):
             taken[id(module)] = Int8Linear(module.weight, module.bias)
     small = deepcopy(model, taken)
-    small.rounded_output = Int8Linear(model.tokens if model.output is None else model.output, None)
+    small.output_layer = Int8Linear(model.tokens if model.output is None else model.output, None)
     return small

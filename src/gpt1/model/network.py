@@ -6,7 +6,6 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.initial import initialise
-from gpt1.model.layers import NORMS, make_norm
+from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.memory import Reading
 from gpt1.model.noise import Noise, Site, drop_table
@@ -45,7 +44,7 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(transformer_blocks(shape) if transformer else [LSTMBlock(shape)])
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
-        self.rounded_output: nn.Module | None = None  # the same in int8, of a network that is in it
+        self.output_layer: nn.Module | None = None  # what makes logits in its place, in a network made ready for use
 
     def forward(
         self,
@@ -64,11 +63,11 @@ class Model(nn.Module):
         T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
-        tokens_VC = self._working(self.tokens, Site.TOKENS, noise)
-        output_VC = tokens_VC if self.output is None else self._working(self.output, Site.OUTPUT, noise)
+        tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
+        output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
         x_BTC = F.embedding(ids_BT, tokens_VC)
         if self.positions is not None:
-            positions_TC = self._working(self.positions, Site.POSITIONS, noise)
+            positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
@@ -80,9 +79,9 @@ class Model(nn.Module):
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
-        return hidden_NC @ output_VC.T if self.rounded_output is None else self.rounded_output(hidden_NC)
+        return hidden_NC @ output_VC.T if self.output_layer is None else self.output_layer(hidden_NC)
 
-    def _working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
+    def working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
@@ -112,18 +111,3 @@ def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
     with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
         model(ids_T.unsqueeze(0))
     return found[0]
-
-
-def ready_to_use(model: Model) -> Model:
-    """Return the network with every table and matrix in the type it is computed in, cast (and filled up) once.
-
-    Those that have that type already are not copied. What was compiled is not: shapes change with every word.
-    """
-    norms = {id(weight) for module in model.modules() if isinstance(module, NORMS) for weight in module.parameters()}
-    cast: dict[int, object] = {}
-    for name, parameter in model.named_parameters():
-        table = name in ("tokens", "positions", "output")
-        working = model._working(parameter, Site.TOKENS, None) if table else parameter.to(model.compute)
-        # What a deep copy has seen before it takes as it is.
-        cast[id(parameter)] = parameter if id(parameter) in norms else nn.Parameter(working, requires_grad=False)
-    return deepcopy(model, cast)

@@ -1,0 +1,67 @@
+"""A network made ready for use: nothing is learned any more, so every matrix is brought to its fastest form once.
+
+That is the type it is computed in and, on a CPU, the order in which its kernel reads it: a token that comes alone is
+bound by how fast matrices are read, and the kernel that takes them as they are stored reads at half the speed.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from gpt1.base.devices import arranges_matrices
+from gpt1.model.layers import NORMS, Linear
+from gpt1.model.network import Model
+from gpt1.model.noise import Site
+from gpt1.recipes.values import TRANSFORMER
+
+ROWS = 64  # tokens at once that matrices are arranged for; from 2 on the order is the same, and good for 1 too
+
+
+class ArrangedLinear(nn.Module):
+    """A matrix in the order in which a CPU's kernel reads it, and perhaps a bias."""
+
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        super().__init__()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach(), ROWS)
+        self.bias = None if bias_O is None else bias_O.detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W^T + b."""
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return y
+
+
+def ready_to_use(model: Model) -> Model:
+    """Return the network with every table and matrix in the type it is computed in, cast, filled up or arranged once.
+
+    What is in its fastest form already is not copied. What was compiled is not: shapes change with every word.
+    """
+    arranges = arranges_matrices(model.tokens.device, model.compute)
+    # What a deep copy has seen before it takes as it is.
+    taken: dict[int, object] = {}
+    for module in model.modules():
+        if isinstance(module, NORMS):
+            taken |= {id(weight): weight for weight in module.parameters()}
+        # An LSTM is computed by one kernel, which wants plain matrices.
+        elif isinstance(module, Linear) and arranges and model.shape.kind == TRANSFORMER:
+            taken[id(module)] = _arranged(module, model.compute)
+        else:
+            taken |= {id(weight): _cast(model, weight) for weight in module.parameters(recurse=False)}
+    ready = deepcopy(model, taken)
+    if arranges:
+        ready.output_layer = ArrangedLinear(ready.tokens if ready.output is None else ready.output, None)
+    return ready
+
+
+def _cast(model: Model, weight: nn.Parameter) -> nn.Parameter:
+    """Return a table filled up, or a matrix or bias, in the type it is computed in."""
+    table = weight is model.tokens or weight is model.positions or weight is model.output
+    working = model.working(weight, Site.TOKENS, None) if table else weight.to(model.compute)
+    return nn.Parameter(working, requires_grad=False)
+
+
+def _arranged(layer: Linear, compute: torch.dtype) -> ArrangedLinear:
+    return ArrangedLinear(layer.weight.to(compute), None if layer.bias is None else layer.bias.to(compute))

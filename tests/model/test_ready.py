@@ -1,0 +1,109 @@
+"""Networks made ready for use: what is cast and arranged once, what that changes, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpt1.base import devices
+from gpt1.inference.generation import continue_ids
+from gpt1.inference.sampling import Writing
+from gpt1.model import Model, ready_to_use
+from gpt1.model.layers import Linear
+from gpt1.model.ready import ArrangedLinear
+from gpt1.recipes.values import Shape
+from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, relative_error, shaken
+from tests.reference.generation import greedy
+
+CPU = torch.device("cpu")
+needs_arranging = pytest.mark.skipif(
+    not devices.arranges_matrices(CPU, torch.float32), reason="this machine has no oneDNN for x86"
+)
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that reads matrices as they are stored."""
+    monkeypatch.setattr(devices.platform, "machine", lambda: "riscv64")
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])
+def test_a_network_cast_once_says_the_same_to_the_bit(shape: Shape) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    model.compute = torch.bfloat16
+    ready = ready_to_use(model)
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    with torch.no_grad():
+        for found, wanted in zip(ready(ids), model(ids), strict=True):
+            assert torch.equal(found, wanted)
+    kept = {name for name, weight in ready.named_parameters() if weight.dtype == torch.float32}
+    assert kept == {name for name, _ in model.named_parameters() if "norm" in name}
+    assert all(weight.dtype == torch.float32 for weight in model.parameters())
+
+
+@pytest.mark.usefixtures("plain")
+def test_weights_that_need_no_cast_are_not_copied() -> None:
+    model = shaken(MODERN, dtype=torch.float32)
+    ready = ready_to_use(model)
+    own = dict(model.named_parameters())
+    assert all(weight.data_ptr() == own[name].data_ptr() for name, weight in ready.named_parameters())
+
+
+def kinds(model: Model) -> set[type]:
+    return {type(module) for module in model.modules()} & {Linear, ArrangedLinear}
+
+
+@needs_arranging
+@pytest.mark.parametrize("shape", [*SHAPES.values(), SMALL_LSTM], ids=[*SHAPES, "lstm"])
+def test_an_arranged_network_says_the_same_and_leaves_the_other_alone(shape: Shape) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    before = [parameter.clone() for parameter in model.parameters()]
+    ready = ready_to_use(model)
+    ids = torch.arange(10).view(2, 5) % model.vocab_size
+    with torch.no_grad():
+        (wanted, output), (found, same) = model(ids), ready(ids)
+        assert relative_error({"x": found}, {"x": wanted}) < 1e-5
+        scores = ready.logits(wanted[0], same), model.logits(wanted[0], output)
+    assert relative_error({"x": scores[0]}, {"x": scores[1]}) < 1e-6
+    assert isinstance(ready.output_layer, ArrangedLinear)
+    assert kinds(ready) == ({Linear, ArrangedLinear} if shape is SMALL_LSTM else {ArrangedLinear})
+    assert kinds(model) == {Linear}
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+
+
+@needs_arranging
+@pytest.mark.parametrize("rows", [1, 2, 64, 65])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_arranged_matrix_multiplies_any_number_of_tokens(rows: int, dtype: torch.dtype) -> None:
+    if not devices.arranges_matrices(CPU, dtype):
+        pytest.skip("this CPU has no bf16")
+    draw = torch.Generator().manual_seed(rows)
+    x, weight = (torch.randn(size, 48, generator=draw).to(dtype) for size in (rows, 37))
+    bias = torch.randn(37, generator=draw).to(dtype)
+    wanted = x.double() @ weight.double().T
+    close = {"rtol": 0.02, "atol": 0.05} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(ArrangedLinear(weight, None)(x).double(), wanted, **close)
+    found = ArrangedLinear(weight, bias)(x.view(1, rows, 48))
+    torch.testing.assert_close(found[0].double(), wanted + bias.double(), **close)
+
+
+@needs_arranging
+@pytest.mark.parametrize("shape", [PAPER, MODERN], ids=["paper", "modern"])
+def test_an_arranged_network_writes_the_same_tokens_with_a_memory(shape: Shape) -> None:
+    ready = ready_to_use(shaken(shape, dtype=torch.float32))
+    prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
+    wanted = [greedy(ready, prompt, 20) for prompt in prompts]
+    assert continue_ids(ready, prompts, Writing(tokens=20, temperature=0)) == wanted
+
+
+def test_only_a_cpu_of_the_x86_family_has_its_matrices_arranged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices.platform, "machine", lambda: "AMD64")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    assert devices.arranges_matrices(CPU, torch.float32)
+    assert not devices.arranges_matrices(CPU, torch.float64)
+    assert not devices.arranges_matrices(torch.device("cuda"), torch.float32)
+    monkeypatch.setattr(devices, "_probe", lambda module, name: lambda: False)
+    assert not devices.arranges_matrices(CPU, torch.bfloat16)
+    monkeypatch.setattr(devices.platform, "machine", lambda: "arm64")
+    assert not devices.arranges_matrices(CPU, torch.float32)
