@@ -2,6 +2,7 @@
 
     python -m benchmarks.serving                      # 200 clients, 60 s, then the same with one text a pass
     python -m benchmarks.serving --seconds 20 --clients 50 --threads 1 --ask classify
+    python -m benchmarks.serving --device cuda --tokenizer bytes      # where there is a GPU, and perhaps no spaCy
 
 A fine-tuned run of 6 x 384 with random weights is made, served by `gpt1 serve` in one process and asked by clients in
 another one over loopback: to classify texts of 64 tokens, or to continue them by 16. Printed: how many requests were
@@ -35,7 +36,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.serve import engine
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.text.training import WordCounter, train_words
+from gpt1.text.training import WordCounter, train_bytes, train_words
 from tests.conftest import make_text
 from tests.inference.tools import make_run
 
@@ -63,11 +64,11 @@ def texts_of(tokenizer: Tokenizer, count: int) -> list[str]:
 
 
 @contextmanager
-def served(run: Path, together: bool, threads: int, int8: bool) -> Iterator[tuple[int, str]]:
+def served(run: Path, together: bool, threads: int, device: str, int8: bool) -> Iterator[tuple[int, str]]:
     """Serve a run in a process of its own; give its id and address."""
     start = ["-m", "gpt1", "serve"] if together else ["-m", "benchmarks.serving", SERVE, "--rows", "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    call = [sys.executable, *start, f"run={run}", "--port", "0", "--device", "cpu", *(["--int8"] if int8 else [])]
+    call = [sys.executable, *start, f"run={run}", "--port", "0", "--device", device, *(["--int8"] if int8 else [])]
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
@@ -129,7 +130,7 @@ def measure(run: Path, texts: list[str], kind: str, together: bool, given: argpa
     """Load one server and return its figures."""
     path, asked = ASKED[kind]
     bodies = [json.dumps({"model": "run", **asked(text)}).encode() for text in texts]
-    with served(run, together, given.threads, given.int8) as (process, address):
+    with served(run, together, given.threads, given.device, given.int8) as (process, address):
         clients = [[Client(address, path, bodies, first) for first in range(given.clients)] for _ in range(2)]
         asyncio.run(load(clients[0], min(5, given.seconds)))  # to warm it
         before = resident_mb(process)
@@ -175,7 +176,7 @@ def compare(run: Path, texts: list[str], kind: str, given: argparse.Namespace) -
             row = measure(run, texts, kind, together, given)
             found[together].append(row["requests_per_second"])
             print(json.dumps(row), flush=True)
-    opened = load_run(run, device="cpu", int8=given.int8)
+    opened = load_run(run, device=given.device, int8=given.int8)
     single, many = alone(opened, texts[:100], kind, 1), alone(opened, texts, kind, 200)
     gains = {
         "asked": kind,
@@ -195,16 +196,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tokenizer", choices=("words", "bytes"), default="words")
     parser.add_argument("--ask", nargs="*", choices=list(ASKED), default=list(ASKED))
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    tokenizer = train_words(WordCounter().count([make_text(3000, seed=0)]), merges=300)
+    text = make_text(3000, seed=0)
+    words = given.tokenizer == "words"
+    tokenizer = train_words(WordCounter().count([text]), merges=300) if words else train_bytes([text], merges=300)
     texts = texts_of(tokenizer, 400)
     with tempfile.TemporaryDirectory() as folder:
         changes = [f"shape.{size}" for size in SHAPE] + [f"training.precision={given.precision}"]
         run = make_run(Path(folder) / "run", tokenizer, TASK, changes=changes)
-        cpu, numbers = device_name(torch.device("cpu")), "int8" if given.int8 else given.precision
-        print(f"{cpu}, {numbers}, {given.clients} clients, load of the machine {os.getloadavg()[0]:.1f}")
+        device, numbers = device_name(torch.device(given.device)), "int8" if given.int8 else given.precision
+        print(f"{device}, {numbers}, {given.clients} clients, load of the machine {os.getloadavg()[0]:.1f}")
         for kind in given.ask:
             compare(run, texts, kind, given)
 

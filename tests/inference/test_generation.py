@@ -57,6 +57,41 @@ def test_texts_join_and_leave_while_others_go_on() -> None:
     assert never.written == []
 
 
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_steps_as_they_are_recorded_write_the_same(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    writer = Writer(model, VOCAB, rows=6)
+    monkeypatch.setattr(writer.memory, "_whole", 4)
+    sizes = []
+
+    def step(inputs: dict[str, torch.Tensor], **seen: int) -> torch.Tensor:
+        sizes.append((len(inputs["ids"]), *seen.values()))
+        return writer._next_logits(inputs, **seen)
+
+    monkeypatch.setattr(writer, "_recorder", step)
+    texts = [writer.join(prompt, GREEDY, 0) for prompt in PROMPTS]
+    for text in reversed(texts):
+        for _ in range(8):
+            writer.step()
+        writer.leave(text)
+    assert [text.written for text in texts] == [
+        greedy(model, prompt, 8 * (5 - place)) for place, prompt in enumerate(PROMPTS)
+    ]
+    counts, firsts, ends = map(set, zip(*sizes, strict=True))
+    assert counts == {1, 2, 4, 6}  # 1 to 5 texts, filled up to what there is room for
+    assert firsts == ({0} if shape.window is None else {0, 4, 8} if shape.window == 1 else {0, 4})
+    assert ends == {8, 11}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_recorded_steps_write_the_same_on_a_gpu(shape: Shape) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    wanted = [greedy(model, prompt, 30) for prompt in PROMPTS]
+    assert continue_ids(model.cuda(), PROMPTS, GREEDY) == wanted
+    assert [continue_ids(model, [prompt], GREEDY)[0] for prompt in PROMPTS] == wanted
+
+
 @pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])
 def test_a_seed_decides_the_text_and_what_is_written_beside_it_does_not(shape: Any) -> None:
     model = shaken(shape, dtype=torch.float32)

@@ -95,3 +95,18 @@ def test_a_window_is_all_that_is_looked_at() -> None:
     memory = remember(model, 1)
     begin(model, memory, [0], [[1, 2, 3, 4, 5, 6]])
     assert memory.go_on([0]).seen == slice(3, 7)
+
+
+@EVERY_SHAPE
+@pytest.mark.parametrize("whole", [2, 3, 8])
+def test_what_is_seen_too_much_is_hidden(shape: Shape, whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, draw = shaken(shape), random.Random(0)
+    memory = remember(model, 2)
+    monkeypatch.setattr(memory, "_whole", whole)
+    sequences = [[draw.randrange(VOCAB)] for _ in range(2)]
+    begin(model, memory, [0, 1], sequences)
+    for _ in range(shape.context - 1):
+        for sequence in sequences:
+            sequence.append(draw.randrange(VOCAB))
+        found = go_on(model, memory, [0, 1], [sequence[-1] for sequence in sequences])
+        torch.testing.assert_close(found, anew(model, sequences))

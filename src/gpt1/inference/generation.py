@@ -2,7 +2,8 @@
 
 A `Writer` holds any number of texts side by side, each of its own length, with its own way of drawing; texts join and
 leave between steps. A step gives each text one token. When a text no longer fits in the context, the last half of the
-context is kept and read anew from position 0; everything else is read once and remembered (`model/memory.py`).
+context is kept and read anew from position 0; everything else is read once and remembered (`model/memory.py`). On a GPU
+the kernels of a step are recorded and played back: it takes longer to start them than to run them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from gpt1.base.errors import InputError
 from gpt1.inference.sampling import Sampler, Weighed, Writing, weighed
-from gpt1.model import Memory, Model, read
+from gpt1.model import Memory, Model, Reading, read
+from gpt1.recipes.values import TRANSFORMER
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer
+from gpt1.training.recording import Recorder
 
 LENGTH, STOP = "length", "stop"  # why a text ended: it has its tokens, or met a stop string
 ROWS = 32  # texts at once, where a caller gives more
@@ -44,6 +48,8 @@ class Writer:
         self.device = next(model.parameters()).device
         self.memory = Memory(model.shape, rows, dtype=model.compute, device=self.device)
         self.texts: list[Text] = []  # in the order of the memory's rows
+        records = self.device.type == "cuda" and model.shape.kind == TRANSFORMER
+        self._recorder = Recorder(self._next_logits) if records else None
 
     def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
         """Add a text that continues a prompt of at least one token."""
@@ -67,17 +73,39 @@ class Writer:
         new = [row for row, text in enumerate(self.texts) if not text.remembered]
         old = [row for row, text in enumerate(self.texts) if text.remembered]
         if old:
-            self._draw(old, [self.texts[row].window[-1:] for row in old], begin=False)
+            self._draw(old, self._go_on(old))
         if new:
-            self._draw(new, [self.texts[row].window for row in new], begin=True)
+            self._draw(new, self._begin(new))
 
-    def _draw(self, rows: list[int], sequences: list[list[int]], begin: bool) -> None:
-        """Read what is to be read into the memory's rows, and draw the token behind it."""
-        lengths = [len(ids) for ids in sequences]
-        reading = self.memory.begin(rows, lengths) if begin else self.memory.go_on(rows)
-        ids_N = torch.tensor([id for ids in sequences for id in ids], device=self.device)
-        hidden_RC, output_VC = read(self.model, reading, ids_N)
-        logits_RV = self.model.logits(hidden_RC, output_VC)[:, : self.vocabulary].float().cpu()
+    def _begin(self, rows: list[int]) -> Tensor:
+        """Return the scores behind texts that are read from their beginning."""
+        windows = [self.texts[row].window for row in rows]
+        return self._logits(self.memory.begin(rows, list(map(len, windows))), self._on_device(*windows))
+
+    def _go_on(self, rows: list[int]) -> Tensor:
+        """Return the scores behind the last tokens of texts, all before which are remembered."""
+        ids = [self.texts[row].window[-1] for row in rows]
+        if self._recorder is None or rows != list(range(len(rows))):
+            return self._logits(self.memory.go_on(rows), self._on_device(ids))
+        # Few recordings do for all: rows that are not in use are filled up to a power of two.
+        places = self.memory.advance(rows)
+        filled = [0] * (min(2 ** (len(rows) - 1).bit_length(), self.memory.rows) - len(rows))
+        inputs = {"ids": self._on_device(ids, filled), "position": self._on_device(places, filled)}
+        seen = self.memory.seen(places)
+        return self._recorder(inputs, first=seen.start, behind=seen.stop)[: len(rows)]
+
+    def _next_logits(self, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
+        return self._logits(self.memory.next_of_first(inputs["position"], slice(first, behind)), inputs["ids"])
+
+    def _logits(self, reading: Reading, ids_N: Tensor) -> Tensor:
+        return self.model.logits(*read(self.model, reading, ids_N))
+
+    def _on_device(self, *parts: list[int]) -> Tensor:
+        return torch.tensor([number for part in parts for number in part], device=self.device)
+
+    def _draw(self, rows: list[int], logits_RV: Tensor) -> None:
+        """Draw the next token of each of these texts."""
+        logits_RV = logits_RV[:, : self.vocabulary].float().cpu()
         if not logits_RV.isfinite().all():
             raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
         for row, logits_V in zip(rows, logits_RV, strict=True):

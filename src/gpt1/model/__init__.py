@@ -3,7 +3,7 @@
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
 from gpt1.model.int8 import in_int8
 from gpt1.model.loss import linear_cross_entropy, token_losses
-from gpt1.model.memory import Memory
+from gpt1.model.memory import Memory, Reading
 from gpt1.model.network import Model, attention_weights, build_model, read
 from gpt1.model.noise import Noise, step_noise
 from gpt1.model.packing import Packing, pack
@@ -16,6 +16,7 @@ __all__ = [
     "Model",
     "Noise",
     "Packing",
+    "Reading",
     "attention_weights",
     "build_classifier",
     "build_model",

@@ -18,6 +18,10 @@ from gpt1.recipes.values import LSTM, Shape
 
 # R rows, S positions of a context, H heads, D width per head, U units of an LSTM; N tokens of a pass.
 
+# On a GPU, what is looked at begins and ends at multiples of this: for every new size its library makes a new plan,
+# and that takes longer than writing a hundred tokens.
+WHOLE = 256
+
 Rows = slice | Tensor
 
 
@@ -79,7 +83,8 @@ class Memory:
     """Rows for sequences that go on, of which the first `len(lengths)` are in use."""
 
     def __init__(self, shape: Shape, rows: int, *, dtype: torch.dtype, device: torch.device) -> None:
-        self.window, self.device = shape.window or shape.context, device
+        self.window, self.rows, self.device = shape.window or shape.context, rows, device
+        self._context, self._whole = shape.context, 1 if device.type == "cpu" else WHOLE
         size = (shape.units,) if shape.kind == LSTM else (shape.heads, shape.context, shape.width // shape.heads)
         # Zeros, because what is not allowed is multiplied by 0 all the same.
         self.first, self.second = (
@@ -97,20 +102,41 @@ class Memory:
 
     def go_on(self, rows: Sequence[int]) -> Reading:
         """Let the sequences in these rows have one more token."""
+        places = self.advance(rows)
+        row_N, position_N = torch.tensor([list(rows), places], device=self.device)
+        seen = self.seen(places)
+        first_ones = list(rows) == list(range(len(rows)))  # then a view will do, in place of a copy
+        where = slice(len(rows)) if first_ones else row_N
+        exact = min(places) == max(places) and seen.stop - seen.start == min(places[0] + 1, self.window)
+        return self._next(where, row_N, position_N, seen, exact=exact)
+
+    def advance(self, rows: Sequence[int]) -> list[int]:
+        """Count one more token for the sequences in these rows, and return where it stands in each."""
         places = [self.lengths[row] for row in rows]
         for row in rows:
             self.lengths[row] += 1
-        row_N, position_N = torch.tensor([list(rows), places], device=self.device)
-        seen = slice(max(0, min(places) + 1 - self.window), max(places) + 1)
+        return places
+
+    def seen(self, places: Sequence[int]) -> slice:
+        """Return the positions that tokens at these places may look at: a few more than they do, on a GPU."""
+        first, behind = max(0, min(places) + 1 - self.window), max(places) + 1
+        return slice(first - first % self._whole, min(-(-behind // self._whole) * self._whole, self._context))
+
+    def next_of_first(self, position_N: Tensor, seen: slice) -> Reading:
+        """Return how the first rows read one more token each, at positions that only the device knows."""
+        row_N = torch.arange(len(position_N), device=self.device)
+        return self._next(slice(len(position_N)), row_N, position_N, seen, exact=False)
+
+    def _next(self, where: Rows, row_N: Tensor, position_N: Tensor, seen: slice, *, exact: bool) -> Reading:
+        """Return how next tokens are read; what is exactly what each may look at is not hidden from any."""
         allowed = None
-        if min(places) < max(places):
+        if not exact:
             key_S = torch.arange(seen.start, seen.stop, device=self.device)
             last_N1 = position_N.unsqueeze(-1)
             allowed = ((key_S <= last_N1) & (key_S > last_N1 - self.window))[:, None, None]
-        one_each = torch.arange(len(rows) + 1, dtype=torch.int32, device=self.device)
-        packing = Packing(one_each, one_each[:-1].long(), position_N, max(places) + 1)
-        everything = list(rows) == list(range(len(self.lengths)))  # then a view will do, in place of a copy
-        return Reading(self, packing, slice(len(rows)) if everything else row_N, row_N, seen, allowed)
+        one_each = torch.arange(len(row_N) + 1, dtype=torch.int32, device=self.device)
+        packing = Packing(one_each, one_each[:-1].long(), position_N, seen.stop)
+        return Reading(self, packing, where, row_N, seen, allowed)
 
     def leave(self, row: int) -> None:
         """Give a row up; the last one moves to its place."""
