@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from gpt1.base.errors import SettingError
 from gpt1.inference import sampling
-from gpt1.inference.sampling import Sampler, Writing, candidates, penalised, writing
+from gpt1.inference.sampling import Sampler, Writing, candidates, draw, penalised, writing
 from tests.reference.generation import allowed
 
 VOCAB = 50
@@ -35,11 +36,15 @@ def scores(seed: int) -> Tensor:
 def chances(way: dict[str, Any], logits: Tensor, before: list[int]) -> Tensor:
     """Return the probability with which each token would be drawn."""
     wanted = Writing(**way)
-    found = penalised(logits, torch.tensor(before), wanted.repetition_penalty) / wanted.temperature
+    found = penalised(logits.unsqueeze(0), [wanted.repetition_penalty], [before]) / wanted.temperature
     ids, shares = candidates(found, wanted.top_k, wanted.top_p)
     spread = torch.zeros(VOCAB)
-    spread[torch.arange(VOCAB) if ids is None else ids] = shares / shares.sum()
+    spread[torch.arange(VOCAB) if ids is None else ids[0]] = shares[0] / shares.sum()
     return spread
+
+
+def draw_one(sampler: Sampler, logits: Tensor, before: Iterable[int] = ()) -> int:
+    return draw([sampler], logits.unsqueeze(0), [before])[0]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -78,24 +83,44 @@ def test_chances_are_those_of_transformers(way: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_tokens_are_drawn_with_their_chances(way: dict[str, Any]) -> None:
-    sampler, before = Sampler(Writing(**way), seed=3), torch.tensor([1, 2, 40])
-    drawn = np.bincount([sampler.draw(scores(0), before) for _ in range(3000)], minlength=VOCAB)
-    wanted = chances(way, scores(0), before.tolist()).numpy()
+    sampler, before = Sampler(Writing(**way), seed=3), [1, 2, 40]
+    drawn = np.bincount([draw_one(sampler, scores(0), before) for _ in range(3000)], minlength=VOCAB)
+    wanted = chances(way, scores(0), before).numpy()
     assert (drawn[wanted == 0] == 0).all()
     spread = np.sqrt(wanted * (1 - wanted) / 3000)
     assert (np.abs(drawn / 3000 - wanted) <= 4.5 * spread + 1e-9).all()
 
 
+@pytest.mark.parametrize("first_guess", [4, 256])
+def test_texts_drawn_together_are_drawn_as_each_alone(first_guess: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "FIRST_GUESS", first_guess)
+    ways = [*WAYS, *WAYS, {"temperature": 0}, {"temperature": 0, "repetition_penalty": 5.0}]
+    before = [[number, 1, 40] for number in range(len(ways))]
+    together, alone = ([Sampler(Writing(**way), seed) for seed, way in enumerate(ways)] for _ in range(2))
+    for seed in range(50):
+        logits = torch.stack([scores(seed + place) for place in range(len(ways))])
+        found = draw(together, logits, before)
+        assert found == [draw_one(*text) for text in zip(alone, logits, before, strict=True)]
+
+
+def test_the_last_point_there_is_draws_a_token_that_may_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sampler, "point", lambda sampler: 1 - 2**-53)
+    for way in WAYS:
+        for seed in range(20):
+            drawn = draw_one(Sampler(Writing(**way), 0), scores(seed))
+            assert chances({**way, "repetition_penalty": 1.0}, scores(seed), [])[drawn] > 0
+
+
 def test_at_temperature_0_it_is_the_likeliest() -> None:
     sampler = Sampler(Writing(temperature=0), seed=0)
-    assert [sampler.draw(scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]
+    assert [draw_one(sampler, scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]
 
 
 @pytest.mark.parametrize("temperature", [1e-4, 1e-40, 5e-324])
 @pytest.mark.parametrize("limit", [{"top_k": None}, {"top_k": 5}, {"top_k": None, "top_p": 0.5}])
 def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: dict[str, Any]) -> None:
     sampler = Sampler(Writing(temperature=temperature, **limit), seed=0)
-    assert sampler.draw(scores(1)) == int(scores(1).argmax())
+    assert draw_one(sampler, scores(1)) == int(scores(1).argmax())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import InputError
-from gpt1.inference.sampling import Sampler, Weighed, Writing, weighed
+from gpt1.inference.sampling import Sampler, Weighed, Writing, draw, weighed
 from gpt1.model import Memory, Model, Reading, read
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.text.streaming import TextStream
@@ -32,7 +32,7 @@ class Text:
 
     window: list[int]  # the tokens in its context, the prompt's among them
     sampler: Sampler
-    before: dict[int, None] | None  # the tokens there were, where repetition is penalised
+    before: dict[int, None]  # the tokens there were
     alternatives: int | None = None  # to be told of each token; None: nothing is
     written: list[int] = field(default_factory=list)
     weighed: list[Weighed] = field(default_factory=list)  # of what was written, where it is to be told
@@ -53,8 +53,7 @@ class Writer:
 
     def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
         """Add a text that continues a prompt of at least one token."""
-        before = dict.fromkeys(prompt) if wanted.repetition_penalty != 1 else None
-        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), before, wanted.alternatives)
+        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives)
         self.texts.append(text)
         return text
 
@@ -105,19 +104,17 @@ class Writer:
 
     def _draw(self, rows: list[int], logits_RV: Tensor) -> None:
         """Draw the next token of each of these texts."""
-        logits_RV = logits_RV[:, : self.vocabulary].float().cpu()
+        logits_RV = logits_RV[:, : self.vocabulary].float()
         if not logits_RV.isfinite().all():
             raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
-        for row, logits_V in zip(rows, logits_RV, strict=True):
-            text = self.texts[row]
-            before = None if text.before is None else torch.tensor(list(text.before))
-            drawn = text.sampler.draw(logits_V, before)
-            text.written.append(drawn)
+        texts = [self.texts[row] for row in rows]
+        drawn = draw([text.sampler for text in texts], logits_RV, [text.before for text in texts])
+        for text, id, logits_V in zip(texts, drawn, logits_RV, strict=True):
+            text.written.append(id)
             if text.alternatives is not None:
-                text.weighed.append(weighed(logits_V, drawn, text.alternatives))
-            if text.before is not None:
-                text.before[drawn] = None
-            window = [*text.window, drawn]
+                text.weighed.append(weighed(logits_V, id, text.alternatives))
+            text.before[id] = None
+            window = [*text.window, id]
             text.window = self._kept(window)
             text.remembered = len(text.window) == len(window)
 

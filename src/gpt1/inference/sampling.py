@@ -8,17 +8,21 @@ so that it does not depend on what is written beside it, but for the rounding of
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from gpt1.base.errors import SettingError, unknown
 
-# V tokens of the vocabulary, K of them that may be drawn, likeliest first.
+# R texts, V tokens of the vocabulary, K of them that may be drawn, likeliest first.
+
+Way = tuple[float, int | None, float | None]  # temperature, top_k, top_p
 
 SEEDS = 2**63  # there are so many
+NEARLY_1 = 1 - 2**-52  # times a sum in float64 is below the sum; the next number may not be
 FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sorting all takes many times as long
 
 
@@ -79,50 +83,74 @@ def weighed(logits_V: Tensor, id: int, alternatives: int) -> Weighed:
 
 
 class Sampler:
-    """Draws one text's tokens."""
+    """One text's way of drawing, and random numbers of its own."""
 
     def __init__(self, wanted: Writing, seed: int) -> None:
-        self._wanted = wanted
+        self.way = wanted.temperature, wanted.top_k, wanted.top_p
+        self.repetition_penalty = wanted.repetition_penalty
         self._draws = torch.Generator().manual_seed(seed)
 
-    def draw(self, logits_V: Tensor, before: Tensor | None = None) -> int:
-        """Return the next token, given scores in float32 on the CPU and the tokens before it."""
-        wanted = self._wanted
-        if wanted.repetition_penalty != 1 and before is not None:
-            logits_V = penalised(logits_V, before, wanted.repetition_penalty)
-        if wanted.temperature == 0:
-            return int(logits_V.argmax())
-        # So that no temperature, however low, makes an infinity of the likeliest, or is rounded to 0.
-        below_V = (logits_V - logits_V.max()).double()
-        ids_K, chances_K = candidates(below_V / wanted.temperature, wanted.top_k, wanted.top_p)
-        sums_K = chances_K.cumsum(0)
-        # A number from [0, 1) falls into one token's share; torch's multinomial takes a hundred times as long.
-        point = torch.rand((), generator=self._draws, dtype=torch.float64) * sums_K[-1]
-        drawn = int(torch.searchsorted(sums_K, point, right=True).clamp(max=len(sums_K) - 1))
-        return drawn if ids_K is None else int(ids_K[drawn])
+    def point(self) -> float:
+        """Return a number from [0, 1), the next of this text's."""
+        return float(torch.rand((), generator=self._draws, dtype=torch.float64))
 
 
-def penalised(logits_V: Tensor, before: Tensor, penalty: float) -> Tensor:
+def draw(samplers: Sequence[Sampler], logits_RV: Tensor, before: Sequence[Iterable[int]]) -> list[int]:
+    """Return the next token of each text, given its scores in float32 and the tokens before it that are penalised."""
+    scores_RV = penalised(logits_RV, [sampler.repetition_penalty for sampler in samplers], before)
+    alike: dict[Way, list[int]] = {}  # texts that are drawn the same way are drawn together
+    for row, sampler in enumerate(samplers):
+        alike.setdefault(sampler.way, []).append(row)
+    drawn: dict[int, int] = {}
+    for way, rows in alike.items():
+        own_RV = scores_RV if len(alike) == 1 else scores_RV[torch.tensor(rows, device=scores_RV.device)]
+        drawn |= zip(rows, _draw_alike([samplers[row] for row in rows], own_RV, *way), strict=True)
+    return [drawn[row] for row in range(len(samplers))]
+
+
+def _draw_alike(
+    samplers: Sequence[Sampler], logits_RV: Tensor, temperature: float, top_k: int | None, top_p: float | None
+) -> list[int]:
+    if temperature == 0:
+        return cast(list[int], logits_RV.argmax(1).tolist())
+    # So that no temperature, however low, makes an infinity of the likeliest, or is rounded to 0.
+    below_RV = (logits_RV - logits_RV.amax(1, keepdim=True)).double()
+    ids_RK, chances_RK = candidates(below_RV / temperature, top_k, top_p)
+    # A point falls into one token's share; torch's multinomial takes a hundred times as long.
+    sums_RK = chances_RK.cumsum(1)
+    points_R = torch.tensor([min(sampler.point(), NEARLY_1) for sampler in samplers], dtype=torch.float64)
+    points_R1 = points_R.to(sums_RK.device).unsqueeze(1) * sums_RK[:, -1:]
+    drawn_R1 = torch.searchsorted(sums_RK, points_R1, right=True)
+    drawn_R1 = drawn_R1 if ids_RK is None else ids_RK.gather(1, drawn_R1)
+    return cast(list[int], drawn_R1.squeeze(1).tolist())
+
+
+def penalised(logits_RV: Tensor, penalties: Sequence[float], before: Sequence[Iterable[int]]) -> Tensor:
     """Return scores in which the tokens that were there before are less likely."""
-    scores = logits_V[before]
-    return logits_V.index_put((before,), torch.where(scores > 0, scores / penalty, scores * penalty))
+    if all(penalty == 1 for penalty in penalties):
+        return logits_RV
+    found_RV = logits_RV.clone()
+    for logits_V, penalty, ids in zip(found_RV, penalties, before, strict=True):
+        ids_N = torch.tensor(list(ids), dtype=torch.long, device=logits_V.device)
+        scores_N = logits_V[ids_N]
+        logits_V[ids_N] = torch.where(scores_N > 0, scores_N / penalty, scores_N * penalty)
+    return found_RV
 
 
-def candidates(logits_V: Tensor, top_k: int | None, top_p: float | None) -> tuple[Tensor | None, Tensor]:
+def candidates(logits_RV: Tensor, top_k: int | None, top_p: float | None) -> tuple[Tensor | None, Tensor]:
     """Return the tokens that may be drawn, likeliest first, and their chances, which need not add up to 1.
 
     Without a limit all may be drawn: then there is no list of tokens, and their chances stand in their own order.
     """
-    if top_k is None and (top_p is None or top_p == 1):
-        return None, logits_V.softmax(0)
-    V = len(logits_V)
-    if top_p is None or top_p == 1:
-        scores_K, ids_K = logits_V.topk(min(top_k or V, V))
-        return ids_K, scores_K.softmax(0)
+    share = 1.0 if top_p is None else top_p
+    if top_k is None and share == 1:
+        return None, logits_RV.softmax(1)
+    scores_RK, ids_RK = logits_RV.topk(min(top_k or FIRST_GUESS, logits_RV.shape[1]))
     # Shares of all that top_k leaves, or of everything.
-    scores_K, ids_K = logits_V.topk(min(top_k or FIRST_GUESS, V))
-    chances_K = scores_K.softmax(0) if top_k else (scores_K - logits_V.logsumexp(0)).exp()
-    if not top_k and chances_K.sum() < top_p:
-        chances_K, ids_K = logits_V.softmax(0).sort(descending=True, stable=True)
-    needed = int((chances_K.cumsum(0) - chances_K < top_p).sum())  # those before which not all of it is reached
-    return ids_K[:needed], chances_K[:needed]
+    chances_RK = scores_RK.softmax(1) if top_k else (scores_RK - logits_RV.logsumexp(1, keepdim=True)).exp()
+    if share == 1:
+        return ids_RK, chances_RK
+    if not top_k and bool((chances_RK.sum(1) < share).any()):
+        chances_RK, ids_RK = logits_RV.softmax(1).sort(descending=True, stable=True)
+    # Those before which all of it is reached have no chance.
+    return ids_RK, torch.where(chances_RK.cumsum(1) - chances_RK < share, chances_RK, 0)
