@@ -1,12 +1,14 @@
-"""Generation speed against peers, all in one run: seconds for the new tokens of one text.
+"""Generation speed against peers, all in one run: seconds for the new tokens of one text, or of several side by side.
 
     python -m benchmarks.generation                   # GPT-1's size, prompt of 128 tokens, 256 new, two threads
     python -m benchmarks.generation --prompt 1 --rounds 1 --only ours uncached
+    python -m benchmarks.generation --device cuda --prompt 32 --texts 64       # bf16
 
 Contenders: ours (greedy, with its memory); `int8`, the same with its matrices in bytes; `uncached`, the same network
 read anew for every token, logits of the last position only (the judge of `tests/inference/test_generation.py`), which
 must write the same tokens as ours; and transformers' OpenAIGPT with its own `generate`. Weights are random: speed does
-not depend on them. Rounds alternate; medians are printed.
+not depend on them. Rounds alternate; medians are printed. `int8` and `uncached` are for a CPU and one text. On a GPU
+each contender writes once before, since its kernels are loaded then.
 """
 
 from __future__ import annotations
@@ -31,24 +33,47 @@ from tests.reference.generation import greedy
 VOCABULARY = 40478
 
 
-def ours(model: Model, prompt: list[int], new: int) -> list[int]:
+def ours(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:
     """Write with a memory."""
-    return continue_ids(model, [prompt], Writing(tokens=new, temperature=0))[0]
+    return continue_ids(model, prompts, Writing(tokens=new, temperature=0))
 
 
-def theirs(model: Any, prompt: list[int], new: int) -> list[int]:
+def uncached(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:
+    """Read everything anew for every token."""
+    return [greedy(model, prompt, new) for prompt in prompts]
+
+
+def theirs(model: Any, prompts: list[list[int]], new: int) -> list[list[int]]:
     """Write with transformers' `generate`."""
-    ids = torch.tensor([prompt])
+    ids = torch.tensor(prompts, device=model.device)
     length = {"max_new_tokens": new, "min_new_tokens": new}
     found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, **length)
-    written: list[int] = found[0, len(prompt) :].tolist()
+    written: list[list[int]] = found[:, ids.shape[1] :].tolist()
     return written
+
+
+def make_contenders(recipe: str, device: str) -> dict[str, tuple[Callable[..., list[list[int]]], Any]]:
+    """Return what writes, each with its network."""
+    shape, on_cpu = replace(find_recipe(recipe).shape, dropout=0.0), device == "cpu"
+    compute = torch.float32 if on_cpu else torch.bfloat16
+    plain = build_model(shape, VOCABULARY, compute=compute).eval().to(device)
+    model = ready_to_use(plain)
+    found: dict[str, tuple[Callable[..., list[list[int]]], Any]] = {"ours": (ours, model)}
+    if on_cpu:
+        found |= {"int8": (ours, in_int8(plain)), "uncached": (uncached, model)}
+    if recipe == "paper":
+        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
+
+        found["transformers"] = theirs, OpenAIGPTLMHeadModel(OpenAIGPTConfig()).eval().to(device, compute)
+    return found
 
 
 def main() -> None:
     """Run the contenders in turn and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", default="paper")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--texts", type=int, default=1)
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--new", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
@@ -56,30 +81,25 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=None)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    shape = replace(find_recipe(given.recipe).shape, dropout=0.0)
-    plain = build_model(shape, VOCABULARY).eval()
-    model = ready_to_use(plain)
-    contenders: dict[str, tuple[Callable[..., list[int]], Any]] = {
-        "ours": (ours, model),
-        "int8": (ours, in_int8(plain)),
-        "uncached": (greedy, model),
-    }
-    if given.recipe == "paper":
-        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
-
-        contenders["transformers"] = theirs, OpenAIGPTLMHeadModel(OpenAIGPTConfig()).eval()
+    contenders = make_contenders(given.recipe, given.device)
     chosen = given.only or list(contenders)
-    prompt = torch.randint(0, VOCABULARY, (given.prompt,), generator=torch.Generator().manual_seed(0)).tolist()
-    print(f"{device_name(torch.device('cpu'))}, recipe {given.recipe}, fp32, {given.prompt} + {given.new} tokens")
+    draw = torch.Generator().manual_seed(0)
+    prompts = torch.randint(0, VOCABULARY, (given.texts, given.prompt), generator=draw).tolist()
+    sizes = f"{given.texts} x {given.prompt} + {given.new} tokens"
+    print(f"{device_name(torch.device(given.device))}, recipe {given.recipe}, {sizes}")
+    if given.device != "cpu":
+        for name in chosen:
+            write, network = contenders[name]
+            write(network, prompts, 4)
     seconds: dict[str, list[float]] = {name: [] for name in chosen}
-    texts: dict[str, list[int]] = {}
+    texts: dict[str, list[list[int]]] = {}
     for round_ in range(given.rounds):
         for name in chosen if round_ % 2 == 0 else reversed(chosen):
             write, network = contenders[name]
             began = time.perf_counter()
-            texts[name] = write(network, prompt, given.new)
+            texts[name] = write(network, prompts, given.new)
             seconds[name].append(time.perf_counter() - began)
-            print(f"round {round_ + 1}, {name}: {seconds[name][-1]:.1f} s", flush=True)
+            print(f"round {round_ + 1}, {name}: {seconds[name][-1]:.2f} s", flush=True)
     assert texts.get("ours", []) == texts.get("uncached", texts.get("ours", [])), (
         "two ways of the same network disagree"
     )
@@ -88,7 +108,7 @@ def main() -> None:
         row = {
             "name": name,
             "seconds": round(median, 2),
-            "tokens_per_second": round(given.new / median, 1),
+            "tokens_per_second": round(given.texts * given.new / median, 1),
             "ours_is_faster": round(median / statistics.median(seconds.get("ours", [median])), 2),
         }
         print(json.dumps(row), flush=True)

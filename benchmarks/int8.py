@@ -2,10 +2,11 @@
 
     gpt1 demo
     python benchmarks/int8.py gpt1-demo
+    python benchmarks/int8.py RUN --rows dev.jsonl     # any fine-tuned run, and rows with its fields and `label`
 
-For each fine-tuned run: accuracy on its test rows as it is and in int8, on how many rows the two differ, and how much
-faster int8 is. For the run that has only read: perplexity of the tests' texts, which it has not read, the matrix that
-makes logits in int8 too. Both ways in one process, taking turns; the fastest of the rounds counts.
+For each fine-tuned run of a demo: accuracy on its test rows as it is and in int8, on how many rows the two differ, and
+how much faster int8 is. For the run that has only read: perplexity of the tests' texts, which it has not read, the
+matrix that makes logits in int8 too. Both ways in one process, taking turns; the fastest of the rounds counts.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from gpt1.base.devices import device_name
+from gpt1.base.tables import read_rows
 from gpt1.inference.run import Run, load_run
 
 Answer = TypeVar("Answer")
@@ -56,36 +58,56 @@ def perplexity(run: Run, texts: Sequence[str]) -> float:
     return math.exp(total / count)
 
 
-def accuracy(rows: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]) -> float:
+def accuracy(rows: Sequence[Mapping[str, Any]], answers: Sequence[dict[str, Any]]) -> float:
     """Return the share of rows that are answered rightly."""
     return sum(str(row["label"]) == str(one["prediction"]) for row, one in zip(rows, answers, strict=True)) / len(rows)
 
 
+def compare(folder: Path, rows: Sequence[Mapping[str, Any]], rounds: int) -> None:
+    """Have a fine-tuned run answer rows both ways, and print what it says."""
+    runs = both(folder)
+    (task,) = runs["plain"].tasks.values()
+    asked = [{name: row[name] for name in task.fields} for row in rows]
+    found = timed(runs, lambda run: list(run.predict(asked)), rounds)
+    (plain, slow), (small, fast) = found["plain"], found["int8"]
+    changed = sum(a["prediction"] != b["prediction"] for a, b in zip(plain, small, strict=True))
+    row = {"task": task.name, "rows": len(rows), "as_it_is": str(runs["plain"].network.compute)}
+    scores = {"accuracy": accuracy(rows, plain), "int8": accuracy(rows, small), "answers_changed": changed}
+    print(json.dumps({**row, **scores, "times_faster": round(slow / fast, 2)}), flush=True)
+
+
+def compare_demo(demo: Path, rounds: int) -> None:
+    """Compare each fine-tuned run of a demo on its test, and the reader on the texts of all."""
+    texts: list[str] = []
+    for folder in sorted((demo / "runs").glob("*-pretrained")):
+        (task,) = load_run(folder, device="cpu").tasks.values()
+        rows = table(demo / "world" / "tasks" / task.name / "test.jsonl")
+        texts += [str(row[task.fields[0]]) for row in rows]
+        compare(folder, rows, rounds)
+    reader = both(demo / "reader")
+    told = {name: round(perplexity(run, texts), 4) for name, run in reader.items()}
+    print(json.dumps({"perplexity": told, "texts": len(texts), "as_it_is": str(reader["plain"].network.compute)}))
+
+
+def table(path: Path) -> list[Mapping[str, Any]]:
+    """Return the rows of a file."""
+    return [cells for _, cells in read_rows(path)]
+
+
 def main() -> None:
-    """Ask the runs of a demo and print what they say both ways."""
+    """Ask a run, or the runs of a demo, and print what they say both ways."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("demo", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    print(f"{device_name(torch.device('cpu'))}, {given.threads} threads")
-    texts: list[str] = []
-    for folder in sorted((given.demo / "runs").glob("*-pretrained")):
-        runs = both(folder)
-        (task,) = runs["plain"].tasks.values()
-        lines = (given.demo / "world" / "tasks" / task.name / "test.jsonl").read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
-        texts += [str(row[task.fields[0]]) for row in rows]
-        asked = [{name: row[name] for name in task.fields} for row in rows]
-        found = timed(runs, lambda run, asked=asked: list(run.predict(asked)), given.rounds)  # type: ignore[misc]
-        (plain, slow), (small, fast) = found["plain"], found["int8"]
-        changed = sum(a["prediction"] != b["prediction"] for a, b in zip(plain, small, strict=True))
-        row = {"task": task.name, "rows": len(rows), "plain": accuracy(rows, plain), "int8": accuracy(rows, small)}
-        print(json.dumps({**row, "answers_changed": changed, "times_faster": round(slow / fast, 2)}), flush=True)
-    reader = both(given.demo / "reader")
-    told = {name: round(perplexity(run, texts), 4) for name, run in reader.items()}
-    print(json.dumps({"perplexity": told, "texts": len(texts), "plain": str(reader["plain"].network.compute)}))
+    print(device_name(torch.device("cpu")))
+    if given.rows is None:
+        compare_demo(given.folder, given.rounds)
+    else:
+        compare(given.folder, table(given.rows), given.rounds)
 
 
 if __name__ == "__main__":
