@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.inference import generation
 from gpt1.inference.generation import LENGTH, STOP, Writer, continue_ids, generate, prompt_tokens, stream
 from gpt1.inference.sampling import Writing
 from gpt1.model import Model
@@ -66,7 +68,7 @@ def test_steps_as_they_are_recorded_write_the_same(shape: Shape, monkeypatch: py
 
     def step(inputs: dict[str, torch.Tensor], **seen: int) -> torch.Tensor:
         sizes.append((len(inputs["ids"]), *seen.values()))
-        return writer._next_logits(inputs, **seen)
+        return generation._next_logits(model, writer.memory, inputs, **seen)
 
     monkeypatch.setattr(writer, "_recorder", step)
     texts = [writer.join(prompt, GREEDY, 0) for prompt in PROMPTS]
@@ -90,6 +92,15 @@ def test_recorded_steps_write_the_same_on_a_gpu(shape: Shape) -> None:
     wanted = [greedy(model, prompt, 30) for prompt in PROMPTS]
     assert continue_ids(model.cuda(), PROMPTS, GREEDY) == wanted
     assert [continue_ids(model, [prompt], GREEDY)[0] for prompt in PROMPTS] == wanted
+
+
+def test_a_writer_is_freed_at_once() -> None:
+    writer = Writer(shaken(PAPER, dtype=torch.float32), VOCAB, rows=1)
+    writer.join([1, 2], GREEDY, 0)
+    writer.step()
+    memory = weakref.ref(writer.memory)
+    del writer
+    assert memory() is None  # without waiting for garbage to be collected, which a recording forbids
 
 
 @pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])

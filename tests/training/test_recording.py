@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +42,36 @@ def test_a_pass_is_called_once_for_a_shape_then_recorded_then_played() -> None:
         assert torch.equal(recorder({"x": x}, plus=1), 2 * x + 1)
     assert calls == [3, 5, 3, 5]
     assert torch.equal(recorder({"x": x}, plus=2), 2 * x + 2)  # another fact is another pass
+
+
+@GPU
+def test_an_older_recording_that_is_garbage_does_not_spoil_a_new_one() -> None:
+    def double(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        for _ in range(100):
+            garbage: list[object] = []
+            garbage.append(garbage)  # what is to be collected in the midst of it
+        return 2 * inputs["x"]
+
+    x, before = torch.rand(3, device="cuda"), gc.get_threshold()
+    try:
+        gc.set_threshold(1)
+        for _ in range(5):
+            recorder = recording.Recorder(double)
+            recorder.__dict__["itself"] = recorder
+            for _ in range(3):
+                assert torch.equal(recorder({"x": x}), 2 * x)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_garbage_is_collected_again_after_a_recording() -> None:
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(ZeroDivisionError), recording._no_garbage_collected():
+            assert not gc.isenabled()
+            _ = 1 / 0
+        assert gc.isenabled() == enabled
+    gc.enable()
 
 
 @GPU

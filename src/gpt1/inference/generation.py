@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class Writer:
         self.memory = Memory(model.shape, rows, dtype=model.compute, device=self.device)
         self.texts: list[Text] = []  # in the order of the memory's rows
         records = self.device.type == "cuda" and model.shape.kind == TRANSFORMER
-        self._recorder = Recorder(self._next_logits) if records else None
+        self._recorder = Recorder(partial(_next_logits, model, self.memory)) if records else None
 
     def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
         """Add a text that continues a prompt of at least one token."""
@@ -79,25 +80,19 @@ class Writer:
     def _begin(self, rows: list[int]) -> Tensor:
         """Return the scores behind texts that are read from their beginning."""
         windows = [self.texts[row].window for row in rows]
-        return self._logits(self.memory.begin(rows, list(map(len, windows))), self._on_device(*windows))
+        return _logits(self.model, self.memory.begin(rows, list(map(len, windows))), self._on_device(*windows))
 
     def _go_on(self, rows: list[int]) -> Tensor:
         """Return the scores behind the last tokens of texts, all before which are remembered."""
         ids = [self.texts[row].window[-1] for row in rows]
         if self._recorder is None or rows != list(range(len(rows))):
-            return self._logits(self.memory.go_on(rows), self._on_device(ids))
+            return _logits(self.model, self.memory.go_on(rows), self._on_device(ids))
         # Few recordings do for all: rows that are not in use are filled up to a power of two.
         places = self.memory.advance(rows)
         filled = [0] * (min(2 ** (len(rows) - 1).bit_length(), self.memory.rows) - len(rows))
         inputs = {"ids": self._on_device(ids, filled), "position": self._on_device(places, filled)}
         seen = self.memory.seen(places)
         return self._recorder(inputs, first=seen.start, behind=seen.stop)[: len(rows)]
-
-    def _next_logits(self, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
-        return self._logits(self.memory.next_of_first(inputs["position"], slice(first, behind)), inputs["ids"])
-
-    def _logits(self, reading: Reading, ids_N: Tensor) -> Tensor:
-        return self.model.logits(*read(self.model, reading, ids_N))
 
     def _on_device(self, *parts: list[int]) -> Tensor:
         return torch.tensor([number for part in parts for number in part], device=self.device)
@@ -121,6 +116,14 @@ class Writer:
     def _kept(self, ids: list[int]) -> list[int]:
         """Return what stays in the context: all of it, or where it does not fit its last half."""
         return ids if len(ids) <= self.context else ids[-(self.context // 2) :]
+
+
+def _logits(model: Model, reading: Reading, ids_N: Tensor) -> Tensor:
+    return model.logits(*read(model, reading, ids_N))
+
+
+def _next_logits(model: Model, memory: Memory, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
+    return _logits(model, memory.next_of_first(inputs["position"], slice(first, behind)), inputs["ids"])
 
 
 def continue_ids(

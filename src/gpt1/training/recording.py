@@ -7,7 +7,9 @@ every call copies its tensors there; the random numbers of the library's dropout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import gc
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ class Recording:
         self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
         self._graph = torch.cuda.CUDAGraph()
         # Other threads go on meanwhile, such as the one that reads batches: what they do is none of the recording.
-        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
+        with _no_garbage_collected(), torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
             self._found = function(self._inputs, **facts)
 
     def play(self, inputs: Inputs) -> Tensor:
@@ -35,6 +37,18 @@ class Recording:
         torch._foreach_copy_([self._inputs[name] for name in names], [inputs[name] for name in names])
         self._graph.replay()
         return self._found
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Let garbage lie meanwhile: an older recording may be in it, whose end would spoil the one that is made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Recorder:
