@@ -46,13 +46,15 @@ def test_a_fine_tuned_run_answers_wherever_its_extract_token_stands(tmp_path: Pa
     run = load_run(make_run(tmp_path / "run", words_tokenizer, TASK), device="cpu")
     said = export_onnx(run, tmp_path / "model.onnx")
     assert "glad, sad" in said[0]
-    ids = torch.randint(0, words_tokenizer.vocab_size, (2, 9))
-    ids[0, 4] = ids[1, 8] = words_tokenizer.specials["extract"]
-    found = answers(tmp_path / "model.onnx", ids=ids.numpy(), extract=np.array([4, 8]))
-    with torch.no_grad():
-        hidden, _ = run.classifier.body(ids)
-        wanted = run.classifier.heads["moods"](hidden[[0, 1], [4, 8]])
-    np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
+    for extract in ([4], [4, 8], [0, 2, 8]):
+        ids = torch.randint(0, words_tokenizer.vocab_size, (len(extract), 9))
+        rows = list(range(len(extract)))
+        ids[rows, extract] = words_tokenizer.specials["extract"]
+        found = answers(tmp_path / "model.onnx", ids=ids.numpy(), extract=np.array(extract))
+        with torch.no_grad():
+            hidden, _ = run.classifier.body(ids)
+            wanted = run.classifier.heads["moods"](hidden[rows, extract])
+        np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
 
 
 def test_exporting_leaves_the_run_as_it_was(trained: Path, tmp_path: Path) -> None:

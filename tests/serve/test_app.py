@@ -98,15 +98,22 @@ def test_texts_pairs_and_choices_are_classified_as_the_run_predicts(client: http
     pair = {"a": "It rains.", "b": "It is wet."}
     for task, given, rows in (
         ("moods", "Ann lost a key", [{"text": "Ann lost a key"}]),
-        ("moods", ["Ann", "the cat"], [{"text": "Ann"}, {"text": "the cat"}]),
+        ("moods", ["Ann", {"text": "the cat"}], [{"text": "Ann"}, {"text": "the cat"}]),
         ("rte", pair, [pair]),
         ("mrpc", [pair, pair], [pair, pair]),
         ("race", [choices], [choices]),
     ):
         answer = client.post("/v1/classify", json={"model": "taught", "task": task, "input": given}).json()
         wanted = list(run.predict(rows, task=task))
-        assert [one["label"] for one in answer["data"]] == [one["prediction"] for one in wanted]
+        assert [one["label"] for one in answer["data"]] == [str(one["prediction"]) for one in wanted]
+        assert all(one["probabilities"][one["label"]] == one["confidence"] for one in answer["data"])
         assert [one["probabilities"] for one in answer["data"]] == [one["probabilities"] for one in wanted]
+
+
+def test_a_text_whose_end_is_not_read_says_so(client: httpx.Client) -> None:
+    asked = {"model": "taught", "task": "moods", "input": ["Ann", "Ann lost a key. " * 30]}
+    answer = client.post("/v1/classify", json=asked).json()
+    assert [one["truncated"] for one in answer["data"]] == [False, True]
 
 
 def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, trained: Path) -> None:
@@ -164,7 +171,7 @@ def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
     writer, taught = client.get("/v1/models").json()["data"]
     assert (writer["id"], writer["kind"], writer["tasks"]) == ("writer", "pretraining", {})
     assert (taught["id"], taught["kind"]) == ("taught", "finetuning")
-    assert (writer["attention"], writer["tokenizer"]) == ({"layers": 2, "heads": 2}, "words")
+    assert (writer["attention"], writer["tokenizer"]) == ({"layers": 2, "heads": 2, "tokens": 16}, "words")
     moods = {"title": "moods", "fields": ["text"], "labels": ["glad", "sad"], "choices": 0, "score_range": None}
     assert taught["tasks"]["moods"] == moods
     assert taught["tasks"]["race"]["choices"] == 4
@@ -197,7 +204,7 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("score", {"input": "x", "after": "x" * 100_000}, "the texts have 100,001 characters"),
         ("attention", {"input": "Ann", "layer": 3}, "there are layers 1 to 2, not 3"),
         ("attention", {"input": "Ann", "layer": 0}, "layer: Input should be greater than or equal to 1"),
-        ("attention", {"input": "Ann " * 200}, "tokens, attention is shown of at most 128"),
+        ("attention", {"input": "Ann " * 200}, "tokens, attention is shown of at most 16"),
         ("attention", {"input": " "}, "the text has 0 tokens; attention is shown of 1 to 16"),
         ("completions", {"presence_penalty": 0.5}, "presence_penalty is not supported"),
         ("completions", {"stop": ["x"] * 17}, "at most 16 stop strings"),
@@ -241,6 +248,12 @@ def test_what_makes_no_sense_is_refused_in_words(
     [
         ("completions", {"model": "nobody"}, "model"),
         ("completions", {"prompt": 3}, "prompt"),
+        ("completions", {"prompt": [10**6]}, "prompt"),
+        ("completions", {"n": 200}, "n"),
+        ("classify", {"model": "taught", "task": "moods", "input": " "}, "input"),
+        ("classify", {"model": "taught", "task": "rte", "input": {"a": "It rains."}}, "input"),
+        ("embeddings", {"input": " "}, "input"),
+        ("attention", {"input": "Ann", "layer": 3}, "layer"),
         ("completions", {"max_tokens": 10**6}, "max_tokens"),
         ("completions", {"stream_options": {"x": 1}}, "stream_options"),
         ("completions", {"logprobs": 1, "echo": True}, "logprobs"),
@@ -328,12 +341,15 @@ def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
             assert complete(client, prompt="Ann").status_code == 200
         for header in ("Basic sesame", "", "Bearer", "Bearer other", "sesame", "Bearer sesame2"):
             client.headers["Authorization"] = header
-            for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing"):
+            for path in ("/v1/models", "/metrics", "/v1/nothing"):
                 answer = client.get(path, headers={"Host": "any.example"})
                 assert error_of(answer)[:2] == (401, "no_token")
                 assert answer.headers["www-authenticate"] == "Bearer"
             assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
             assert client.get("/").status_code == 200  # the page, which holds nothing and asks for the token
+            assert (
+                client.get("/openapi.json").status_code == 200
+            )  # which the page links to, and which is the same for all
 
 
 # ---- many at once ----

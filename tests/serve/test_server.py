@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,19 @@ def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         line = process.stdout.readline()
         address = re.search(r"serving at (\S+)", line)
         assert address, line
-        while httpx.get(f"{address[1]}/readyz").status_code != 200:
+        while httpx.get(f"{address[1]}/readyz", timeout=60).status_code != 200:
             time.sleep(0.05)
         yield process, address[1]
     finally:
         process.kill()
         process.wait()
         process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_who_comes_before_the_server_has_started_waits() -> None:
+    listening = _listen("127.0.0.1", 0)
+    with closing(listening), socket.create_connection(listening.getsockname(), timeout=5) as early:
+        assert early.getpeername() == listening.getsockname()
 
 
 def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(trained: Path) -> None:

@@ -52,7 +52,8 @@ class Answer(nn.Module):
     def forward(self, ids: Tensor, extract: Tensor) -> Tensor:
         """Return the logits [B, A], given where the extract token of each text stands [B]."""
         hidden_BTC, _ = self.body(ids)
-        logits: Tensor = self.head(hidden_BTC[torch.arange(len(ids)), extract])
+        place_B1C = extract[:, None, None].expand(-1, 1, hidden_BTC.shape[2])
+        logits: Tensor = self.head(hidden_BTC.gather(1, place_B1C).squeeze(1))
         return logits
 
 

@@ -92,7 +92,8 @@ class Answers(Iterator[dict[str, Any]]):
     def __init__(self, run: Run, task: Task, chunks: Iterator[Sequence[Found]], skip_bad: bool, notice: Notice) -> None:
         self._run, self._skip_bad, self._notice = run, skip_bad, notice
         self._task = replace(task, dev_splits=(), test_splits=(_ROWS,))  # test rows may lack a label
-        self._rows = self._bad = self._cut = 0
+        self._rows = self._bad = 0
+        self.unread: list[int] = []  # tokens of each answered row that the context had no room for
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
         self._answered = self._answer_all(chain([first], chunks))
@@ -123,9 +124,9 @@ class Answers(Iterator[dict[str, Any]]):
             yield from self._answer(chunk)
         if self._bad:
             self._notice(f"{self._bad:,} of {many(self._rows, 'row')} could not be used: see '{self._names[ERROR]}'")
-        if self._cut:
+        if cut := sum(tokens > 0 for tokens in self.unread):
             self._notice(
-                f"{self._cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
+                f"{cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
                 "the ends were not read"
             )
 
@@ -173,7 +174,7 @@ class Answers(Iterator[dict[str, Any]]):
             return []
         encoded = encode_task(self._task, {_ROWS: examples}, self._run.tokenizer, self._context)
         split = encoded.splits[_ROWS]
-        self._cut += int((split.cut > 0).sum())
+        self.unread += split.cut.tolist()
         return [
             self._named(row, answer) for row, answer in zip(*answer_split(self._run, self._task, split), strict=True)
         ]

@@ -34,7 +34,7 @@ from gpt1.training.checkpoints import (
     load_checkpoint,
     newest_checkpoint,
 )
-from gpt1.training.runs import read_run, run_folder
+from gpt1.training.runs import SEEDS_FILE, read_run, run_folder
 
 if TYPE_CHECKING:
     from gpt1.inference.predicting import Answers
@@ -195,6 +195,8 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
         problems: list[str] = []
         found = newest_checkpoint(run, problems.append, with_optimizer=False)
         if found is None:
+            if (run.parent / SEEDS_FILE).is_file():
+                problems.append(f"of several seeds the best one's are kept: use {run.parent}")
             raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
         for problem in problems:
             refused(problem)

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import unknown
+from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.inference.embedding import MEAN
 from gpt1.inference.looking import Looks, as_rows, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
+from gpt1.recipes.values import Shape
 from gpt1.serve.completions import check_characters, check_ids, in_time
-from gpt1.serve.engine import Engine
+from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
 from gpt1.tasks.catalog import Task
@@ -33,19 +34,12 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     rows = [_row(task, value) for value in inputs]
     check_characters([text for row in rows for text in _texts(row)], limits)
 
-    def answer(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return list(predict_rows(engine.run, rows, task=task.name, notice=lambda text: None))
+    def answer(rows: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+        answers = predict_rows(engine.run, rows, task=task.name, notice=lambda text: None)
+        return list(zip(list(answers), answers.unread, strict=True))
 
-    found = await in_time(asyncio.wrap_future(engine.ask(("classify", task.name), answer, rows)), limits)
-    data = [
-        {
-            "index": place,
-            "label": one[ANSWER],
-            "probabilities": one.get(PROBABILITIES),
-            "confidence": one.get(CONFIDENCE),
-        }
-        for place, one in enumerate(found)
-    ]
+    found = await _answered(engine, ("classify", task.name), answer, rows, limits)
+    data = [{"index": place, **_named(one), "truncated": unread > 0} for place, (one, unread) in enumerate(found)]
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 
 
@@ -60,7 +54,7 @@ async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> d
     def answer(texts: Sequence[str]) -> list[NDArray[np.float32]]:
         return list(engine.run.embed(texts, pooling=pooling))
 
-    found = await in_time(asyncio.wrap_future(engine.ask(("embed", pooling), answer, texts)), limits)
+    found = await _answered(engine, ("embed", pooling), answer, texts, limits)
     as_base64 = asked.encoding_format == "base64"
     data = [
         {"object": "embedding", "index": place, "embedding": _encoded(vector) if as_base64 else vector.tolist()}
@@ -80,7 +74,7 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
     def answer(texts: Sequence[str]) -> list[ScoredText]:
         return engine.run.score(texts, after=asked.after)
 
-    found = await in_time(asyncio.wrap_future(engine.ask(("score", asked.after), answer, texts)), limits)
+    found = await _answered(engine, ("score", asked.after), answer, texts, limits)
     data = [
         {
             "index": place,
@@ -97,17 +91,20 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
 async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
     """Return how much each token takes from each one before it, in each head of a layer."""
     check_characters([asked.input], limits)
-    check_layer(engine.run.recipe.shape, asked.layer)
-    tokens = len(await asyncio.to_thread(engine.run.tokenizer.encode, asked.input))
-    if tokens > ATTENTION_TOKENS:
-        most = f"attention is shown of at most {ATTENTION_TOKENS}"
-        raise bad(f"the text has {tokens:,} tokens, {most}", "too_long", param="input")
+    shape = engine.run.recipe.shape
+    try:
+        check_layer(shape, asked.layer)
+    except SettingError as error:
+        raise bad(str(error), param="layer") from None
+    tokens, most = len(await asyncio.to_thread(engine.run.tokenizer.encode, asked.input)), attention_tokens(shape)
+    if tokens > most:
+        raise bad(f"the text has {tokens:,} tokens, attention is shown of at most {most}", "too_long", param="input")
 
     def answer(texts: Sequence[str]) -> list[Looks]:
         return [engine.run.attention(text, layer=asked.layer) for text in texts]
 
     key = ("attention", str(asked.layer))
-    (found,) = await in_time(asyncio.wrap_future(engine.ask(key, answer, [asked.input])), limits)
+    (found,) = await _answered(engine, key, answer, [asked.input], limits)
     return {
         "object": "attention",
         "model": asked.model,
@@ -115,6 +112,32 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
         "ids": found.ids,
         "tokens": engine.run.tokenizer.decode_each_after((), found.ids),
         "weights": as_rows(found.weights, DIGITS),
+    }
+
+
+def attention_tokens(shape: Shape) -> int:
+    """Return of how many tokens at most attention is shown."""
+    return min(ATTENTION_TOKENS, shape.context)
+
+
+async def _answered(
+    engine: Engine, key: tuple[str, ...], answering: Answering, items: Sequence[Any], limits: Limits
+) -> list[Any]:
+    """Have the inputs of a request answered; what is wrong is wrong with them."""
+    try:
+        found: list[Any] = await in_time(asyncio.wrap_future(engine.ask(key, answering, items)), limits)
+    except InputError as error:
+        raise bad(str(error), param="input") from None
+    return found
+
+
+def _named(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer under the names it has here; a label is one of those that have probabilities."""
+    label, shares = one[ANSWER], one.get(PROBABILITIES)
+    return {
+        "label": label if shares is None else str(label),
+        "probabilities": shares,
+        "confidence": one.get(CONFIDENCE),
     }
 
 
@@ -161,7 +184,7 @@ def _decoded(given: Any, engine: Engine, limits: Limits) -> list[str]:
     texts = []
     for value in inputs:
         if not isinstance(value, str):
-            check_ids(value, engine, limits)
+            check_ids(value, engine, limits, param="input")
         texts.append(value if isinstance(value, str) else engine.run.tokenizer.decode(value))
     return texts
 

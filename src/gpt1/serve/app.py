@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error
 from gpt1.recipes.values import TRANSFORMER
-from gpt1.serve.answers import classified, embedded, looked, scored
+from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import Guards, Watched, error_response
@@ -199,7 +199,13 @@ def _described(engine: Engine) -> dict[str, Any]:
         "network": shape.kind,
         "tokenizer": run.tokenizer.kind,
         "context": shape.context,
-        "attention": {"layers": shape.layers, "heads": shape.heads} if looks else None,
+        "attention": {
+            "layers": shape.layers,
+            "heads": shape.heads,
+            "tokens": attention_tokens(shape),
+        }
+        if looks
+        else None,
         "tasks": {name: {key: getattr(task, key) for key in TOLD} for name, task in tasks.items()},
     }
 

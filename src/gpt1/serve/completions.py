@@ -39,7 +39,8 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
     prompts = _prompts(asked.prompt)
     samples = asked.n or 1
     if not 1 <= len(prompts) * samples <= limits.inputs:
-        raise bad(f"a request is for 1 to {limits.inputs} texts, not {len(prompts) * samples}")
+        param = "n" if samples > 1 else "prompt"
+        raise bad(f"a request is for 1 to {limits.inputs} texts, not {len(prompts) * samples}", param=param)
     check_characters([prompt for prompt in prompts if isinstance(prompt, str)], limits)
     wanted = _wanted(asked, limits)
     found = []
@@ -132,13 +133,13 @@ def check_characters(texts: Sequence[str], limits: Limits) -> None:
         raise bad(f"the texts have {characters:,} characters, a request at most {limits.characters:,}", "too_long")
 
 
-def check_ids(ids: Sequence[int], engine: Engine, limits: Limits) -> None:
+def check_ids(ids: Sequence[int], engine: Engine, limits: Limits, *, param: str) -> None:
     """Refuse tokens that there are not, and more than a request may have."""
     size = engine.run.tokenizer.vocab_size
     if len(ids) > limits.characters:
-        raise bad(f"{len(ids):,} tokens are more than a request may have", "too_long")
+        raise bad(f"{len(ids):,} tokens are more than a request may have", "too_long", param=param)
     if wrong := [id for id in ids if not 0 <= id < size]:
-        raise bad(f"id {wrong[0]} is not in the vocabulary of {size:,} tokens")
+        raise bad(f"id {wrong[0]} is not in the vocabulary of {size:,} tokens", param=param)
 
 
 def _check_supported(asked: CompletionRequest) -> None:
@@ -188,7 +189,7 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
 async def _ids(prompt: str | list[int], engine: Engine, limits: Limits) -> list[int]:
     if isinstance(prompt, str):
         return await asyncio.to_thread(prompt_tokens, engine.run.tokenizer, prompt)
-    check_ids(prompt, engine, limits)
+    check_ids(prompt, engine, limits, param="prompt")
     return prompt or [engine.run.tokenizer.newline_id]
 
 

@@ -21,7 +21,8 @@ from gpt1.serve.page import PAGE
 
 LOG = logging.getLogger("gpt1.serve")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-OPEN = ("/healthz", "/readyz", *PAGE)  # asked by machines that have no token; and the page, which asks for it
+# Asked by machines that have no token; the page, which asks for it; and what it links to, which tells nothing of a run.
+OPEN = ("/healthz", "/readyz", "/openapi.json", *PAGE)
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
 _PORT = re.compile(r":\d+$")
 _JSON = re.compile(r"\s*application/([^\s;]+\+)?json\s*(;|$)", re.I)

@@ -59,7 +59,7 @@ class CompletionRequest(Request):
 class ClassifyRequest(Request):
     """Texts, or rows with the columns of the task, to be answered by a fine-tuned run."""
 
-    input: str | Row | list[str] | list[Row]
+    input: str | Row | list[str | Row]
     task: str | None = Field(None, description="Which of the run's tasks, where it has learned several.")
 
 
