@@ -84,7 +84,7 @@ def test_every_command_runs(page: Path, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     found = commands(page)
     if any("gpt1-demo/reader" in command for command in found):
-        make_reader(folder / "gpt1-demo", A_GLANCE, [], Silent(), [])
+        make_reader(folder / "gpt1-demo", A_GLANCE, Silent(), [])
     assert found or page.name in ("architecture.md", "tokenizers.md")
     for command in found:
         if not command.startswith(NOT_RUN) and NEEDS_GPU not in command:

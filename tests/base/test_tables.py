@@ -11,6 +11,7 @@ import io
 import json
 import lzma
 import os
+import pickle
 import random
 import tracemalloc
 from collections.abc import Callable
@@ -529,3 +530,9 @@ def test_a_packed_gigabyte_is_unpacked_in_little_memory(tmp_path: Path, suffix: 
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_fault_found_by_another_process_arrives_whole() -> None:
+    fault = BadRow("rows.jsonl", "line 7", "it is not JSON")
+    arrived = pickle.loads(pickle.dumps(fault))
+    assert (type(arrived), str(arrived), arrived.position) == (BadRow, str(fault), "line 7")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +16,24 @@ from typing import Any
 
 import pytest
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import FormatError, InputError
 from gpt1.base.progress import Silent
+from gpt1.corpus.prepare import read_corpus
 from gpt1.demo.page import lines, opening
 from gpt1.demo.recipe import LEARNING, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
-from gpt1.demo.tour import READER, RESULT, ZERO_SHOT, gain, read_own_text, runs_of, tour
+from gpt1.demo.tour import (
+    BASELINE,
+    READER,
+    RESULT,
+    TOKENS,
+    WORLD,
+    ZERO_SHOT,
+    gain,
+    read_own_text,
+    runs_of,
+    tour,
+)
 from gpt1.report import report
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
@@ -85,6 +99,34 @@ def test_stopped_on_the_way_it_goes_on_and_finds_the_same(
     assert tour(tmp_path / "demo", plan=SMALL, progress=Silent()) == finished[1]
 
 
+def test_moved_and_damaged_it_makes_anew_what_it_can_and_finds_the_same(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    out = tmp_path / "moved"
+    shutil.copytree(finished[0], out)
+    shutil.rmtree(out / WORLD)
+    for name in (f"{TOKENS}/train-00000.tok", BASELINE, ZERO_SHOT):
+        (out / name).write_bytes((out / name).read_bytes()[:-9])
+    assert tour(out, plan=SMALL, progress=Silent()) == finished[1]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "error"),
+    [(f"{TOKENS}/corpus.json", FormatError), (f"{READER}/run.json", FormatError), (None, InputError)],
+)
+def test_what_it_cannot_go_on_with_is_told_with_the_folder_to_remove(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, damaged: str | None, error: type[Exception]
+) -> None:
+    out, plan = tmp_path / "a demo", SMALL
+    shutil.copytree(finished[0], out)
+    if damaged:
+        (out / damaged).write_bytes((out / damaged).read_bytes()[:100])
+    else:  # of another version
+        plan = replace(SMALL, reading=replace(SMALL.reading, optimizer=replace(SMALL.reading.optimizer, lr=0.1)))
+    with pytest.raises(error, match=rf"rm -r '{re.escape(str(out))}'"):
+        tour(out, plan=plan, progress=Silent())
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
 @pytest.mark.parametrize(
     "sign", ["runs", *(pytest.param(sign, marks=pytest.mark.slow) for sign in ("tokens", READER, ZERO_SHOT))]
@@ -114,11 +156,46 @@ def test_the_page_opens_with_the_table_of_the_tour(
 
 
 def test_own_text_is_read_in_place_of_the_stories(tmp_path: Path) -> None:
-    book = tmp_path / "books" / "book.txt"
-    book.parent.mkdir()
-    book.write_text("\n\n".join(f"Number {n} went to sea in a boat with {n + 1} sails." for n in range(400)))
-    run = read_own_text(tmp_path / "demo", [str(book.parent)], plan=SMALL, progress=Silent())
+    for name, ship in (("sloop", "boat"), ("brig", "ship")):
+        (tmp_path / f"{name}.txt").write_text("".join(f"Number {n} went to sea in a {ship}.\n" for n in range(99)))
+    run = read_own_text(tmp_path / "demo", [str(tmp_path / "*.txt")], plan=SMALL, progress=Silent())
     assert (run / "run.json").is_file()
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_a_single_document_leaves_some_text_to_sample_from(tmp_path: Path, between: str) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text(between.join(f"Number {n} went to sea in a boat with {n + 1} sails." for n in range(400)))
+    (tmp_path / "empty.txt").touch()
+    for _ in ("begun", "called again"):
+        run = read_own_text(tmp_path / "demo", [str(tmp_path / "*.txt")], plan=SMALL, progress=Silent())
+        assert (run / "samples.jsonl").is_file()
+        assert (run / "attention.json").is_file()
+    documents = {
+        name: split["documents"] for name, split in read_corpus(tmp_path / "demo" / "tokens")["splits"].items()
+    }
+    assert documents == {"train": 380, "valid": 20}
+
+
+def test_where_nothing_could_be_sampled_the_page_says_why(tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("Number 5 went to sea in a boat. " * 50)
+    run = read_own_text(tmp_path / "demo", [str(book)], plan=SMALL, progress=Silent())
+    assert "a corpus of one document has none" in report([run], tmp_path / "page.html").read_text()
+
+
+def test_very_little_text_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("\n".join(f"{n} went to sea." for n in range(100)))
+
+    def warnings() -> list[str]:
+        told = Told()
+        read_own_text(tmp_path / "demo", [str(book)], plan=SMALL, progress=told)
+        return [line for line in told.lines if "very little text" in line]
+
+    assert len(warnings()) == 1
+    monkeypatch.setattr("gpt1.demo.tour.LITTLE_TEXT", 1000)
+    assert warnings() == []
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib
@@ -10,7 +11,17 @@ import pytest
 
 from gpt1.report.gather import Bin, Curve
 from gpt1.report.page import with_own_ids
-from gpt1.report.plots import MOST_POINTS, Bar, Point, draw_bars, draw_curves, draw_lines, draw_reliability, thinned
+from gpt1.report.plots import (
+    LONGEST_LABEL,
+    MOST_POINTS,
+    Bar,
+    Point,
+    draw_bars,
+    draw_curves,
+    draw_lines,
+    draw_reliability,
+    thinned,
+)
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]
@@ -75,8 +86,20 @@ def test_a_picture_refers_to_its_own_ids_and_keeps_no_others() -> None:
 def test_names_are_drawn_as_they_are(name: str) -> None:
     picture = draw_bars({name: {"dev": Bar(0.5, None)}}, "accuracy")
     assert "<script" not in picture
-    text = "".join(ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="x" ', 1)).itertext())
-    assert (name if len(name) < 22 else name[-21:]) in text
+    root = ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="x" ', 1))
+    assert name in "".join(element.text or "" for element in root.iter("{x}text"))  # a long one in several lines
+
+
+def test_long_names_beside_bars_are_broken_where_a_part_ends_and_do_not_run_into_each_other() -> None:
+    names = [
+        f"runs/{task}-after-reading-stories-{seeds}-seeds" for task in ("entailment", "ending") for seeds in (1, 3)
+    ]
+    picture = draw_bars({name: {"test": Bar(0.5, None)} for name in names}, "accuracy")
+    drawn = re.findall(r"translate\([\d.]+ ([\d.]+)\)\">([^<>\n]+)</text>", picture)
+    assert "".join(line for _, line in drawn) == "".join(names)
+    assert all(line.endswith(("-", "/", "s")) and len(line) <= LONGEST_LABEL for _, line in drawn)
+    heights = [float(height) for height, _ in drawn]
+    assert all(after - before > 9 for before, after in pairwise(heights))  # letters are of 9 px
 
 
 def test_a_long_curve_is_drawn_as_means_of_neighbours() -> None:

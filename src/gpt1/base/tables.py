@@ -61,6 +61,10 @@ class FileError(InputError):
     def __init__(self, path: str | Path, position: str, message: str) -> None:
         super().__init__(printable(f"{path}, {position}: {message}"))
         self.position = position
+        self._given = (str(path), position, message)
+
+    def __reduce__(self) -> tuple[type[FileError], tuple[str, str, str]]:  # told across processes
+        return type(self), self._given
 
 
 class DamagedFile(FileError):

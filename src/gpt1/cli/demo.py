@@ -15,9 +15,9 @@ from gpt1.cli import options
 @click.command()
 @click.option("--out", metavar="DIR", help="Folder for all of it.  [gpt1-demo; with --text: gpt1-demo-text]")
 @click.option("--text", multiple=True, metavar="PATH", help="Read your own text in place of the stories; repeatable.")
-@click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="Seeds of each fine-tuning.  [1]")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning; not with --text.  [1]")
 @options.as_json
-def command(out: str | None, text: tuple[str, ...], seeds: int, as_json: bool) -> None:
+def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: bool) -> None:
     """Show the paper's idea: a small network reads stories, then learns four tasks from few labels.
 
     About five minutes on two cores. Stopped and called again, it goes on where it was.
@@ -28,24 +28,38 @@ def command(out: str | None, text: tuple[str, ...], seeds: int, as_json: bool) -
       gpt1 demo --seeds 3
       gpt1 demo --text books/
     """
+    from gpt1.base.errors import Gpt1Error, SettingError
     from gpt1.base.progress import Terminal
     from gpt1.cli.training import TrainingLines
     from gpt1.demo.page import TITLE, lines, opening
     from gpt1.demo.recipe import Plan
-    from gpt1.demo.tour import REPORT, read_own_text, runs_of, tour
+    from gpt1.demo.tour import REPORT, or_begin_anew, read_own_text, runs_of, tour
+    from gpt1.demo.wording import in_words_of_the_demo
     from gpt1.report import report
 
+    class Teller(Terminal):
+        def say(self, line: str) -> None:
+            super().say(in_words_of_the_demo(line))
+
+    if text and seeds is not None:
+        raise SettingError("--seeds is for the tasks about the stories, and your own text has none; leave it out")
+    seeds = seeds or 1
     out = out or ("gpt1-demo-text" if text else "gpt1-demo")
     began = time.monotonic()
-    terminal = Terminal()
+    terminal = Teller()
     listeners = [TrainingLines(terminal)]
     try:
         if text:
             run = read_own_text(out, text, plan=Plan(), progress=terminal, listeners=listeners)
-            page = report([run], Path(out, REPORT))
+            runs, title, openings = [run], None, []
         else:
             found = tour(out, seeds=seeds, plan=Plan(), progress=terminal, listeners=listeners)
-            page = report(runs_of(out, seeds), Path(out, REPORT), TITLE, [opening(found)])
+            runs, title, openings = runs_of(out, seeds), TITLE, [opening(found)]
+        with or_begin_anew(out):
+            page = report(runs, Path(out, REPORT), title, openings)
+    except Gpt1Error as error:
+        error.args = (in_words_of_the_demo(str(error)),)
+        raise
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command goes on") from None
     finally:

@@ -8,16 +8,20 @@ learn from scratch, which needs nothing of what it reads.
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
 from gpt1.base.progress import Progress
-from gpt1.corpus.prepare import prepare
+from gpt1.corpus.documents import TEXTS, Part, Source, find_sources, read_parts
+from gpt1.corpus.prepare import prepare, read_corpus
+from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo.learning import Crew, Job
 from gpt1.demo.recipe import MERGES, PRETRAINED, RATES, SCRATCH, Plan
@@ -37,6 +41,9 @@ SEED = 3  # settings were chosen on the world of seed 0, and those of 1 and 2 we
 WORLD, TOKENIZER, TOKENS, READER, RUNS = "world", "tokenizer.json", "tokens", "reader", "runs"
 LABELLED_DATA = f"{WORLD}/{LABELLED}"
 BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
+LITTLE_TEXT = 100_000  # bytes
+VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
+FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
 
 
@@ -45,22 +52,23 @@ def tour(
 ) -> dict[str, Any]:
     """Run the demo in a folder, or go on with it, and return what it found."""
     out = _own_folder(out)
-    if (out / TOKENIZER).is_file() and not (out / WORLD).is_dir():
+    if (out / TOKENIZER).is_file() and not any((out / name).exists() for name in (WORLD, BASELINE)):
         raise InputError(f"{out} holds a demo with text of yours; choose another --out for the stories")
-    with _one_thread(), Crew(progress) as crew:
+    with or_begin_anew(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out))
         asking = Asking(out, plan.reading.watching.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
-        make_reader(out, plan, [], progress, [*listeners, from_scratch, asking])
+        make_reader(out, plan, progress, [*listeners, from_scratch, asking])
         from_scratch.begin()
         growth = asking.all_checkpoints()
         crew.begin(_jobs(out, plan, PRETRAINED, seeds))
         crew.finish()
+        tasks = _collect(out, seeds, words)
     found = {
         "seeds": seeds,
         "rows": dict(plan.counts),
-        "tasks": _collect(out, seeds, words),
+        "tasks": tasks,
         "zero_shot": growth,
     }
     write_json(out / RESULT, found)
@@ -75,8 +83,40 @@ def read_own_text(
     if (out / WORLD).is_dir():
         raise InputError(f"{out} holds a demo with stories; choose another --out for your text")
     with _one_thread():
-        make_reader(out, plan, text, progress, listeners)
+        cutting = _cutting(find_sources(text).sources)  # what is wrong with the text is told before that of the folder
+        if not (out / TOKENIZER).is_file():
+            train_tokenizer(text, merges=MERGES, out=out / TOKENIZER, progress=progress)
+        with or_begin_anew(out):
+            corpus = prepare(text, out / TOKENIZER, out / TOKENS, progress=progress, **cutting)
+            _warn_of_little_text(corpus, progress)
+            pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
     return out / READER
+
+
+def _cutting(sources: Sequence[Source]) -> dict[str, Any]:
+    """Return how text becomes documents; a single one is cut finer, so that there is some to be examined with."""
+    if _has_documents(sources, None, 2) or any(source.format not in TEXTS for source in sources):
+        return {}
+    for kind, fewest in (("blank", FEWEST_PARAGRAPHS), ("line", 2)):
+        if _has_documents(sources, kind, fewest):
+            # Of one text nothing is dropped, though a line may come twice.
+            return {"document": kind, "duplicates": "keep", "valid": VALID_OF_ONE}
+    return {}
+
+
+def _has_documents(sources: Sequence[Source], kind: str | None, fewest: int) -> bool:
+    parts = read_parts(sources, document=kind)
+    begun = (part for part in parts if isinstance(part, Part) and part.first and part.text.strip())
+    return len(list(islice(begun, fewest))) == fewest
+
+
+def _warn_of_little_text(corpus: dict[str, Any], progress: Progress) -> None:
+    size = sum(split["bytes"] for split in corpus["splits"].values())
+    if size < LITTLE_TEXT:
+        progress.say(
+            f"warning: {size / 1000:,.1f} kB is very little text; the network will learn it by heart. Take "
+            f"{LITTLE_TEXT / 1000:.0f} kB or more, better some MB"
+        )
 
 
 def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
@@ -85,19 +125,31 @@ def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
     if manifest.is_file():
         made = read_json(manifest, "the manifest of a world")
         if (made.get("seed"), made.get("stories")) != (seed, plan.stories):
-            raise InputError(f"{out} holds a demo of another version; choose another --out, or remove {out}")
+            raise InputError(f"{out} holds a demo of another version; choose another --out")
     else:
         progress.say(f"writing a world: {plan.stories:,} stories to read, and tasks about others")
         write_world(out / WORLD, stories=plan.stories, seed=seed, counts=plan.counts)
 
 
-def make_reader(out: Path, plan: Plan, text: Sequence[str], progress: Progress, listeners: Iterable[Listener]) -> None:
-    """Learn a vocabulary and pre-train, on the stories or on the texts that are given."""
-    sources = list(text) or [str(out / WORLD / CORPUS)]
+def make_reader(out: Path, plan: Plan, progress: Progress, listeners: Iterable[Listener]) -> None:
+    """Learn a vocabulary and pre-train on the stories."""
+    stories = out / WORLD / CORPUS
     if not (out / TOKENIZER).is_file():
-        train_tokenizer(sources, merges=MERGES, out=out / TOKENIZER, progress=progress)
-    prepare(sources, out / TOKENIZER, out / TOKENS, duplicates="near" if text else "keep", progress=progress)
+        train_tokenizer(stories, merges=MERGES, out=out / TOKENIZER, progress=progress)
+    if not _is_whole(out / TOKENS):
+        prepare(stories, out / TOKENIZER, out / TOKENS, duplicates="keep", restart=True, progress=progress)
     pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
+
+
+def _is_whole(corpus: Path) -> bool:
+    """Whether a folder holds a whole corpus; wherever the stories lay when it was made, they are the same."""
+    try:
+        for split in read_corpus(corpus)["splits"].values():
+            for shard in split["shards"]:
+                verify_shard(corpus / shard["file"])
+    except Gpt1Error:
+        return False
+    return True
 
 
 class Beginning:
@@ -124,9 +176,7 @@ class Asking:
     def __init__(self, out: Path, every: int | None, progress: Progress) -> None:
         self._out, self._every, self._progress = out, every, progress
         self._questions: dict[str, Questions] = {}
-        self._found: dict[str, dict[str, float]] = {}
-        if (out / ZERO_SHOT).is_file():
-            self._found = read_json(out / ZERO_SHOT, "a result of the demo")
+        self._found: dict[str, dict[str, float]] = _read(out / ZERO_SHOT) or {}
 
     def __call__(self, event: Event) -> None:
         """Ask a checkpoint as soon as it is saved."""
@@ -224,9 +274,30 @@ def _count_words(out: Path) -> dict[str, dict[str, float]]:
 
 def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return what a file holds, made and written where it is not there yet."""
-    if not path.is_file():
-        write_json(path, make())
-    return read_json(path, "a result of the demo")
+    found = _read(path)
+    if found is None:
+        found = make()
+        write_json(path, found)
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what a file holds; None where it is not there, or damaged."""
+    try:
+        return read_json(path, "a result of the demo")
+    except Gpt1Error:
+        return None
+
+
+@contextmanager
+def or_begin_anew(out: str | Path) -> Iterator[None]:
+    """Have an error about what the folder holds say how to get rid of it; none of them is one of usage."""
+    try:
+        yield
+    except (InputError, SettingError, FormatError) as error:
+        kind = FormatError if isinstance(error, FormatError) else InputError
+        anew = f"To begin anew, remove the folder (rm -r {shlex.quote(str(out))}) and give the same command"
+        raise kind(f"{str(error).removesuffix('.')}.\n{anew}.") from error
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def tune(folder: Path) -> None:
     progress = Terminal()
     plan = Plan()
     make_text(folder, plan, SEED, progress)
-    make_reader(folder, plan, [], progress, [])
+    make_reader(folder, plan, progress, [])
     jobs = {
         (arm, rate, task.name): Job(
             folder / READER,

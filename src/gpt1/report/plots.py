@@ -21,7 +21,7 @@ from gpt1.report.gather import Bin, Curve
 
 MOST_POINTS = 300  # of a curve; more are averaged in groups
 MOST_MARKERS = 20  # points of a line that are marked one by one
-LONGEST_LABEL = 22  # characters beside a bar
+LONGEST_LABEL = 22  # characters of a line beside a bar
 SCORE_SPAN = 0.05  # that an axis of scores shows at least
 
 # A stand-in and the page's variable that takes its place.
@@ -32,6 +32,7 @@ _NAMES = {_INK: "ink", _MUTED: "muted", _GRID: "grid"} | {
 }
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
 _WIDTH, _HEIGHT, _LEGEND_ROW = 4.8, 2.7, 0.2  # inches
+_LABEL_LINE = 0.17  # inches
 _LEGEND_LETTERS, _LEGEND_MARK = 66, 8  # side by side in that width; so wide is the line before a name
 
 _STYLE = {
@@ -142,8 +143,10 @@ def draw_lines(
 def draw_bars(rows: dict[str, dict[str, Bar]], value: str) -> str:
     """Return a row of bars for each name, one bar a group, with whiskers for the intervals."""
     groups = list(dict.fromkeys(group for bars in rows.values() for group in bars))
+    labels = [_wrapped(name) for name in rows]
+    row_height = max(0.16 + 0.17 * len(groups), _LABEL_LINE * max(len(label.splitlines()) for label in labels))
     with matplotlib.style.context(["default", _STYLE]):
-        figure, axes = _figure(0.75 + (0.16 + 0.17 * len(groups)) * len(rows))
+        figure, axes = _figure(0.75 + row_height * len(rows))
         thickness = 0.8 / len(groups)
         for place, group in enumerate(groups):
             drawn = [(row, bars[group]) for row, bars in enumerate(rows.values()) if group in bars]
@@ -154,7 +157,7 @@ def draw_bars(rows: dict[str, dict[str, Bar]], value: str) -> str:
             for height, (_, bar) in zip(heights, drawn, strict=True):
                 if bar.interval is not None:
                     axes.plot(bar.interval, [height, height], color=_INK, linewidth=1.2, marker="|", markersize=4)
-        axes.set_yticks(range(len(rows)), [_cut(name) for name in rows])
+        axes.set_yticks(range(len(rows)), labels)
         for label in axes.get_yticklabels():
             label.set_color(_INK)
         axes.set_ylim(len(rows) - 0.5, -0.5)  # the first one on top
@@ -213,6 +216,16 @@ def thinned(curve: Curve) -> Curve:
     return Curve([curve.steps[end] for end in ends], [sum(group) / len(group) for group in groups])
 
 
+def _wrapped(name: str) -> str:
+    """Return a name in lines that leave room for its bar, each as long as words and parts of paths let it be."""
+    lines = [""]
+    for part in re.findall(rf"[^-/_ ]{{0,{LONGEST_LABEL - 1}}}[-/_ ]|[^-/_ ]{{1,{LONGEST_LABEL}}}", name):
+        if len(lines[-1] + part) > LONGEST_LABEL:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def _figure(height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
@@ -255,11 +268,6 @@ def _short_number(value: float, place: int | None) -> str:
         if abs(value) >= factor:
             return f"{value / factor:g}{unit}"
     return f"{value:g}"
-
-
-def _cut(name: str) -> str:
-    """Return a name that leaves room for its bar: the end of a path says more than its beginning."""
-    return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"
 
 
 def _svg(figure: Figure) -> str:

@@ -11,7 +11,7 @@ from gpt1.model.costs import flops_per_token
 from gpt1.recipes.values import LSTM
 from gpt1.report.attention import attention_blocks
 from gpt1.report.blocks import Block, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
-from gpt1.report.gather import Attention, GatheredRun, Sample
+from gpt1.report.gather import GatheredRun
 from gpt1.report.plots import draw_curves
 from gpt1.report.wording import (
     averaging,
@@ -65,9 +65,9 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     found = reached(run)
     blocks: list[Block] = [Facts([*_what(run, found), *_how_well(found), *_how_fast(run, found)])]
     blocks += _curves(run)
-    blocks += [Heading("What it wrote on the way"), *_samples(run.samples)]
+    blocks += [Heading("What it wrote on the way"), *_samples(run)]
     if run.recipe.shape.kind != LSTM:
-        blocks += [Heading("Where it looks"), *_attention(run.attention)]
+        blocks += [Heading("Where it looks"), *_attention(run)]
     blocks += [Heading("What happened"), *happened(run), configuration(run), origin(run)]
     parent = run.facts.get("parent")
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
@@ -145,13 +145,21 @@ def _curves(run: GatheredRun) -> list[Block]:
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures yet, so there are no curves.")]
 
 
-def _attention(found: Attention | None) -> list[Block]:
-    if found is None:
+def _attention(run: GatheredRun) -> list[Block]:
+    if run.attention is None:
         return [Note("There is no attention.json, so where it looks is not known (it is written with samples).")]
-    return attention_blocks(found)
+    return attention_blocks(run.attention)
 
 
-def _samples(samples: list[Sample] | None) -> list[Block]:
+def _ought_to_have_written(run: GatheredRun) -> bool:
+    every = run.recipe.watching.sample_every
+    return every is not None and run.progress is not None and run.progress.step >= min(every, run.progress.planned)
+
+
+def _samples(run: GatheredRun) -> list[Block]:
+    samples = run.samples
+    if not samples and _ought_to_have_written(run):
+        return [Note("It wrote no samples: they begin in text for validation, and a corpus of one document has none.")]
     if not samples:
         return [Note("It wrote no samples (the setting watching.sample_every makes it).")]
     steps = sorted({sample.step for sample in samples})
