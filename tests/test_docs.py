@@ -45,10 +45,14 @@ TASK_ROWS = {
 
 
 def commands(page: Path) -> list[str]:
-    text = page.read_text()
+    text = re.sub(r"^```\w.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     blocks = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     indented = re.findall(r"(?:^ {4}\S.*\n)+", text, re.MULTILINE)
     return [command for block in blocks + indented for command in COMMAND.findall(block)]
+
+
+def snippets(page: Path, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -92,12 +96,14 @@ def test_every_command_runs(page: Path, folder: Path) -> None:
                 ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
             )
             assert done.returncode == 0, f"{command}\n{done.stderr}"
+    for snippet in snippets(page, "python after the commands"):
+        subprocess.run([sys.executable, "-c", snippet], cwd=folder, check=True)
 
 
 def test_the_python_snippets_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    snippets = [s for page in PAGES for s in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)]
-    assert snippets
-    for snippet in snippets:
+    found = [snippet for page in PAGES for snippet in snippets(page, "python")]
+    assert found
+    for snippet in found:
         subprocess.run([sys.executable, "-c", snippet], cwd=folder, check=True, capture_output=True)
 
 

@@ -103,6 +103,25 @@ def test_texts_drawn_together_are_drawn_as_each_alone(first_guess: int, monkeypa
         assert found == [draw_one(*text) for text in zip(alone, logits, before, strict=True)]
 
 
+@pytest.mark.parametrize("penalty", [1e-300, 1e-38, 1e38, 1e300])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_penalty_makes_an_infinity_of_a_score(penalty: float, sign: int) -> None:
+    for way in ({"temperature": 1.0}, {"temperature": 0}, {"temperature": 1.0, "top_k": None, "top_p": 0.9}):
+        sampler = Sampler(Writing(repetition_penalty=penalty, **way), 0)
+        for seed in range(5):
+            assert 0 <= draw_one(sampler, sign * scores(seed).abs(), range(VOCAB)) < VOCAB
+
+
+def test_even_scores_are_drawn_alike_beside_a_text_that_needs_all_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "FIRST_GUESS", 10)
+    even, flat = (10 * scores(1)).round() / 5, torch.zeros(VOCAB)
+    wanted = Writing(temperature=1.0, top_k=None, top_p=0.6)
+    beside, alone = Sampler(wanted, 7), Sampler(wanted, 7)
+    for _ in range(100):
+        found, _ = draw([beside, Sampler(wanted, 1)], torch.stack([even, flat]), [(), ()])
+        assert found == draw_one(alone, even)
+
+
 def test_the_last_point_there_is_draws_a_token_that_may_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sampler, "point", lambda sampler: 1 - 2**-53)
     for way in WAYS:

@@ -10,7 +10,7 @@ from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import Writing
 from gpt1.model import Model, ready_to_use
 from gpt1.model.layers import Linear
-from gpt1.model.ready import ArrangedLinear
+from gpt1.model.ready import ArrangedLinear, filled_up
 from gpt1.recipes.values import Shape
 from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, relative_error, shaken
 from tests.reference.generation import greedy
@@ -73,7 +73,7 @@ def test_an_arranged_network_says_the_same_and_leaves_the_other_alone(shape: Sha
 
 
 @needs_arranging
-@pytest.mark.parametrize("rows", [1, 2, 64, 65])
+@pytest.mark.parametrize("rows", [1, 2, 64, 65, 130])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_arranged_matrix_multiplies_any_number_of_tokens(rows: int, dtype: torch.dtype) -> None:
     if not devices.arranges_matrices(CPU, dtype):
@@ -86,6 +86,13 @@ def test_an_arranged_matrix_multiplies_any_number_of_tokens(rows: int, dtype: to
     torch.testing.assert_close(ArrangedLinear(weight, None)(x).double(), wanted, **close)
     found = ArrangedLinear(weight, bias)(x.view(1, rows, 48))
     torch.testing.assert_close(found[0].double(), wanted + bias.double(), **close)
+
+
+def test_tokens_are_filled_up_to_few_numbers_and_by_little() -> None:
+    found = [filled_up(tokens) for tokens in range(1, 513)]
+    assert found[:16] == list(range(1, 17))
+    assert all(tokens <= number <= 1.125 * tokens for tokens, number in enumerate(found, 1))
+    assert len(set(found)) <= 57
 
 
 @needs_arranging

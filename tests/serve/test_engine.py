@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,25 @@ def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begi
     engine.start()
     assert short.result(30) == [4]
     assert begun == [[1] * 9 + [2], [2]]
+
+
+def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) -> None:
+    begun: list[int] = []
+    leaving: list[Any] = []
+
+    def by_portions(items: Sequence[int]) -> list[int]:
+        begun.append(len(items))
+        if len(begun) < 4:  # one leaves, and the next one comes
+            leaving.pop().cancel()
+            leaving.append(engine.ask(("portions",), by_portions, [1]))
+        engine.run.pause()
+        return doubled(items)
+
+    leaving.append(engine.ask(("portions",), by_portions, [1]))
+    stays = engine.ask(("portions",), by_portions, [2])
+    engine.start()
+    assert stays.result(30) == [4]
+    assert begun[:2] == [2, 1]
 
 
 @pytest.mark.parametrize("kind", ["classify", "embed", "score"])

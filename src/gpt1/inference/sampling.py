@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gpt1.base.errors import SettingError, unknown
 
@@ -22,6 +23,7 @@ from gpt1.base.errors import SettingError, unknown
 Way = tuple[float, int | None, float | None]  # temperature, top_k, top_p
 
 SEEDS = 2**63  # there are so many
+FURTHEST = 1e30  # a score from 0, once it is penalised
 NEARLY_1 = 1 - 2**-52  # times a sum in float64 is below the sum; the next number may not be
 FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sorting all takes many times as long
 
@@ -120,7 +122,7 @@ def _draw_alike(
     sums_RK = chances_RK.cumsum(1)
     points_R = torch.tensor([min(sampler.point(), NEARLY_1) for sampler in samplers], dtype=torch.float64)
     points_R1 = points_R.to(sums_RK.device).unsqueeze(1) * sums_RK[:, -1:]
-    drawn_R1 = torch.searchsorted(sums_RK, points_R1, right=True)
+    drawn_R1 = torch.searchsorted(sums_RK, points_R1, right=True).clamp_(max=sums_RK.shape[1] - 1)
     drawn_R1 = drawn_R1 if ids_RK is None else ids_RK.gather(1, drawn_R1)
     return cast(list[int], drawn_R1.squeeze(1).tolist())
 
@@ -132,8 +134,9 @@ def penalised(logits_RV: Tensor, penalties: Sequence[float], before: Sequence[It
     found_RV = logits_RV.clone()
     for logits_V, penalty, ids in zip(found_RV, penalties, before, strict=True):
         ids_N = torch.tensor(list(ids), dtype=torch.long, device=logits_V.device)
-        scores_N = logits_V[ids_N]
-        logits_V[ids_N] = torch.where(scores_N > 0, scores_N / penalty, scores_N * penalty)
+        scores_N = logits_V[ids_N].double()
+        changed_N = torch.where(scores_N > 0, scores_N / penalty, scores_N * penalty)
+        logits_V[ids_N] = changed_N.clamp(-FURTHEST, FURTHEST).float()  # no penalty makes an infinity of a score
     return found_RV
 
 
@@ -150,7 +153,11 @@ def candidates(logits_RV: Tensor, top_k: int | None, top_p: float | None) -> tup
     chances_RK = scores_RK.softmax(1) if top_k else (scores_RK - logits_RV.logsumexp(1, keepdim=True)).exp()
     if share == 1:
         return ids_RK, chances_RK
-    if not top_k and bool((chances_RK.sum(1) < share).any()):
-        chances_RK, ids_RK = logits_RV.softmax(1).sort(descending=True, stable=True)
+    wide_R = chances_RK.sum(1) < share
+    if not top_k and bool(wide_R.any()):
+        # Only of those texts that need them all: where scores are even, the two ways may have another order.
+        filled = 0, logits_RV.shape[1] - chances_RK.shape[1]
+        chances_RK, ids_RK = F.pad(chances_RK, filled), F.pad(ids_RK, filled)
+        chances_RK[wide_R], ids_RK[wide_R] = logits_RV[wide_R].softmax(1).sort(descending=True, stable=True)
     # Those before which all of it is reached have no chance.
     return ids_RK, torch.where(chances_RK.cumsum(1) - chances_RK < share, chances_RK, 0)

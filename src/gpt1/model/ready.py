@@ -10,6 +10,7 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gpt1.base.devices import arranges_matrices
 from gpt1.model.layers import NORMS, Linear
@@ -30,8 +31,16 @@ class ArrangedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b."""
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return y
+        x_NI = x.flatten(0, -2)
+        x_MI = F.pad(x_NI, (0, 0, 0, filled_up(len(x_NI)) - len(x_NI)))
+        y_MO: Tensor = torch.ops.mkldnn._linear_pointwise(x_MI, self.weight, self.bias, "none", [], "")
+        return y_MO[: len(x_NI)].view(*x.shape[:-1], -1)
+
+
+def filled_up(tokens: int) -> int:
+    """Return a number of tokens filled up to one of few: for each that it meets the kernel keeps code of its own."""
+    step = 1 << max(0, tokens.bit_length() - 4)
+    return -(-tokens // step) * step
 
 
 def ready_to_use(model: Model) -> Model:

@@ -59,10 +59,14 @@ async def completed(
     """Return the whole answer."""
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted)) for wish in wishes]
     found: list[Written] = await in_time(asyncio.gather(*futures), limits)
-    choices = [
-        _choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one))
-        for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
-    ]
+
+    def worded() -> list[dict[str, Any]]:
+        return [
+            _choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one))
+            for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
+        ]
+
+    choices = await asyncio.to_thread(worded)  # of long prompts it takes long
     return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(len(one.ids) for one in found))}
 
 
@@ -102,12 +106,13 @@ async def streamed(
         for at, wish in enumerate(wishes):
             if wish.echo:
                 yield _event({**head, "choices": [_choice(at, wish.echo)]})
-        async with asyncio.timeout(limits.seconds):
-            while left:
+        deadline = asyncio.get_running_loop().time() + limits.seconds
+        while left:
+            async with asyncio.timeout_at(deadline):  # and not while the client is sent something
                 at, piece = await pieces.events.get()
-                left -= piece is None
-                ended = pieces.futures[at].result().ended if piece is None else None
-                yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
+            left -= piece is None
+            ended = pieces.futures[at].result().ended if piece is None else None
+            yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
         if asked.stream_options is not None and asked.stream_options.include_usage:
             tokens = sum(len(future.result().ids) for future in pieces.futures)
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})

@@ -67,7 +67,7 @@ class Writes:
 
 
 class Unwanted(Exception):
-    """Somebody no longer waits for a question that is being answered."""
+    """Nobody waits any more for half of what is being answered, or more."""
 
 
 class Engine:
@@ -174,16 +174,17 @@ class Engine:
                     together.append(question)
                     size += len(question.items)
                     self._questions.remove(question)
-        together = [question for question in together if not question.future.cancelled()]
-        if not together:
-            return
+        # Each time at most half of it is left, and nobody joins: who stays has an answer soon, whoever leaves.
+        while together := [question for question in together if not question.future.cancelled()]:
+            with suppress(Unwanted):
+                return self._answer_together(together)
+
+    def _answer_together(self, together: list[Question]) -> None:
         self._batched(together[0].key[0], sum(len(question.items) for question in together))
         try:
             found = self._answers(together)
-        except Unwanted:  # the others begin anew, without it
-            with self._changed:
-                self._questions[:0] = together
-            return
+        except Unwanted:
+            raise
         except Exception:  # one of them cannot be answered; the others can
             for question in together:
                 self._answer_alone(question)
@@ -204,7 +205,8 @@ class Engine:
 
     def _give_way(self) -> None:
         """Let texts be written on between two portions of an answer, which is left off where it is not wanted."""
-        if any(question.future.cancelled() for question in self._answering):
+        unwanted = sum(len(question.items) for question in self._answering if question.future.cancelled())
+        if unwanted and 2 * unwanted >= sum(len(question.items) for question in self._answering):
             raise Unwanted
         self._admit()
         self._step()

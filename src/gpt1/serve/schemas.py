@@ -12,6 +12,7 @@ from gpt1.serve.limits import ApiError, bad
 
 Row = dict[str, Any]
 ALTERNATIVES = 20  # of a token, at most
+SAMPLES = 10_000  # of a prompt; how many texts a request may have is limited besides
 SEVERAL_KINDS = ("prompt", "stop", "input")  # fields that take values of several kinds
 
 
@@ -40,7 +41,7 @@ class CompletionRequest(Request):
     max_tokens: int | None = Field(16, ge=0)
     temperature: float | None = Field(1.0, ge=0)
     top_p: float | None = Field(1.0, gt=0, le=1)
-    n: int | None = Field(1, ge=1)
+    n: int | None = Field(1, ge=1, le=SAMPLES)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     stop: str | list[str] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import math
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -68,9 +69,17 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
 
 def http_config(app: FastAPI, json_logs: bool = False) -> uvicorn.Config:
     """Return how uvicorn is to serve the application."""
-    http = impatient(app.state.server.limits.arrival_seconds)
-    logs = json_logging() if json_logs else uvicorn.config.LOGGING_CONFIG
-    return uvicorn.Config(app, http=http, log_config=logs, log_level="warning", access_log=False, lifespan="on")
+    limits: Limits = app.state.server.limits
+    return uvicorn.Config(
+        app,
+        http=impatient(limits.arrival_seconds),
+        log_config=json_logging() if json_logs else uvicorn.config.LOGGING_CONFIG,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        # Longer than any request takes: then only clients are left that do not read their answers.
+        timeout_graceful_shutdown=math.ceil(limits.seconds + limits.arrival_seconds),
+    )
 
 
 def is_loopback(host: str) -> bool:
