@@ -160,6 +160,31 @@ def test_a_completion_is_the_runs_and_each_token_tells_what_else_was_likely(page
         expect(page.locator("#complete tr.best")).to_have_count(1)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_what_a_token_tells_is_in_sight_however_long_the_text_is(browser: Browser, address: str, size: str) -> None:
+    with opened(browser, address, viewport={"width": SIZES[size], "height": 700}) as page:
+        use(page, "writer", "complete")
+        page.fill("#tokens", "256")
+        page.fill("#seed", "1")
+        send(page, "complete")
+        tokens, told = page.locator("#complete .token"), page.locator("#complete .detail")
+        for token in (tokens.nth(150), tokens.last):
+            token.click()
+            expect(told).to_be_in_viewport(ratio=0.99)
+        page.keyboard.press("Home")
+        for _ in range(100):
+            page.keyboard.press("ArrowRight")
+        expect(told).to_be_in_viewport(ratio=0.99)
+        assert tokens.nth(100).evaluate(UNCOVERED)
+
+
+# Whether an element is what is seen where it stands.
+UNCOVERED = """(element) => {
+  const [box] = element.getClientRects();
+  return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === element;
+}"""
+
+
 def test_the_next_words_are_a_table_and_choosing_one_goes_on_with_it(page: Page) -> None:
     use(page, "writer", "next")
     page.fill("#begun", "Ann couldn't")

@@ -1,7 +1,7 @@
 // Attention: each head of a layer as a small picture, and the text with what one of its tokens takes from the others.
 
 import { ask } from "./asking.js";
-import { bars, element, lookStrength, percent, tokenList } from "./drawing.js";
+import { bars, element, lookStrength, percent, reading, tokenList } from "./drawing.js";
 
 const SHOWN = 6; // tokens that are looked at most
 const BLUE = [59, 130, 214]; // stands out on light and dark
@@ -37,7 +37,7 @@ export async function answer(panel, run) {
   });
   heads.firstElementChild.click();
   const caption = element("p", { className: "muted" }, `Layer ${layer}: a row of a picture is a token, a column one it looks at. Choose a head.`);
-  return [caption, heads, element("p", { className: "text", dir: "auto" }, list), detail];
+  return [caption, heads, reading(detail, list)];
 }
 
 function lookedAt(tokens, row, { head, place }) {

@@ -1,7 +1,7 @@
 // Texts that go on: what the run writes, how likely it found each token, and what else it might have written.
 
 import { ask } from "./asking.js";
-import { bars, element, oddLegend, oddness, percent, tokenList } from "./drawing.js";
+import { bars, element, oddLegend, oddness, percent, reading, tokenList } from "./drawing.js";
 
 const SHOWN = 6; // alternatives of a token
 const LISTED = 20; // tokens that may come next
@@ -36,8 +36,8 @@ function written(prompt, { tokens: texts, token_logprobs: logs, top_logprobs: li
     detail.replaceChildren(bars(`“${text.trim() || "·"}” was ${percent(probability)} likely; the likeliest here were`, rows));
   });
   if (tokens.length) select(0);
-  const shown = element("p", { className: "text", dir: "auto" }, element("span", { className: "given" }, prompt), list);
-  return [oddLegend(), shown, detail];
+  const given = element("span", { className: "given" }, prompt);
+  return [oddLegend(), reading(detail, given, list)];
 }
 
 // An object would have what looks like a number first.
