@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,21 @@ def test_every_view_can_be_read_on_every_screen(browser: Browser, address: str, 
             assert page.evaluate(CONTRASTS) == [], view
 
 
+@pytest.mark.parametrize("width", [320, 380])
+def test_a_narrow_screen_has_every_tab_in_sight_and_names_above_their_bars(
+    browser: Browser, address: str, width: int
+) -> None:
+    with opened(browser, address, viewport={"width": width, "height": 800}) as page:
+        for tab in page.get_by_role("tab").all():
+            expect(tab).to_be_in_viewport(ratio=0.99)
+        use(page, "writer", "next")
+        send(page, "next")
+        name, bar = page.locator("#next th").first.bounding_box(), page.locator("#next .bar").first.bounding_box()
+        assert name
+        assert bar
+        assert name["y"] + name["height"] <= bar["y"]
+
+
 # Every piece of visible text against the colours behind it: what is below WCAG's AA, and by how much.
 CONTRASTS = """() => {
   const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
@@ -386,6 +402,29 @@ def test_every_colour_of_a_token_can_be_read(page: Page) -> None:
                     "(tokens, name) => tokens.forEach(token => { token.className = `token ${name}` })", f"{kind}-{step}"
                 )
                 assert page.evaluate(CONTRASTS) == [], (theme, kind, step)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_colours_of_likelier_and_unlikelier_tokens_can_be_told_apart(
+    browser: Browser, address: str, theme: str
+) -> None:
+    with opened(browser, address, color_scheme=theme) as page:
+        use(page, "writer", "complete")
+        send(page, "complete")
+        colours = page.locator("#complete .legend i").evaluate_all(
+            "(steps) => steps.map((step) => getComputedStyle(step).backgroundColor)"
+        )
+        card = page.locator("#complete .found").evaluate("(found) => getComputedStyle(found).backgroundColor")
+        lights = [_light(colour) for colour in (card, *colours[1:])]  # the first step has no colour of its own
+        for one, other in pairwise(lights):
+            assert (max(one, other) + 0.05) / (min(one, other) + 0.05) > 1.1
+
+
+def _light(colour: str) -> float:
+    """Return the relative luminance of a colour, as WCAG defines it."""
+    shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 # ---- what it is made of ----
