@@ -230,10 +230,23 @@ def test_the_likelier_ending_comes_first(page: Page, trained: Path) -> None:
         [" zebra quux vortex.", " a silver key.", " nothing."], after="Ann sold"
     )
     order = sorted(range(3), key=lambda place: -float(scored[place].mean or 0))
-    found = [label.get_attribute("aria-label") for label in page.get_by_role("listbox").all()]
-    assert found == [f"Ending {place + 1}" for place in order]
-    expect(page.locator("#endings .ending").first).to_contain_text("Likelier")
+    named = [f"Ending {place + 1}" for place in order]
+    assert [label.get_attribute("aria-label") for label in page.get_by_role("listbox").all()] == named
+    expect(page.locator("#endings .tag")).to_have_text([f"{named[0]}, the likeliest", *named[1:]])
     assert order[0] != 0
+
+
+def test_an_added_ending_can_be_removed_and_one_left_empty_is_left_out(page: Page) -> None:
+    use(page, "writer", "endings")
+    for text in ("a hat.", "", "a cat."):
+        page.get_by_role("button", name="Add an ending").click()
+        page.keyboard.type(text)
+    page.get_by_role("button", name="Remove ending 3").click()
+    expect(page.locator("#endings label")).to_have_text(["Text before", *(f"Ending {place}" for place in range(1, 5))])
+    assert [page.input_value(f"#ending-{place}") for place in (3, 4)] == ["", "a cat."]
+    send(page, "endings")
+    listed = page.get_by_role("listbox")
+    assert sorted(str(one.get_attribute("aria-label")) for one in listed.all()) == ["Ending 1", "Ending 2", "Ending 4"]
 
 
 # ---- what it cannot ----
