@@ -130,10 +130,16 @@ def test_texts_pairs_and_choices_have_their_fields_and_get_the_runs_own_answers(
         assert best == (answers[wanted["prediction"]] if names else wanted["prediction"])
 
 
+def test_every_task_begins_with_an_example_that_can_be_sent(page: Page) -> None:
+    use(page, "taught", "classify")
+    for task in ("moods", "rte", "mrpc", "race"):
+        page.select_option("#task", task)
+        send(page, "classify")
+        expect(page.locator("#classify tr.best")).to_have_count(1)
+
+
 def test_a_score_is_shown_as_a_number_of_its_range(page: Page) -> None:
     use(page, "scorer", "classify")
-    for box in page.locator("#classify .fields textarea").all():
-        box.fill("Ann lost a key")
     send(page, "classify")
     expect(page.locator("#classify caption")).to_have_text("A number from 0 to 5")
     assert 0 <= float(shares(page, "classify")["score"]) <= 5
