@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from gpt1.inference.run import load_run
 from gpt1.pretraining.pretrain import pretrain
@@ -203,6 +203,20 @@ def test_the_next_words_are_a_table_and_choosing_one_goes_on_with_it(page: Page)
     chosen.click()
     expect(page.locator("#next caption")).to_have_text(f"After “Ann couldn't {text}”")
     assert page.input_value("#begun") == f"Ann couldn't {text}"
+    expect(words.first).to_be_focused()
+
+
+def test_a_chosen_sign_stands_directly_behind_the_word_before_it(page: Page) -> None:
+    likeliest = {". ": -0.1, "'s ": -2.5, "cat ": -5.0, "qu": -6.0}
+    choice = {"logprobs": {"tokens": ["."], "token_logprobs": [-0.1], "top_logprobs": [likeliest]}}
+    page.route("**/v1/completions", lambda route: route.fulfill(json={"choices": [choice]}))
+    use(page, "writer", "next")
+    for name, longer in ((".", "Ann."), ("'s", "Ann's"), ("cat", "Ann cat")):
+        page.fill("#begun", "Ann")
+        send(page, "next")
+        page.get_by_role("button", name=name, exact=True).click()
+        expect(page.locator("#begun")).to_have_value(longer)
+    expect(page.locator("#next button.word")).to_have_count(3)
 
 
 def test_attention_is_shown_for_each_head_of_each_layer(page: Page, trained: Path) -> None:
@@ -337,6 +351,22 @@ def test_everything_can_be_done_with_a_keyboard_alone(page: Page) -> None:
     expect(tokens.nth(1)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("End")
     expect(tokens.last).to_be_focused()
+
+
+def test_the_last_answer_is_marked_as_old_while_the_next_is_awaited(page: Page) -> None:
+    use(page, "writer", "next")
+    send(page, "next")
+    held: list[Route] = []
+    page.route("**/v1/completions", lambda route: held.append(route))
+    found = page.locator("#next .found")
+    page.click("#next button[type=submit]")
+    expect(found).to_have_attribute("aria-busy", "true")
+    expect(found).to_have_css("opacity", "0.5")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(found).to_have_attribute("aria-busy", "false")
+    expect(found).to_have_css("opacity", "1")
 
 
 def test_letters_that_printers_join_stay_tokens_of_their_own(page: Page) -> None:

@@ -77,9 +77,14 @@ function ending(text) {
   return words.length > 6 ? `… ${words.slice(-6).join(" ")}` : words.join(" ");
 }
 
+// Tokens of words that stand directly behind the word before them.
+const JOINED = /^(?:[,!?;:)\]}%]|\.+|n't|'(?:s|ll|re|ve|d|m))$/;
+
 // The text with a token behind it, or null where the text alone could not tell that it goes on inside a word.
 function continued(text, name, kind) {
   if (name === "\n") return `${text.trimEnd()}\n`;
   if (kind === "bytes") return name.startsWith("bytes:") ? null : text + name;
-  return name.endsWith(" ") ? `${text}${/\s$/.test(text) || !text ? "" : " "}${name.trim()}` : null;
+  if (!name.endsWith(" ")) return null;
+  const word = name.trim();
+  return `${text}${!text || /\s$/.test(text) || JOINED.test(word) ? "" : " "}${word}`;
 }
