@@ -275,7 +275,10 @@ def test_an_added_ending_can_be_removed_and_one_left_empty_is_left_out(page: Pag
 def test_what_a_run_cannot_do_is_told_in_place_of_its_form(page: Page) -> None:
     use(page, "writer", "classify")
     expect(page.locator("#classify .note")).to_contain_text("has learned no task yet")
+    expect(page.locator("#classify .note")).to_contain_text("Complete, Next, Attention and Endings work")
     expect(page.locator("#classify form")).to_be_hidden()
+    use(page, "lstm", "classify")
+    expect(page.locator("#classify .note")).to_contain_text("Complete, Next and Endings work")
     use(page, "lstm", "attention")
     expect(page.locator("#attention .note")).to_contain_text("is an LSTM")
     use(page, "writer", "attention")
@@ -290,6 +293,7 @@ def test_a_refusal_is_told_in_the_servers_words(browser: Browser, address: str) 
     page = context.new_page()
     page.goto(address)
     use(page, "writer", "attention")
+    expect(page.locator("#attention .lead")).to_contain_text("At most 16 tokens.")
     page.fill("#seen", "Ann " * 40)
     send(page, "attention")
     expect(page.locator("#attention .state")).to_contain_text("attention is shown of 1 to 16")
@@ -310,7 +314,7 @@ def test_with_a_token_the_page_asks_for_it(browser: Browser, trained: Path) -> N
         page.keyboard.press("Escape")
         expect(door).to_be_visible()
         for token, opens in (("simsim", False), ("sesame", True)):
-            page.fill("#token", token)
+            page.keyboard.type(token)  # in place of the wrong one
             page.keyboard.press("Enter")
             expect(door.get_by_role("alert")).to_be_visible(visible=not opens)
             expect(door).to_be_visible(visible=not opens)

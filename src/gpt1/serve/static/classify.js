@@ -8,7 +8,7 @@ export const path = "classify";
 export function refusal(run) {
   if (Object.keys(run.tasks).length) return null;
   return `“${run.id}” is pre-trained and has learned no task yet, so it cannot classify. `
-    + "gpt1 finetune teaches it one; Complete, Next and Endings work with it as it is.";
+    + `gpt1 finetune teaches it one; Complete, Next${run.attention ? ", Attention" : ""} and Endings work with it as it is.`;
 }
 
 export function prepare(panel, run) {

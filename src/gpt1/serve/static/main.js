@@ -112,14 +112,15 @@ function openDoor() {
 }
 
 function startDoor() {
-  const wrong = door.querySelector(".error");
+  const [wrong, token] = [door.querySelector(".error"), door.querySelector("#token")];
   door.addEventListener("cancel", (event) => event.preventDefault()); // there is nothing behind it without a token
   door.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    keepToken(door.querySelector("#token").value);
+    keepToken(token.value);
     await start();
     wrong.textContent = "The server does not know this token.";
     wrong.hidden = !door.open;
+    if (door.open) token.select(); // what is typed now replaces it
   });
 }
 
