@@ -7,12 +7,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from gpt1.inference.run import load_run
 from gpt1.pretraining.pretrain import pretrain
@@ -129,10 +130,16 @@ def test_texts_pairs_and_choices_have_their_fields_and_get_the_runs_own_answers(
         assert best == (answers[wanted["prediction"]] if names else wanted["prediction"])
 
 
+def test_every_task_begins_with_an_example_that_can_be_sent(page: Page) -> None:
+    use(page, "taught", "classify")
+    for task in ("moods", "rte", "mrpc", "race"):
+        page.select_option("#task", task)
+        send(page, "classify")
+        expect(page.locator("#classify tr.best")).to_have_count(1)
+
+
 def test_a_score_is_shown_as_a_number_of_its_range(page: Page) -> None:
     use(page, "scorer", "classify")
-    for box in page.locator("#classify .fields textarea").all():
-        box.fill("Ann lost a key")
     send(page, "classify")
     expect(page.locator("#classify caption")).to_have_text("A number from 0 to 5")
     assert 0 <= float(shares(page, "classify")["score"]) <= 5
@@ -160,6 +167,31 @@ def test_a_completion_is_the_runs_and_each_token_tells_what_else_was_likely(page
         expect(page.locator("#complete tr.best")).to_have_count(1)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_what_a_token_tells_is_in_sight_however_long_the_text_is(browser: Browser, address: str, size: str) -> None:
+    with opened(browser, address, viewport={"width": SIZES[size], "height": 700}) as page:
+        use(page, "writer", "complete")
+        page.fill("#tokens", "256")
+        page.fill("#seed", "1")
+        send(page, "complete")
+        tokens, told = page.locator("#complete .token"), page.locator("#complete .detail")
+        for token in (tokens.nth(150), tokens.last):
+            token.click()
+            expect(told).to_be_in_viewport(ratio=0.99)
+        page.keyboard.press("Home")
+        for _ in range(100):
+            page.keyboard.press("ArrowRight")
+        expect(told).to_be_in_viewport(ratio=0.99)
+        assert tokens.nth(100).evaluate(UNCOVERED)
+
+
+# Whether an element is what is seen where it stands.
+UNCOVERED = """(element) => {
+  const [box] = element.getClientRects();
+  return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === element;
+}"""
+
+
 def test_the_next_words_are_a_table_and_choosing_one_goes_on_with_it(page: Page) -> None:
     use(page, "writer", "next")
     page.fill("#begun", "Ann couldn't")
@@ -171,6 +203,20 @@ def test_the_next_words_are_a_table_and_choosing_one_goes_on_with_it(page: Page)
     chosen.click()
     expect(page.locator("#next caption")).to_have_text(f"After “Ann couldn't {text}”")
     assert page.input_value("#begun") == f"Ann couldn't {text}"
+    expect(words.first).to_be_focused()
+
+
+def test_a_chosen_sign_stands_directly_behind_the_word_before_it(page: Page) -> None:
+    likeliest = {". ": -0.1, "'s ": -2.5, "cat ": -5.0, "qu": -6.0}
+    choice = {"logprobs": {"tokens": ["."], "token_logprobs": [-0.1], "top_logprobs": [likeliest]}}
+    page.route("**/v1/completions", lambda route: route.fulfill(json={"choices": [choice]}))
+    use(page, "writer", "next")
+    for name, longer in ((".", "Ann."), ("'s", "Ann's"), ("cat", "Ann cat")):
+        page.fill("#begun", "Ann")
+        send(page, "next")
+        page.get_by_role("button", name=name, exact=True).click()
+        expect(page.locator("#begun")).to_have_value(longer)
+    expect(page.locator("#next button.word")).to_have_count(3)
 
 
 def test_attention_is_shown_for_each_head_of_each_layer(page: Page, trained: Path) -> None:
@@ -204,10 +250,23 @@ def test_the_likelier_ending_comes_first(page: Page, trained: Path) -> None:
         [" zebra quux vortex.", " a silver key.", " nothing."], after="Ann sold"
     )
     order = sorted(range(3), key=lambda place: -float(scored[place].mean or 0))
-    found = [label.get_attribute("aria-label") for label in page.get_by_role("listbox").all()]
-    assert found == [f"Ending {place + 1}" for place in order]
-    expect(page.locator("#endings .ending").first).to_contain_text("Likelier")
+    named = [f"Ending {place + 1}" for place in order]
+    assert [label.get_attribute("aria-label") for label in page.get_by_role("listbox").all()] == named
+    expect(page.locator("#endings .tag")).to_have_text([f"{named[0]}, the likeliest", *named[1:]])
     assert order[0] != 0
+
+
+def test_an_added_ending_can_be_removed_and_one_left_empty_is_left_out(page: Page) -> None:
+    use(page, "writer", "endings")
+    for text in ("a hat.", "", "a cat."):
+        page.get_by_role("button", name="Add an ending").click()
+        page.keyboard.type(text)
+    page.get_by_role("button", name="Remove ending 3").click()
+    expect(page.locator("#endings label")).to_have_text(["Text before", *(f"Ending {place}" for place in range(1, 5))])
+    assert [page.input_value(f"#ending-{place}") for place in (3, 4)] == ["", "a cat."]
+    send(page, "endings")
+    listed = page.get_by_role("listbox")
+    assert sorted(str(one.get_attribute("aria-label")) for one in listed.all()) == ["Ending 1", "Ending 2", "Ending 4"]
 
 
 # ---- what it cannot ----
@@ -216,7 +275,10 @@ def test_the_likelier_ending_comes_first(page: Page, trained: Path) -> None:
 def test_what_a_run_cannot_do_is_told_in_place_of_its_form(page: Page) -> None:
     use(page, "writer", "classify")
     expect(page.locator("#classify .note")).to_contain_text("has learned no task yet")
+    expect(page.locator("#classify .note")).to_contain_text("Complete, Next, Attention and Endings work")
     expect(page.locator("#classify form")).to_be_hidden()
+    use(page, "lstm", "classify")
+    expect(page.locator("#classify .note")).to_contain_text("Complete, Next and Endings work")
     use(page, "lstm", "attention")
     expect(page.locator("#attention .note")).to_contain_text("is an LSTM")
     use(page, "writer", "attention")
@@ -231,6 +293,7 @@ def test_a_refusal_is_told_in_the_servers_words(browser: Browser, address: str) 
     page = context.new_page()
     page.goto(address)
     use(page, "writer", "attention")
+    expect(page.locator("#attention .lead")).to_contain_text("At most 16 tokens.")
     page.fill("#seen", "Ann " * 40)
     send(page, "attention")
     expect(page.locator("#attention .state")).to_contain_text("attention is shown of 1 to 16")
@@ -251,7 +314,7 @@ def test_with_a_token_the_page_asks_for_it(browser: Browser, trained: Path) -> N
         page.keyboard.press("Escape")
         expect(door).to_be_visible()
         for token, opens in (("simsim", False), ("sesame", True)):
-            page.fill("#token", token)
+            page.keyboard.type(token)  # in place of the wrong one
             page.keyboard.press("Enter")
             expect(door.get_by_role("alert")).to_be_visible(visible=not opens)
             expect(door).to_be_visible(visible=not opens)
@@ -294,6 +357,22 @@ def test_everything_can_be_done_with_a_keyboard_alone(page: Page) -> None:
     expect(tokens.last).to_be_focused()
 
 
+def test_the_last_answer_is_marked_as_old_while_the_next_is_awaited(page: Page) -> None:
+    use(page, "writer", "next")
+    send(page, "next")
+    held: list[Route] = []
+    page.route("**/v1/completions", lambda route: held.append(route))
+    found = page.locator("#next .found")
+    page.click("#next button[type=submit]")
+    expect(found).to_have_attribute("aria-busy", "true")
+    expect(found).to_have_css("opacity", "0.5")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(found).to_have_attribute("aria-busy", "false")
+    expect(found).to_have_css("opacity", "1")
+
+
 def test_letters_that_printers_join_stay_tokens_of_their_own(page: Page) -> None:
     use(page, "writer", "attention")
     page.fill("#seen", "fl fi ffl")
@@ -318,6 +397,21 @@ def test_every_view_can_be_read_on_every_screen(browser: Browser, address: str, 
             expect(page.locator(f"#{view} .found > *").first).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             assert page.evaluate(CONTRASTS) == [], view
+
+
+@pytest.mark.parametrize("width", [320, 380])
+def test_a_narrow_screen_has_every_tab_in_sight_and_names_above_their_bars(
+    browser: Browser, address: str, width: int
+) -> None:
+    with opened(browser, address, viewport={"width": width, "height": 800}) as page:
+        for tab in page.get_by_role("tab").all():
+            expect(tab).to_be_in_viewport(ratio=0.99)
+        use(page, "writer", "next")
+        send(page, "next")
+        name, bar = page.locator("#next th").first.bounding_box(), page.locator("#next .bar").first.bounding_box()
+        assert name
+        assert bar
+        assert name["y"] + name["height"] <= bar["y"]
 
 
 # Every piece of visible text against the colours behind it: what is below WCAG's AA, and by how much.
@@ -361,6 +455,29 @@ def test_every_colour_of_a_token_can_be_read(page: Page) -> None:
                     "(tokens, name) => tokens.forEach(token => { token.className = `token ${name}` })", f"{kind}-{step}"
                 )
                 assert page.evaluate(CONTRASTS) == [], (theme, kind, step)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_colours_of_likelier_and_unlikelier_tokens_can_be_told_apart(
+    browser: Browser, address: str, theme: str
+) -> None:
+    with opened(browser, address, color_scheme=theme) as page:
+        use(page, "writer", "complete")
+        send(page, "complete")
+        colours = page.locator("#complete .legend i").evaluate_all(
+            "(steps) => steps.map((step) => getComputedStyle(step).backgroundColor)"
+        )
+        card = page.locator("#complete .found").evaluate("(found) => getComputedStyle(found).backgroundColor")
+        lights = [_light(colour) for colour in (card, *colours[1:])]  # the first step has no colour of its own
+        for one, other in pairwise(lights):
+            assert (max(one, other) + 0.05) / (min(one, other) + 0.05) > 1.1
+
+
+def _light(colour: str) -> float:
+    """Return the relative luminance of a colour, as WCAG defines it."""
+    shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 # ---- what it is made of ----

@@ -1,9 +1,10 @@
 // Attention: each head of a layer as a small picture, and the text with what one of its tokens takes from the others.
 
 import { ask } from "./asking.js";
-import { bars, element, lookStrength, percent, tokenList } from "./drawing.js";
+import { bars, element, lookStrength, percent, reading, tokenList } from "./drawing.js";
 
 const SHOWN = 6; // tokens that are looked at most
+const MOST = 128; // tokens of a text that the server shows, where the run can read as many
 const BLUE = [59, 130, 214]; // stands out on light and dark
 
 export const path = "attention";
@@ -14,6 +15,7 @@ export function refusal(run) {
 }
 
 export function prepare(panel, run, again) {
+  panel.querySelector(".most").textContent = `At most ${Math.min(MOST, run.context)} tokens.`;
   const layer = panel.querySelector("#layer");
   layer.replaceChildren(...Array.from({ length: run.attention?.layers ?? 0 }, (_, at) => new Option(at + 1)));
   layer.onchange = () => { if (panel.querySelector(".found").childElementCount) again(); };
@@ -37,7 +39,7 @@ export async function answer(panel, run) {
   });
   heads.firstElementChild.click();
   const caption = element("p", { className: "muted" }, `Layer ${layer}: a row of a picture is a token, a column one it looks at. Choose a head.`);
-  return [caption, heads, element("p", { className: "text", dir: "auto" }, list), detail];
+  return [caption, heads, reading(detail, list)];
 }
 
 function lookedAt(tokens, row, { head, place }) {

@@ -8,7 +8,7 @@ export const path = "classify";
 export function refusal(run) {
   if (Object.keys(run.tasks).length) return null;
   return `“${run.id}” is pre-trained and has learned no task yet, so it cannot classify. `
-    + "gpt1 finetune teaches it one; Complete, Next and Endings work with it as it is.";
+    + `gpt1 finetune teaches it one; Complete, Next${run.attention ? ", Attention" : ""} and Endings work with it as it is.`;
 }
 
 export function prepare(panel, run) {
@@ -18,7 +18,9 @@ export function prepare(panel, run) {
   const show = () => {
     const task = run.tasks[choice.value];
     if (!task) return;
-    panel.querySelector(".title").textContent = task.title === choice.value ? "" : task.title;
+    const title = panel.querySelector(".title");
+    title.textContent = task.title;
+    title.hidden = task.title === choice.value;
     fields.replaceChildren(...inputs(task));
     panel.querySelector(".found").replaceChildren();
   };
@@ -26,17 +28,31 @@ export function prepare(panel, run) {
   show();
 }
 
+// Texts to begin with: one for each field, and choices as many as there may be.
+const EXAMPLES = {
+  text: ["A good story about a baker who got a cake and was happy."],
+  pair: ["Ann is reading a book in the garden.", "Ann is outside."],
+  story: ["Ann lost her key in the snow. It was getting dark.", "She could not open the door.", "She ate the moon."],
+  question: ["Ann lost her key in the snow.", "What did Ann lose?", "a key", "a hat", "a book", "a dog"],
+  pronoun: ["The cup did not fit into the box because it was too big.", "it", "the cup", "the box"],
+};
+
+function example(task) {
+  if (!task.choices) return task.fields.length > 1 ? EXAMPLES.pair : EXAMPLES.text;
+  return EXAMPLES[task.fields.length < 3 ? "story" : task.fields[1] === "pronoun" ? "pronoun" : "question"];
+}
+
 function inputs(task) {
-  const last = task.fields.length - 1;
+  const [last, texts] = [task.fields.length - 1, example(task)];
   return task.fields.flatMap((name, place) => {
-    if (!task.choices || place < last) return [input(name, name, task.fields.length > 2 || task.choices ? 2 : 4)];
-    return Array.from({ length: task.choices }, (_, at) => input(name, `${name} ${at + 1}`, 1));
+    if (!task.choices || place < last) return [input(name, name, texts[place], task.fields.length > 2 || task.choices ? 2 : 4)];
+    return Array.from({ length: task.choices }, (_, at) => input(name, `${name} ${at + 1}`, texts[last + at], 1));
   });
 }
 
-function input(column, label, rows) {
+function input(column, label, text, rows) {
   const id = `field-${label.replaceAll(/\s/g, "-")}`;
-  const box = element("textarea", { id, rows, required: true });
+  const box = element("textarea", { id, rows, value: text ?? "", required: true });
   box.dataset.column = column;
   return element("div", { className: "field" }, element("label", { htmlFor: id }, label), box);
 }

@@ -1,7 +1,7 @@
 // Texts that go on: what the run writes, how likely it found each token, and what else it might have written.
 
 import { ask } from "./asking.js";
-import { bars, element, oddLegend, oddness, percent, tokenList } from "./drawing.js";
+import { bars, element, oddLegend, oddness, percent, reading, tokenList } from "./drawing.js";
 
 const SHOWN = 6; // alternatives of a token
 const LISTED = 20; // tokens that may come next
@@ -36,8 +36,8 @@ function written(prompt, { tokens: texts, token_logprobs: logs, top_logprobs: li
     detail.replaceChildren(bars(`“${text.trim() || "·"}” was ${percent(probability)} likely; the likeliest here were`, rows));
   });
   if (tokens.length) select(0);
-  const shown = element("p", { className: "text", dir: "auto" }, element("span", { className: "given" }, prompt), list);
-  return [oddLegend(), shown, detail];
+  const given = element("span", { className: "given" }, prompt);
+  return [oddLegend(), reading(detail, given, list)];
 }
 
 // An object would have what looks like a number first.
@@ -77,9 +77,14 @@ function ending(text) {
   return words.length > 6 ? `… ${words.slice(-6).join(" ")}` : words.join(" ");
 }
 
+// Tokens of words that stand directly behind the word before them.
+const JOINED = /^(?:[,!?;:)\]}%]|\.+|n't|'(?:s|ll|re|ve|d|m))$/;
+
 // The text with a token behind it, or null where the text alone could not tell that it goes on inside a word.
 function continued(text, name, kind) {
   if (name === "\n") return `${text.trimEnd()}\n`;
   if (kind === "bytes") return name.startsWith("bytes:") ? null : text + name;
-  return name.endsWith(" ") ? `${text}${/\s$/.test(text) || !text ? "" : " "}${name.trim()}` : null;
+  if (!name.endsWith(" ")) return null;
+  const word = name.trim();
+  return `${text}${!text || /\s$/.test(text) || JOINED.test(word) ? "" : " "}${word}`;
 }

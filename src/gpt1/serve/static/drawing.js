@@ -53,6 +53,11 @@ function shown(text) {
   return text ? text.replaceAll("\n", "↵\n") : "·";
 }
 
+// A text and what its chosen token tells, which stays in sight however long the text is.
+export function reading(detail, ...parts) {
+  return element("div", { className: "reading" }, element("p", { className: "text", dir: "auto" }, ...parts), detail);
+}
+
 // Texts as the tokens they are made of: hovered, tapped or walked through with the arrow keys.
 export function tokenList(label, tokens, look, choose) {
   const spans = tokens.map((token) =>

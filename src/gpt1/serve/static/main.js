@@ -54,12 +54,12 @@ function startForm(view) {
 async function question(view, panel, form) {
   if (form.ariaBusy === "true") return;
   const [run, state, found] = [runs.get(choice.value), panel.querySelector(".state"), panel.querySelector(".found")];
-  form.ariaBusy = "true";
+  form.ariaBusy = found.ariaBusy = "true";
   state.className = "state muted";
   state.textContent = "asking …";
   try {
     const drawn = await view.answer(panel, run, () => form.requestSubmit());
-    if (run === runs.get(choice.value)) found.replaceChildren(...drawn);
+    if (run === runs.get(choice.value)) put(found, drawn);
     state.textContent = "";
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -67,8 +67,15 @@ async function question(view, panel, form) {
     state.textContent = error.message;
     if (error.status === 401) openDoor();
   } finally {
-    form.ariaBusy = "false";
+    form.ariaBusy = found.ariaBusy = "false";
   }
+}
+
+// Who chose something of the last answer by its button goes on from the first one of the new answer.
+function put(found, drawn) {
+  const chosen = found.contains(document.activeElement);
+  found.replaceChildren(...drawn);
+  if (chosen) found.querySelector("button")?.focus();
 }
 
 function useRun() {
@@ -105,14 +112,15 @@ function openDoor() {
 }
 
 function startDoor() {
-  const wrong = door.querySelector(".error");
+  const [wrong, token] = [door.querySelector(".error"), door.querySelector("#token")];
   door.addEventListener("cancel", (event) => event.preventDefault()); // there is nothing behind it without a token
   door.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    keepToken(door.querySelector("#token").value);
+    keepToken(token.value);
     await start();
     wrong.textContent = "The server does not know this token.";
     wrong.hidden = !door.open;
+    if (door.open) token.select(); // what is typed now replaces it
   });
 }
 
