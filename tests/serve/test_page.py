@@ -138,6 +138,15 @@ def test_every_task_begins_with_an_example_that_can_be_sent(page: Page) -> None:
         expect(page.locator("#classify tr.best")).to_have_count(1)
 
 
+def test_a_text_whose_end_is_not_read_is_told_of(page: Page) -> None:
+    use(page, "taught", "classify")
+    page.select_option("#task", "moods")
+    for text, told in (("Ann lost a key. " * 30, 1), ("Ann", 0)):
+        page.fill("#field-text", text)
+        send(page, "classify")
+        expect(page.get_by_text("The end was not read")).to_have_count(told)
+
+
 def test_a_score_is_shown_as_a_number_of_its_range(page: Page) -> None:
     use(page, "scorer", "classify")
     send(page, "classify")
@@ -296,7 +305,7 @@ def test_a_refusal_is_told_in_the_servers_words(browser: Browser, address: str) 
     expect(page.locator("#attention .lead")).to_contain_text("At most 16 tokens.")
     page.fill("#seen", "Ann " * 40)
     send(page, "attention")
-    expect(page.locator("#attention .state")).to_contain_text("attention is shown of 1 to 16")
+    expect(page.locator("#attention .state")).to_contain_text("attention is shown of at most 16")
     page.route("**/v1/completions", lambda route: route.abort())
     use(page, "writer", "complete")
     send(page, "complete")

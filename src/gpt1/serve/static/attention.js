@@ -4,7 +4,6 @@ import { ask } from "./asking.js";
 import { bars, element, lookStrength, percent, reading, tokenList } from "./drawing.js";
 
 const SHOWN = 6; // tokens that are looked at most
-const MOST = 128; // tokens of a text that the server shows, where the run can read as many
 const BLUE = [59, 130, 214]; // stands out on light and dark
 
 export const path = "attention";
@@ -15,7 +14,7 @@ export function refusal(run) {
 }
 
 export function prepare(panel, run, again) {
-  panel.querySelector(".most").textContent = `At most ${Math.min(MOST, run.context)} tokens.`;
+  panel.querySelector(".most").textContent = `At most ${run.attention.tokens} tokens.`;
   const layer = panel.querySelector("#layer");
   layer.replaceChildren(...Array.from({ length: run.attention?.layers ?? 0 }, (_, at) => new Option(at + 1)));
   layer.onchange = () => { if (panel.querySelector(".found").childElementCount) again(); };

@@ -67,7 +67,8 @@ export async function answer(panel, run) {
     else row[column] = box.value;
   }
   const { data: [found] } = await ask("/v1/classify", { model: run.id, task: name, input: row });
-  return [task.score_range ? score(found.label, task.score_range) : shares(found, row[task.fields.at(-1)])];
+  const shown = task.score_range ? score(found.label, task.score_range) : shares(found, row[task.fields.at(-1)]);
+  return found.truncated ? [shown, element("p", {}, `The end was not read: this run reads ${run.context} tokens.`)] : [shown];
 }
 
 function score(value, [low, high]) {
