@@ -32,7 +32,8 @@ class ArrangedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b."""
         x_NI = x.flatten(0, -2)
-        x_MI = F.pad(x_NI, (0, 0, 0, filled_up(len(x_NI)) - len(x_NI)))
+        fill = filled_up(len(x_NI)) - len(x_NI)
+        x_MI = F.pad(x_NI, (0, 0, 0, fill)) if fill else x_NI
         y_MO: Tensor = torch.ops.mkldnn._linear_pointwise(x_MI, self.weight, self.bias, "none", [], "")
         return y_MO[: len(x_NI)].view(*x.shape[:-1], -1)
 
