@@ -8,7 +8,7 @@ export const path = "classify";
 export function refusal(run) {
   if (Object.keys(run.tasks).length) return null;
   return `“${run.id}” is pre-trained and has learned no task yet, so it cannot classify. `
-    + `gpt1 finetune teaches it one; Complete, Next${run.attention ? ", Attention" : ""} and Endings work with it as it is.`;
+    + `The command “gpt1 finetune” teaches it one; Complete, Next${run.attention ? ", Attention" : ""} and Endings work with it as it is.`;
 }
 
 export function prepare(panel, run) {
@@ -45,13 +45,16 @@ function example(task) {
 function inputs(task) {
   const [last, texts] = [task.fields.length - 1, example(task)];
   return task.fields.flatMap((name, place) => {
-    if (!task.choices || place < last) return [input(name, name, texts[place], task.fields.length > 2 || task.choices ? 2 : 4)];
-    return Array.from({ length: task.choices }, (_, at) => input(name, `${name} ${at + 1}`, texts[last + at], 1));
+    if (!task.choices || place < last) return [input(name, "", texts[place], task.fields.length > 2 || task.choices ? 2 : 4)];
+    return Array.from({ length: task.choices }, (_, at) => input(name, ` ${at + 1}`, texts[last + at], 1));
   });
 }
 
-function input(column, label, text, rows) {
-  const id = `field-${label.replaceAll(/\s/g, "-")}`;
+// What columns are called, where their name alone says little.
+const CALLED = { a: "First text", b: "Second text", choices: "Choice" };
+
+function input(column, number, text, rows) {
+  const [id, label] = [`field-${column}${number}`.replaceAll(/\s/g, "-"), (CALLED[column] ?? column[0].toUpperCase() + column.slice(1)) + number];
   const box = element("textarea", { id, rows, value: text ?? "", required: true });
   box.dataset.column = column;
   return element("div", { className: "field" }, element("label", { htmlFor: id }, label), box);
