@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 from gpt1.base.errors import InputError
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import Writing
+from gpt1.serve.completions import Asked, Pieces, streamed
 from gpt1.serve.engine import TOGETHER, Engine
 from gpt1.serve.limits import ApiError, Limits
+from gpt1.serve.schemas import CompletionRequest
 
 
 @pytest.fixture
@@ -107,6 +111,30 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
     engine.start()
     assert stays.result(30) == [4]
     assert begun[:2] == [2, 1]
+
+
+def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
+    limits = Limits(seconds=0.3)
+    asked = CompletionRequest(model="run", prompt=[1], stream=True)
+    wishes = [Asked([1], Writing(tokens=10**6), "")]
+
+    async def read_once_and_wait() -> bytes:
+        with ExitStack() as place:
+            place.callback(left.append, True)
+            pieces = Pieces(wishes, engine, place.pop_all())
+        events = streamed(asked, wishes, pieces, limits)
+        await anext(events)
+        for _ in range(300):
+            if left:
+                break
+            await asyncio.sleep(0.1)
+        assert pieces.futures[0].cancelled()
+        return [event async for event in events][-1]
+
+    left: list[bool] = []
+    engine.start()
+    assert b'"code": "timeout"' in asyncio.run(read_once_and_wait())
+    assert left
 
 
 @pytest.mark.parametrize("kind", ["classify", "embed", "score"])

@@ -102,14 +102,17 @@ async def streamed(
 ) -> AsyncIterator[bytes]:
     """Yield the answer as events."""
     head, left = _head(asked), len(wishes)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limits.seconds
+    giving_up = loop.call_at(deadline, pieces.give_up)  # also where a client does not read what it is sent
     try:
         for at, wish in enumerate(wishes):
             if wish.echo:
                 yield _event({**head, "choices": [_choice(at, wish.echo)]})
-        deadline = asyncio.get_running_loop().time() + limits.seconds
         while left:
-            async with asyncio.timeout_at(deadline):  # and not while the client is sent something
-                at, piece = await pieces.events.get()
+            at, piece = await pieces.events.get()
+            if loop.time() >= deadline or pieces.futures[at].cancelled():
+                raise TimeoutError
             left -= piece is None
             ended = pieces.futures[at].result().ended if piece is None else None
             yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
@@ -120,6 +123,7 @@ async def streamed(
     except TimeoutError:
         yield _event(too_slow(limits.seconds).body())
     finally:
+        giving_up.cancel()
         pieces.give_up()
 
 
