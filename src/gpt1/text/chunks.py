@@ -9,14 +9,13 @@ treat apart, which become one entry of the table together.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 
 import numpy as np
 import numpy.typing as npt
 
+from gpt1.base.garbage import collector_paused
 from gpt1.text.cleaning import clean
 from gpt1.text.lessons import Lesson, Lessons
 from gpt1.text.splitting import Splitter
@@ -127,7 +126,7 @@ class ChunkEncoder:
         rows = np.fromiter(map(self._rows.get, chunks, repeat(-1)), np.int64, len(chunks))
         new = np.flatnonzero(rows < 0)
         rows[new] = len(self._texts) + np.arange(len(new))
-        with _collector_paused():
+        with collector_paused():  # which would look again and again at very many new objects, none of them in a circle
             for begin in range(0, len(new), LEARN_AT_ONCE):
                 lesson = self._learn([chunks[place] for place in new[begin : begin + LEARN_AT_ONCE]])
                 self._add(lesson)
@@ -137,7 +136,7 @@ class ChunkEncoder:
 
     def _hear_lessons(self) -> None:
         if self._lessons:
-            with _collector_paused():
+            with collector_paused():
                 for lesson in self._lessons.hear():
                     self._add(lesson.without(self._rows))
                     if len(self._texts) > MOST_SHARED:
@@ -242,18 +241,6 @@ def _collapse_newlines(numbers: Numbers, newline: int, edge: int) -> Numbers:
     after = np.concatenate([numbers[1:], [edge]])
     kept: Numbers = numbers[(numbers != newline) | (after != edge)]
     return kept
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again at very many new objects, none of them in a circle."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _chained(ids: list[tuple[int, ...]]) -> tuple[int, ...]:

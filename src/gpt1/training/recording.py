@@ -7,13 +7,13 @@ every call copies its tensors there; the random numbers of the library's dropout
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from gpt1.base.garbage import collector_paused
 
 LARGEST = 2**14  # elements of a tensor of the input; above, the device is the slower one anyway
 
@@ -28,7 +28,8 @@ class Recording:
         self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
         self._graph = torch.cuda.CUDAGraph()
         # Other threads go on meanwhile, such as the one that reads batches: what they do is none of the recording.
-        with _no_garbage_collected(), torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
+        # An older recording may be in the garbage, and its end would spoil this one.
+        with collector_paused(), torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
             self._found = function(self._inputs, **facts)
 
     def play(self, inputs: Inputs) -> Tensor:
@@ -37,18 +38,6 @@ class Recording:
         torch._foreach_copy_([self._inputs[name] for name in names], [inputs[name] for name in names])
         self._graph.replay()
         return self._found
-
-
-@contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Let garbage lie meanwhile: an older recording may be in it, whose end would spoil the one that is made."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Recorder:
