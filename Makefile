@@ -15,7 +15,7 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml locks/all.txt locks/cuda.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
-	@echo "setting up $(VENV), about two minutes"
+	@echo "setting up $(VENV), a few minutes"
 	@$(PYTHON) -m venv $(VENV)
 	@$(LOCKED) locks/all.txt
 	@# On Linux PyTorch is built for CUDA, except where pip has been told of files for CPUs.
