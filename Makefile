@@ -4,19 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 1
 STAMP := $(VENV)/installed
+# Exactly the listed files, nothing built here: a file with another hash, or none that fits, ends the installation.
+LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-hashes --requirement
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install demo test test-slow check fmt bench clean
+.PHONY: install lock demo test test-slow check fmt bench clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml locks/all.txt locks/cuda.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
-	@echo "setting up $(VENV), about two minutes"
+	@echo "setting up $(VENV), a few minutes"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[hub,dev]'
+	@$(LOCKED) locks/all.txt
+	@# On Linux PyTorch is built for CUDA, except where pip has been told of files for CPUs.
+	@if $(BIN)/pip show torch | grep '^Requires:.*triton' > /dev/null; then $(LOCKED) locks/cuda.txt; fi
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@$(BIN)/pip check
 	@touch $(STAMP)
+
+# Renew the locks after a change of pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions it allows.
+lock: install
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock.py $(UPGRADE)
 
 demo: install
 	@$(BIN)/gpt1 demo --seeds $(SEEDS)

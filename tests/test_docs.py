@@ -70,6 +70,7 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     for split in ("train", "dev"):
         lines = [{"a": "It rains.", "b": "It is wet.", "label": label} for label in ("entailment", "not_entailment")]
         (tmp_path / "tasks" / "rte" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "tasks" / "rte" / "test.jsonl").write_text(json.dumps({"a": "It rains.", "b": "It is wet."}) + "\n")
     write_vocabulary(tmp_path, words_tokenizer, "encoder_bpe_40000.json", "vocab_40000.bpe")
     write_release(tmp_path / "finetune-transformer-lm" / "model", words_tokenizer)
     for task, row in TASK_ROWS.items():

@@ -20,7 +20,7 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.base.progress import Silent
 from gpt1.corpus.prepare import read_corpus
 from gpt1.demo.page import lines, opening
-from gpt1.demo.recipe import LEARNING, PRETRAINING, Plan
+from gpt1.demo.recipe import LEARNING, NETWORK, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
 from gpt1.demo.tour import (
     BASELINE,
@@ -34,7 +34,9 @@ from gpt1.demo.tour import (
     runs_of,
     tour,
 )
+from gpt1.recipes.catalog import PAPER
 from gpt1.report import report
+from gpt1.report.blocks import Note
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
 
@@ -153,6 +155,19 @@ def test_the_page_opens_with_the_table_of_the_tour(
     shown = "\n".join(lines(found))
     assert f"brings {gain(found):.1f} points" in shown
     assert all(task.title in shown for task in LEARNED)
+
+
+def test_beside_the_figures_stands_how_their_network_differs_from_the_papers(
+    finished: tuple[Path, dict[str, Any], list[str]],
+) -> None:
+    _, found, _ = finished
+    assert NETWORK in lines(found)
+    assert Note(NETWORK) in opening(found).blocks
+    # What the sentence says, and besides only sizes and first weights.
+    said = {"layers": 2, "width": 128, "norm_first": True, "positions": "rotary", "dropout": 0.0}
+    size = {"heads": 8, "feed_forward": 512, "context": 64, "initial_deviation": 0.08}
+    assert PRETRAINING.shape == replace(PAPER.shape, **said, **size)
+    assert LEARNING.shape.dropout == 0
 
 
 def test_own_text_is_read_in_place_of_the_stories(tmp_path: Path) -> None:

@@ -57,6 +57,12 @@ def test_the_paper_has_116_534_784_parameters() -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 116_534_784
 
 
+def test_the_modern_recipe_has_147_128_064_parameters_since_its_output_matrix_is_its_own() -> None:
+    with torch.device("meta"):
+        model = build_model(MODERN_RECIPE.shape, 40_478)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 147_128_064
+
+
 def test_parameters_have_the_names_that_files_know() -> None:
     block = ["attention.qkv", "attention.out", "feed_forward.up", "feed_forward.down"]
     paper = {f"blocks.{i}.{name}.{kind}" for i in range(2) for name in block for kind in ("weight", "bias")}

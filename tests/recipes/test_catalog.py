@@ -49,7 +49,7 @@ def test_the_recipe_paper_is_the_paper() -> None:
     assert {name: found[name] for name in OF_THE_PAPER} == OF_THE_PAPER
 
 
-def test_the_modern_recipe_has_the_papers_size_on_the_papers_batches() -> None:
+def test_the_modern_recipe_has_the_papers_layers_and_width_on_the_papers_batches() -> None:
     changed = differences(PAPER, MODERN)
     same = {"shape.layers", "shape.width", "shape.heads", "shape.feed_forward", "shape.context", "training.batch"}
     assert same & changed.keys() == set()

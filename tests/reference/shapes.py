@@ -1,4 +1,4 @@
-"""Section 6 of the reference, read literally: lay the sequences out, and while one is too long remove one token."""
+"""Section 3.3 and figure 1 of the paper, read literally; while a sequence is too long, one token is removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ START, DELIMITER, EXTRACT = "S", "D", "E"
 
 
 def reference_sequences(shape, parts):
-    """Write the sequences of an example as the table of section 6 has them."""
+    """Write the sequences of an example as figure 1 of the paper has them."""
     if shape == "single":
         return [[START, *parts[0], EXTRACT]]
     if shape == "pair":

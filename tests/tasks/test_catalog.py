@@ -14,7 +14,7 @@ from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 RTE = CATALOGUE["rte"]
 
-# Section 7 of the reference: shape, classes (or range, or number of answers), metrics.
+# Tables 1 to 4 of the paper and the makers' files: shape, classes (or range, or number of answers), metrics.
 NLI = ("entailment", "neutral", "contradiction")
 PAPER = {
     "cola": (SINGLE, ("0", "1"), ("matthews",)),

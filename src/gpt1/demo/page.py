@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from gpt1.demo.recipe import PRETRAINED, SCRATCH
+from gpt1.demo.recipe import NETWORK, PRETRAINED, SCRATCH
 from gpt1.demo.tasks import OTHER
 from gpt1.demo.tour import gain
 from gpt1.report.blocks import Block, Cell, Note, Picture, Pictures, Row, Section, Table
@@ -68,6 +68,7 @@ def _legend(found: dict[str, Any]) -> list[str]:
         "number of updates, each way with its own best rate.",
         f"Bag of words: TF-IDF and logistic regression. Unseen: {found['rows'][OTHER]} rows with people and sentence "
         "forms that the labelled examples never have.",
+        NETWORK,
     ]
 
 

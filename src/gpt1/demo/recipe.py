@@ -1,4 +1,4 @@
-"""How the demo trains: the paper's network in a size that learns the world on one core in minutes.
+"""How the demo trains: a small relative of the paper's network, which learns the world on one core in minutes.
 
 Settings were chosen on the dev sets of the world of seed 0; the demo's own world has another seed (docs/demo.md). The
 rates of both arms come from one grid, see `tuning.py`.
@@ -21,7 +21,7 @@ MERGES = 2_000  # more than the world's words need: each of them is one token
 PRETRAINING = replace(
     PAPER,
     name="demo",
-    about="the paper's blocks, small enough to learn the demo's world on one core in minutes",
+    about="a small relative of the paper's network, to learn the demo's world on one core in minutes",
     shape=replace(
         PAPER.shape,
         layers=2,
@@ -42,6 +42,12 @@ PRETRAINING = replace(
     watching=Watching(
         log_every=50, evaluate_every=1_000, evaluate_tokens=20_000, sample_every=5_000, save_every=1_000, keep=10
     ),
+)
+
+# Told wherever figures of it are shown.
+NETWORK = (
+    "The network is not GPT-1's: 2 layers of width 128, norms before the branches instead of after, rotary positions "
+    "instead of learned ones, and no dropout."
 )
 
 LEARNING = replace(

@@ -311,7 +311,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
     """A pre-trained run that learns to score texts, or pairs of texts.
 
-    A score is learned as the paper learns STS-B: as six bins over the range of the scores that `fit` is given, so
+    A score is learned as that of STS-B is: as six bins over the range of the scores that `fit` is given, so
     answers lie in that range. Arguments, rows and attributes are those of `GPTClassifier`, except those of classes.
     """
 

@@ -13,11 +13,12 @@ from gpt1.recipes.values import LSTM, Recipe, Schedule, Watching
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
 PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
 
-# What six years of small-GPT records agree on, in the paper's size and on the paper's data.
+# What six years of small-GPT records agree on, with the paper's layers and width and on the paper's data. Its output
+# matrix is its own, so that with the paper's vocabulary it has 147 M parameters.
 MODERN = replace(
     PAPER,
     name="modern",
-    about="the same size and data with today's network, optimiser and schedule",
+    about="the paper's layers, width and data with today's network, optimiser and schedule: 147 M parameters",
     shape=replace(
         PAPER.shape,
         norm="rms",
@@ -38,7 +39,7 @@ MODERN = replace(
 TINY = replace(
     PAPER,
     name="tiny",
-    about="the paper's network, small enough to learn on two cores in minutes",
+    about="the paper's network without dropout, small enough to learn on two cores in minutes",
     # So narrow a network needs larger first weights than 0.02: at this rate it would never leave the unigrams.
     shape=replace(
         PAPER.shape,
@@ -65,7 +66,7 @@ PAPER_LSTM = replace(
     shape=replace(PAPER.shape, kind=LSTM, layers=1),
 )
 
-# Section 4.2: three epochs of small batches, a small rate that warms up over 0.2 % of the updates and falls to 0.
+# Section 4.1: three epochs of small batches, a small rate that warms up over 0.2 % of the updates and falls to 0.
 FINETUNE = replace(
     PAPER,
     name="finetune",

@@ -192,7 +192,7 @@ class Watching:
 
 @dataclass(frozen=True, kw_only=True)
 class Finetuning:
-    """What fine-tuning takes over from pre-training, and what it learns besides; the paper's sections 3.2 and 4.2."""
+    """What fine-tuning takes over from pre-training, and what it learns besides; the paper's sections 3.2 and 4.1."""
 
     lm_weight: float = 0.5  # lambda: of the language model's loss beside the task's; 0 leaves it out
     transfer_layers: int | None = None  # blocks taken from the pre-trained network, from the first on; None: all

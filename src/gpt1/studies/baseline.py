@@ -3,11 +3,15 @@
 Words and pairs of neighbours, sublinear counts. Two texts are both seen, with their difference, their product, their
 cosine and the shares of words they have in common: without these a linear model cannot compare them. Of choices only
 the answers are looked at, each by itself. Logistic regression; ridge regression for scores.
+
+By itself, on all the training labels of tasks: `python -m gpt1.studies.baseline DIR TASK...`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,8 @@ from numpy.typing import NDArray
 
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example
+from gpt1.tasks.metrics import scores
+from gpt1.tasks.preparing import read_task
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR
 
 VERSION = 1  # of these features and models: figures of another version are not mixed with these
@@ -42,6 +48,15 @@ def answer_by_words(task: Task, train: Sequence[Example], asked: Sequence[Exampl
     return np.asarray(model.predict(_features(task, words, asked)))
 
 
+def score_by_words(task: str, data: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Learn all training rows of a task; yield each of its dev splits, its number of rows and the scores on it."""
+    labelled = read_task(task, data=data)
+    for split in labelled.task.dev_splits:
+        asked = labelled.splits[split]
+        answers = answer_by_words(labelled.task, labelled.splits["train"], asked)
+        yield split, len(asked), scores(labelled.task, np.array([example.label for example in asked]), answers)
+
+
 def _texts(task: Task, example: Example) -> tuple[str, ...]:
     return example.texts[2:] if task.shape == CHOICES else example.texts
 
@@ -63,3 +78,10 @@ def _shared(one: str, other: str) -> list[float]:
     left, right = set(one.lower().split()), set(other.lower().split())
     both = len(left & right)
     return [both / max(1, len(left)), both / max(1, len(right)), both / max(1, len(left | right))]
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        for split, rows, found in score_by_words(name, sys.argv[1]):
+            shown = ", ".join(f"{metric} {100 * score:.1f}" for metric, score in found.items())
+            print(f"{name} {split}, {rows:,} rows: {shown}")

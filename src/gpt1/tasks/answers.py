@@ -1,7 +1,8 @@
 """What a task asks of a network as numbers: how many outputs, which answer each label stands for, and back again.
 
-Classes and choices have one output each. Scores are learned as six bins over their range (the paper's STS-B, 0 to 5): a
-score between two bins belongs to both, the nearer one more, and what is predicted is the expected bin.
+Classes and choices have one output each. Scores are learned as six bins over their range (of STS-B, 0 to 5, one for
+each whole number): a score between two bins belongs to both, the nearer one more, and what is predicted is the expected
+bin. The paper does not say how it learned STS-B.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""GLUE's test sets, whose labels only its server has, answered by runs that have learned its tasks: `gpt1 submit`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.wording import many
+from gpt1.inference.predicting import answer_split
+from gpt1.inference.run import Run
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.encoded import encode_task
+from gpt1.tasks.examples import Example
+from gpt1.tasks.readers import read_folder
+from gpt1.tasks.submissions import GLUE_FILES, check_submission, write_submission
+
+Notice = Callable[[str], None]
+
+
+def submit(runs: Iterable[Run], data: str | Path, out: str | Path, *, notice: Notice = warnings.warn) -> list[str]:
+    """Write the zip for the GLUE server, and return what it still lacks, in words; nothing if it can be sent.
+
+    Each run answers the test sets of the tasks it has learned, as far as they lie in the folder `data`. `notice` is
+    told what was answered, and what a person should know of it.
+    """
+    given: dict[str, dict[str, NDArray[Any]]] = {}
+    indices: dict[str, dict[str, list[int]]] = {}
+    for run in runs:
+        for task in _glue_tasks(run):
+            if task.name in given:
+                raise SettingError(f"two runs have learned '{task.name}'; a submission has the answers of one")
+            found = _test_sets(task, Path(data))
+            given[task.name] = {split: _answer(run, task, split, rows, notice) for split, rows in found.items()}
+            indices[task.name] = {
+                split: [place if row.index is None else row.index for place, row in enumerate(rows)]
+                for split, rows in found.items()
+            }
+    write_submission(out, given, indices)
+    return check_submission(out)
+
+
+def _glue_tasks(run: Run) -> list[Task]:
+    """Return the tasks of a run that are GLUE's own, not a table's of the same name."""
+    names = {file.task for file in GLUE_FILES.values()}
+    alike = ("shape", "labels", "score_range")
+    tasks = [
+        task
+        for name, task in run.tasks.items()
+        if name in names and all(getattr(task, field) == getattr(CATALOGUE[name], field) for field in alike)
+    ]
+    if not tasks:
+        raise SettingError(
+            f"{run.path} has learned {', '.join(run.tasks)}, and no task of GLUE: teach it one with "
+            f"`gpt1 finetune --task NAME` ({', '.join(sorted(names))})"
+        )
+    return tasks
+
+
+def _test_sets(task: Task, data: Path) -> dict[str, list[Example]]:
+    """Return the rows of each of the server's test sets of a task that lies in a folder."""
+    wanted = [file.split for file in GLUE_FILES.values() if file.task == task.name]
+    splits = read_folder(CATALOGUE[task.name], data).splits
+    if not any(split in splits for split in wanted):
+        raise InputError(
+            f"{data} has no test rows of '{task.name}' ({', '.join(wanted)}); take GLUE's own files, which have them"
+        )
+    return {split: list(splits[split]) for split in wanted if split in splits}
+
+
+def _answer(run: Run, task: Task, split: str, rows: list[Example], notice: Notice) -> NDArray[Any]:
+    context = run.recipe.shape.context
+    encoded = encode_task(CATALOGUE[task.name], {split: rows}, run.tokenizer, context).splits[split]
+    _, answers = answer_split(run, task, encoded)
+    cut = int(np.count_nonzero(encoded.cut))
+    said = f", {cut:,} of them cut to the model's {context} tokens" if cut else ""
+    notice(f"{run.path} answered {many(len(rows), 'row')} of {task.name}, {split}{said}")
+    return answers
