@@ -5,18 +5,16 @@ python -m tests.faults.flips --count 1000 --seed 1
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from tests.faults.processes import Ending, Step, run, verb
 from tests.faults.results import Tree, constant_text, differences, tree_of
-from tests.faults.tables import Finding, add_arguments, print_outcomes, the_world
+from tests.faults.tables import Finding, Trial
 from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, LEARNING, PREPARE, PRETRAIN, ZEROSHOT, World, settings
 
 # Refused with the file's name, or with that of its folder alone; told of on the way to an answer; as if undisturbed.
@@ -86,6 +84,9 @@ READERS: dict[str, tuple[Step, ...]] = {
 OF_BOOKS = ("generate", "evaluate text", "finetune", "pretrain --init", "pretrain --resume, done", "zeroshot", "export")
 OF_REVIEWS = ("predict", "evaluate answers", "finetune --resume, done")
 OF_SEEDS = ("predict, seeds", "finetune --seeds again", "finetune --seeds more", "report, seeds")
+OF_TRAIN = ("pretrain", "evaluate --corpus", "pretrain --resume", "prepare again")
+OF_VALID = ("pretrain", "evaluate text", "pretrain --resume", "prepare again")
+OF_HALF = ("pretrain --resume", "generate, half")
 OF_LABELS = ("study labels again", "report, studies")
 
 
@@ -105,7 +106,7 @@ KINDS = (
     Kind(
         "train shard", ("corpus/train*.tok",), ("pretrain", "evaluate --corpus", "pretrain --resume", "prepare again")
     ),
-    Kind("valid shard", ("corpus/valid*.tok",), ("pretrain", "evaluate text", "pretrain --resume", "prepare again")),
+    Kind("valid shard", ("corpus/valid*.tok",), OF_VALID),
     Kind("prepare: batch", ("half/.gpt1-work/*.npz",), ("prepare goes on",)),
     Kind("prepare: plan", ("half/.gpt1-work/plan.json",), ("prepare goes on",)),
     Kind("prepare: sketches", ("half/.gpt1-work/sketches",), ("prepare goes on",)),
@@ -114,11 +115,11 @@ KINDS = (
     Kind("task.json", ("encoded/task.json",), ("finetune --encoded", "evaluate --encoded", "prepare --task again")),
     Kind("encoded split", ("encoded/*.encoded",), ("finetune --encoded", "evaluate --encoded", "prepare --task again")),
     Kind("run.json, pre-trained", ("runs/books/run.json",), (*OF_BOOKS, "report, pre-trained")),
-    Kind("run.json, half", ("runs/half-books/run.json",), ("pretrain --resume", "generate, half")),
+    Kind("run.json, half", ("runs/half-books/run.json",), OF_HALF),
     Kind("run.json, fine-tuned", ("runs/reviews/run.json",), (*OF_REVIEWS, "report, fine-tuned")),
     Kind("run.json, half fine-tuned", ("runs/half-reviews/run.json",), ("finetune --resume",)),
     Kind("tokenizer, pre-trained", ("runs/books/tokenizer.json",), OF_BOOKS),
-    Kind("tokenizer, half", ("runs/half-books/tokenizer.json",), ("pretrain --resume", "generate, half")),
+    Kind("tokenizer, half", ("runs/half-books/tokenizer.json",), OF_HALF),
     Kind("tokenizer, fine-tuned", ("runs/reviews/tokenizer.json",), OF_REVIEWS),
     Kind("tokenizer, half fine-tuned", ("runs/half-reviews/tokenizer.json",), ("finetune --resume",)),
     Kind("weights, pre-trained", ("runs/books/checkpoints/*/model.safetensors",), OF_BOOKS),
@@ -130,7 +131,7 @@ KINDS = (
     Kind("moments", ("runs/half-*/checkpoints/*/optimizer.safetensors",), ("pretrain --resume", "finetune --resume")),
     Kind("moments, done", ("runs/books/checkpoints/*/optimizer.safetensors",), ("pretrain --resume, done", "generate")),
     Kind("state.json, pre-trained", ("runs/books/checkpoints/*/state.json",), OF_BOOKS),
-    Kind("state.json, half", ("runs/half-books/checkpoints/*/state.json",), ("pretrain --resume", "generate, half")),
+    Kind("state.json, half", ("runs/half-books/checkpoints/*/state.json",), OF_HALF),
     Kind("state.json, fine-tuned", ("runs/reviews/checkpoints/*/state.json",), OF_REVIEWS),
     Kind("metrics.jsonl", ("runs/books/metrics.jsonl",), ("report, pre-trained", "pretrain --resume, done")),
     Kind("metrics.jsonl, half", ("runs/half-books/metrics.jsonl",), ("pretrain --resume",)),
@@ -258,26 +259,15 @@ def _is_named(name: str, ending: Ending, undisturbed: Ending) -> bool:
     return any(name in line for line in constant_text(ending.err).splitlines() if line not in usual)
 
 
-def try_flips(world: World, flips: Sequence[Flip]) -> tuple[dict[str, Counter[str]], list[Finding]]:
-    """Try each flip; return the outcomes by kind, and the findings."""
+def try_flips(world: World, count: int, seed: int) -> Trial:
+    """Turn bits over, of each kind of file in turn."""
     undisturbed = undisturbed_readers(world)
-    outcomes: dict[str, Counter[str]] = {}
-    findings = []
-    for flip in flips:
+    trial = Trial("flips", OUTCOMES)
+    for flip in draw_flips(world, count, seed):
         outcome, what = judge(world, flip, undisturbed)
-        outcomes.setdefault(flip.kind, Counter())[outcome] += 1
-        if outcome == FOUND:
-            findings.append(Finding(flip.kind, flip.reader, str(flip), what))
-    return outcomes, findings
-
-
-def main() -> None:
-    """Try flips and print what came of them."""
-    arguments = add_arguments(argparse.ArgumentParser(description=__doc__), "FLIPS", 1000).parse_args()
-    with the_world() as world:
-        outcomes, findings = try_flips(world, draw_flips(world, arguments.count, arguments.seed))
-    print_outcomes(arguments, OUTCOMES, outcomes, findings)
-
-
-if __name__ == "__main__":
-    main()
+        trial.count(flip.kind, outcome)
+        if what:
+            (trial.findings if outcome == FOUND else trial.notes).append(
+                Finding(flip.kind, flip.reader, str(flip), what)
+            )
+    return trial

@@ -5,17 +5,15 @@ python -m tests.faults.kills --count 300 --seed 1
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tests.faults.processes import Child, Moment, wait_for_helpers
 from tests.faults.results import Tree, differences, tree_of
-from tests.faults.tables import Finding, add_arguments, print_outcomes, the_world
+from tests.faults.tables import Finding, Trial
 from tests.faults.world import World
 from tests.faults.writers import WRITERS, Writer
 
@@ -96,33 +94,25 @@ def judge(world: World, writer: Writer, kills: Sequence[Kill], undisturbed: Undi
     return (FOUND, f"other than undisturbed: {'; '.join(other[:8])}") if other else (SAME, "")
 
 
-def try_kills(world: World, count: int, seed: int) -> tuple[dict[str, Counter[str]], list[Finding]]:
-    """Kill writers in turn; return the outcomes by writer, and the findings."""
+def try_kills(world: World, count: int, seed: int) -> Trial:
+    """Kill writers, in turn."""
     undisturbed = undisturbed_writers(world)
-    outcomes: dict[str, Counter[str]] = {}
-    findings = []
+    trial = Trial("kills", OUTCOMES)
+    for writer, draw in draw_writers(count, seed):
+        wanted = undisturbed(writer)
+        kills = [draw_kill(draw, wanted) for _ in range(2 if draw.random() < SHARE_KILLED_TWICE else 1)]
+        outcome, what = judge(world, writer, kills, wanted)
+        trial.count(writer.name, outcome)
+        if outcome != SAME:
+            where = f"{' and '.join(map(str, kills))} (of {wanted.changes} changes)"
+            trial.findings.append(Finding(writer.name, outcome, where, what))
+    return trial
+
+
+def draw_writers(count: int, seed: int) -> Iterator[tuple[Writer, random.Random]]:
+    """Yield writers in turn, each with what draws its chances; a few are not always the first ones."""
     writers = list(WRITERS)
     random.Random(seed).shuffle(writers)
     for number in range(count):
         writer = writers[number % len(writers)]
-        draw = random.Random(f"{seed} {writer.name} {number}")
-        wanted = undisturbed(writer)
-        kills = [draw_kill(draw, wanted) for _ in range(2 if draw.random() < SHARE_KILLED_TWICE else 1)]
-        outcome, what = judge(world, writer, kills, wanted)
-        outcomes.setdefault(writer.name, Counter())[outcome] += 1
-        if outcome != SAME:
-            where = " and ".join(f"{kill} of {wanted.changes}" if kill.moment else str(kill) for kill in kills)
-            findings.append(Finding(writer.name, outcome, where, what))
-    return outcomes, findings
-
-
-def main() -> None:
-    """Kill writers and print what came of it."""
-    arguments = add_arguments(argparse.ArgumentParser(description=__doc__), "KILLS", 300).parse_args()
-    with the_world() as world:
-        outcomes, findings = try_kills(world, arguments.count, arguments.seed)
-    print_outcomes(arguments, OUTCOMES, outcomes, findings)
-
-
-if __name__ == "__main__":
-    main()
+        yield writer, random.Random(f"{seed} {writer.name} {number // len(writers)}")

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,8 +152,9 @@ class Child:
         return os.read(self._held, 1) == b"h"
 
     def let_go(self) -> None:
-        """Let a held child go on."""
-        os.write(self._go, b"g")
+        """Let a held child go on; one that has ended is beyond that."""
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"g")
 
     def kill_after(self, seconds: float) -> None:
         """Kill the child at an instant, unless it has ended before."""

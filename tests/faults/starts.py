@@ -3,21 +3,17 @@
 The first is held at a random change of a file while the second runs, up to a random change of its own; then the first
 goes on to its end, and then the second.
 
-    python -m tests.faults.starts --count 50 --seed 1
+    python -m tests.faults --flips 0 --kills 0 --starts 50 --seed 1
 """
 
 from __future__ import annotations
 
-import argparse
-import random
-from collections import Counter
-
-from tests.faults.kills import Undisturbed, undisturbed_writers
+from tests.faults.kills import Undisturbed, draw_writers, undisturbed_writers
 from tests.faults.processes import Child, Ending, Moment, wait_for_helpers
 from tests.faults.results import differences, tree_of
-from tests.faults.tables import Finding, add_arguments, print_outcomes, the_world
+from tests.faults.tables import Finding, Trial
 from tests.faults.world import World
-from tests.faults.writers import WRITERS, Writer
+from tests.faults.writers import Writer
 
 ONE_REFUSED, BOTH_WELL, FOUND = "one refused", "both well", "findings"
 OUTCOMES = (ONE_REFUSED, BOTH_WELL, FOUND)
@@ -54,33 +50,16 @@ def _in_words(ending: Ending) -> str:
     return "ended well" if ending.ended_well else f"code {ending.code}, {ending.error}, {last}"
 
 
-def try_starts(world: World, count: int, seed: int) -> tuple[dict[str, Counter[str]], list[Finding]]:
-    """Start writers twice, in turn; return the outcomes by writer, and the findings."""
+def try_starts(world: World, count: int, seed: int) -> Trial:
+    """Start writers twice, in turn."""
     undisturbed = undisturbed_writers(world)
-    outcomes: dict[str, Counter[str]] = {}
-    findings = []
-    writers = list(WRITERS)
-    random.Random(seed).shuffle(writers)
-    for number in range(count):
-        writer = writers[number % len(writers)]
-        draw = random.Random(f"{seed} {writer.name} {number}")
+    trial = Trial("double starts", OUTCOMES)
+    for writer, draw in draw_writers(count, seed):
         wanted = undisturbed(writer)
         first, second = (draw.randint(1, wanted.changes) for _ in range(2))
         outcome, what = judge(world, writer, first, second, wanted)
-        outcomes.setdefault(writer.name, Counter())[outcome] += 1
+        trial.count(writer.name, outcome)
         if outcome == FOUND:
             where = f"the first held at change {first}, the second at {second} of {wanted.changes}"
-            findings.append(Finding(writer.name, outcome, where, what))
-    return outcomes, findings
-
-
-def main() -> None:
-    """Start writers twice and print what came of it."""
-    arguments = add_arguments(argparse.ArgumentParser(description=__doc__), "STARTS", 50).parse_args()
-    with the_world() as world:
-        outcomes, findings = try_starts(world, arguments.count, arguments.seed)
-    print_outcomes(arguments, OUTCOMES, outcomes, findings)
-
-
-if __name__ == "__main__":
-    main()
+            trial.findings.append(Finding(writer.name, outcome, where, what))
+    return trial

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.faults.processes import preload
 from tests.faults.world import World
 
+NUMBERS = {
+    name: int(os.environ.get(f"GPT1_{name.upper()}", number))
+    for name, number in (("flips", 1000), ("kills", 300), ("starts", 50))
+}
+SEED = int(os.environ.get("GPT1_FAULTS_SEED", 1))
+
 
 @dataclass(frozen=True)
 class Finding:
-    """A trial that came to something that it must not."""
+    """A try that came to something that it must not."""
 
     kind: str
     who: str
@@ -29,13 +32,19 @@ class Finding:
     what: str
 
 
-def add_arguments(parser: argparse.ArgumentParser, name: str, count: int) -> argparse.ArgumentParser:
-    """Give a program the arguments that all trials have; the defaults come from the environment."""
-    parser.add_argument("--count", type=int, default=int(os.environ.get(f"GPT1_{name}", count)))
-    parser.add_argument("--seed", type=int, default=int(os.environ.get("GPT1_FAULTS_SEED", 1)))
-    parser.add_argument("--json", help="a file for the outcomes and findings")
-    parser.set_defaults(began=time.monotonic())
-    return parser
+@dataclass
+class Trial:
+    """What came of all tries of one sort: outcomes (the columns) by kind, findings, and what is less than that."""
+
+    name: str
+    columns: tuple[str, ...]
+    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+
+    def count(self, kind: str, outcome: str) -> None:
+        """Count an outcome."""
+        self.outcomes.setdefault(kind, Counter())[outcome] += 1
 
 
 @contextmanager
@@ -52,23 +61,20 @@ def the_world() -> Iterator[World]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def print_outcomes(
-    arguments: argparse.Namespace,
-    columns: Sequence[str],
-    outcomes: Mapping[str, Counter[str]],
-    findings: Sequence[Finding],
-) -> None:
-    """Print a row for each kind, and every finding; end with 1 if there is any."""
-    width = max(map(len, outcomes), default=10)
-    total: Counter[str] = sum(outcomes.values(), Counter())
-    print(f"seed {arguments.seed}, {sum(total.values())} trials, {time.monotonic() - arguments.began:.0f} s\n")
-    print(f"{'':{width}}  trials  " + "  ".join(columns))
-    for name, row in [*sorted(outcomes.items()), ("all", total)]:
-        cells = (f"{row[column]:{len(column)}}" for column in columns)
-        print(f"{name:{width}}  {sum(row.values()):6}  " + "  ".join(cells))
-    for finding in findings:
-        print(f"\n{finding.kind}; {finding.who}; {finding.where}\n    {finding.what}")
-    if arguments.json:
-        facts = {"outcomes": outcomes, "findings": [asdict(finding) for finding in findings]}
-        Path(arguments.json).write_text(json.dumps(facts, indent=1))
-    sys.exit(bool(findings))
+def print_trials(trial: Trial, seed: int, seconds: float) -> None:
+    """Print a row for each kind, and every finding."""
+    width = max(map(len, trial.outcomes), default=10)
+    total: Counter[str] = sum(trial.outcomes.values(), Counter())
+    print(f"{sum(total.values())} {trial.name}, seed {seed}, {seconds:.0f} s\n")
+    print(f"{'':{width}}  {'all':>5}  " + "  ".join(trial.columns))
+    for name, row in [*sorted(trial.outcomes.items()), ("all", total)]:
+        cells = (f"{row[column]:{len(column)}}" for column in trial.columns)
+        print(f"{name:{width}}  {sum(row.values()):5}  " + "  ".join(cells))
+    for found in trial.findings:
+        print(f"\n{found.kind}; {found.who}; {found.where}\n    {found.what}")
+    print(flush=True)
+
+
+def write_trials(path: str, trials: Sequence[Trial]) -> None:
+    """Write all that came of the trials, also what is less than a finding."""
+    Path(path).write_text(json.dumps([asdict(trial) for trial in trials], indent=1))

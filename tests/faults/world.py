@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,24 +82,24 @@ def write_inputs(folder: Path) -> None:
     write_tasks(folder / "tasks", "sst2", "storycloze")
 
 
-# Name of what is made, how, and the file before whose appearance it is killed, for what is left unfinished.
-PARTS: tuple[tuple[str, Step, str | None], ...] = (
-    ("tokenizer", verb(*TRAIN_TOKENIZER, "--out", "tokenizer.json"), None),
-    ("corpus", verb(*PREPARE, "--out", "corpus", "--workers", "1"), None),
-    ("half a corpus", verb(*PREPARE, "--out", "half", "--workers", "1"), "corpus.json."),
-    ("half a corpus of two workers", verb(*PREPARE, "--out", "half-of-two", "--workers", "2"), "000002.npz."),
-    ("encoded task", verb(*ENCODE, "--out", "encoded"), None),
-    ("pre-trained run", verb(*PRETRAIN, "--out", "runs/books"), None),
-    ("half a pre-trained run", verb(*PRETRAIN, "--out", "runs/half-books"), "step-00000006."),
-    ("fine-tuned run", verb(*FINETUNE, "--out", "runs/reviews"), None),
-    ("half a fine-tuned run", verb(*FINETUNE, "--out", "runs/half-reviews"), "step-00000006."),
-    ("seeds", verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2"), None),
-    ("evaluation", verb("evaluate", "runs/reviews", *CPU), None),
-    ("study of labels", verb(*LABELS, "--out", "studies/labels"), None),
-    ("half a study of labels", verb(*LABELS, "--out", "studies/half-labels"), "scratch-reviews-8-0/run/result.json."),
-    ("study without learning", verb(*ZEROSHOT, "--out", "studies/zeroshot"), None),
-    ("estimator", save_estimator, None),
-    ("for transformers", verb("export", "transformers", "runs/books", "--out", "for-transformers"), None),
+# How each part is made, and for what is left unfinished the path at whose first change it is killed.
+PARTS: tuple[tuple[Step, str | None], ...] = (
+    (verb(*TRAIN_TOKENIZER, "--out", "tokenizer.json"), None),
+    (verb(*PREPARE, "--out", "corpus", "--workers", "1"), None),
+    (verb(*PREPARE, "--out", "half", "--workers", "1"), "corpus.json."),
+    (verb(*PREPARE, "--out", "half-of-two", "--workers", "2"), "000002.npz."),
+    (verb(*ENCODE, "--out", "encoded"), None),
+    (verb(*PRETRAIN, "--out", "runs/books"), None),
+    (verb(*PRETRAIN, "--out", "runs/half-books"), "step-00000006."),
+    (verb(*FINETUNE, "--out", "runs/reviews"), None),
+    (verb(*FINETUNE, "--out", "runs/half-reviews"), "step-00000006."),
+    (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2"), None),
+    (verb("evaluate", "runs/reviews", *CPU), None),
+    (verb(*LABELS, "--out", "studies/labels"), None),
+    (verb(*LABELS, "--out", "studies/half-labels"), "scratch-reviews-8-0/run/result.json."),
+    (verb(*ZEROSHOT, "--out", "studies/zeroshot"), None),
+    (save_estimator, None),
+    (verb("export", "transformers", "runs/books", "--out", "for-transformers"), None),
 )
 
 
@@ -112,13 +111,11 @@ class World:
         self.scene = self.root / "scene"
         self._kept = self.root / "kept"
 
-    def build(self, tell=lambda line: None) -> None:
+    def build(self) -> None:
         """Make every part and keep a copy."""
         write_inputs(self.scene)
-        for name, step, killed_at in PARTS:
-            began = time.monotonic()
+        for step, killed_at in PARTS:
             make(self.scene, step, killed_at)
-            tell(f"{name}: {time.monotonic() - began:.2f} s")
         shutil.copytree(self.scene, self._kept, symlinks=True)
 
     def files(self, *patterns: str) -> list[str]:
@@ -142,15 +139,3 @@ def make(scene: Path, step: Step, killed_at: str | None) -> None:
     ending = child.end()
     if (ending.code != 0) if killed_at is None else (ending.code != -9):
         raise AssertionError(f"a part of the world was not made (code {ending.code}):\n{ending.err}")
-
-
-if __name__ == "__main__":
-    import sys
-
-    from tests.faults.processes import preload
-
-    began = time.monotonic()
-    preload()
-    print(f"imports: {time.monotonic() - began:.2f} s")
-    World(Path(sys.argv[1])).build(print)
-    print(f"all: {time.monotonic() - began:.2f} s")
