@@ -78,7 +78,7 @@ def judge(world: World, writer: Writer, kills: Sequence[Kill], undisturbed: Undi
         if kill and kill.moment is None:
             child.kill_after(kill.share * undisturbed.seconds)
         ending = child.end()
-        if ending.code != -9 and (step is writer.again or ending.code):
+        if ending.hung or (ending.code != -9 and (step is writer.again or ending.code)):
             break
     assert ending is not None
     last = (ending.err.strip().splitlines() or [""])[-1][:300]
@@ -98,7 +98,7 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     """Kill writers, in turn."""
     undisturbed = undisturbed_writers(world)
     trial = Trial("kills", OUTCOMES)
-    for writer, draw in draw_writers(count, seed):
+    for writer, draw in draw_writers(count, f"{seed} kills"):
         wanted = undisturbed(writer)
         kills = [draw_kill(draw, wanted) for _ in range(2 if draw.random() < SHARE_KILLED_TWICE else 1)]
         outcome, what = judge(world, writer, kills, wanted)
@@ -109,7 +109,7 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     return trial
 
 
-def draw_writers(count: int, seed: int) -> Iterator[tuple[Writer, random.Random]]:
+def draw_writers(count: int, seed: str) -> Iterator[tuple[Writer, random.Random]]:
     """Yield writers in turn, each with what draws its chances; a few are not always the first ones."""
     writers = list(WRITERS)
     random.Random(seed).shuffle(writers)
