@@ -191,7 +191,7 @@ def _draw(world: World, kind: Kind, turn: int, seed: int) -> Flip:
     return Flip(kind.name, reader, file, draw.randrange(world.size(file)), draw.randrange(8))
 
 
-def apply(flip: Flip, folder: Path) -> bytes:
+def turn_over(flip: Flip, folder: Path) -> bytes:
     """Turn the bit over and return what the file holds now."""
     path = folder / flip.file
     content = bytearray(path.read_bytes())
@@ -222,7 +222,7 @@ def judge(world: World, flip: Flip, undisturbed: Undisturbed) -> tuple[str, str]
     """Let the reader read; return the outcome, and for a finding what happened."""
     wanted, wanted_tree = undisturbed(flip.reader)
     world.renew()
-    flipped = apply(flip, world.scene)
+    flipped = turn_over(flip, world.scene)
     ending = run(world.scene, READERS[flip.reader])
     named = _is_named(Path(flip.file).name, ending, wanted)
     last = (ending.err.strip().splitlines() or [""])[-1][:300]
@@ -245,12 +245,12 @@ def judge(world: World, flip: Flip, undisturbed: Undisturbed) -> tuple[str, str]
 
 
 def _differences(world: World, flip: Flip, flipped: bytes, wanted: Tree) -> list[str]:
-    """Return what is other than undisturbed, but for the file itself as long as nobody has changed it."""
-    found = tree_of(world.scene)
+    """Return what is other than undisturbed, but for the bit itself where the file still holds it, longer or not."""
     path = world.scene / flip.file
-    if path.is_file() and path.read_bytes() == flipped and flip.file in wanted:
-        found[flip.file] = wanted[flip.file]
-    return differences(found, wanted)
+    content = path.read_bytes() if path.is_file() else b""
+    if content[: flip.byte + 1] == flipped[: flip.byte + 1]:
+        turn_over(flip, world.scene)
+    return differences(tree_of(world.scene), wanted)
 
 
 def _is_named(name: str, ending: Ending, undisturbed: Ending) -> bool:
