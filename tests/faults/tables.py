@@ -79,4 +79,13 @@ def print_trials(trial: Trial, seed: int, began: os.times_result, ended: os.time
 
 def write_trials(path: str, trials: Sequence[Trial]) -> None:
     """Write all that came of the trials, also what is less than a finding."""
-    Path(path).write_text(json.dumps([asdict(trial) for trial in trials], indent=1))
+    facts = [
+        {
+            "name": trial.name,
+            "outcomes": trial.outcomes,
+            "findings": [asdict(found) for found in trial.findings],
+            "notes": [asdict(found) for found in trial.notes],
+        }
+        for trial in trials
+    ]
+    Path(path).write_text(json.dumps(facts, indent=1))
