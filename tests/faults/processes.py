@@ -1,0 +1,310 @@
+"""Children of a process in which everything is imported: a verb in a hundredth of a second, killed or held where asked.
+
+A moment of a child is counted in the changes that it makes to files (Python's audit events), so that the same number
+finds the same moment again. Only a program of its own may fork so: it computes nothing and has one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEADLINE = 120.0  # seconds; only bounds a hang
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink")
+OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The change to a file before which a child is stopped: one by number, or the first to a path that holds a word.
+
+    `opened`: where it opens a file, right after that.
+    """
+
+    number: int | None = None
+    path: str | None = None
+    opened: bool = False
+
+    def is_now(self, number: int, arguments: tuple[Any, ...]) -> bool:
+        """Whether a change, told by its number and what the audit event says, is the one."""
+        if self.path is not None:
+            return any(isinstance(part, str) and self.path in part for part in arguments)
+        return number == self.number
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a child ended: its exit code, or minus the signal; the class of the error; what it printed and said."""
+
+    code: int
+    error: str
+    out: str
+    err: str
+    changes: int
+    hung: bool = False
+
+    @property
+    def ended_well(self) -> bool:
+        return self.code == 0
+
+
+def verb(*words: str) -> Step:
+    """Return the step that calls the command `gpt1` with these words."""
+
+    def call() -> None:
+        from gpt1.cli.app import main
+
+        main(list(words))
+
+    return call
+
+
+def preload() -> None:
+    """Import whatever a verb imports, with one thread, and let a small text be several batches and worth telling of."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import importlib
+
+    import torch
+
+    torch.set_num_threads(1)
+    from gpt1.cli.app import VERBS
+
+    for module, _ in VERBS.values():
+        importlib.import_module(module)
+    for module in _LATE:
+        importlib.import_module(module)
+    from gpt1.corpus import batches
+    from gpt1.text import chunks
+
+    batches.BATCH_CHARACTERS = 2000
+    chunks.WORTH_TELLING = 1
+
+
+_LATE = (
+    "gpt1.text.training",
+    "gpt1.text.splitting",
+    "gpt1.corpus.vocabularies",
+    "gpt1.pretraining.pretrain",
+    "gpt1.finetuning.finetune",
+    "gpt1.finetuning.evaluate",
+    "gpt1.inference.zeroshot",
+    "gpt1.inference.predicting",
+    "gpt1.inference.generation",
+    "gpt1.studies",
+    "gpt1.studies.labels",
+    "gpt1.studies.transfer",
+    "gpt1.studies.zeroshot",
+    "gpt1.studies.ablations",
+    "gpt1.studies.reproduce",
+    "gpt1.report",
+    "gpt1.report.page",
+    "gpt1.report.plots",
+    "gpt1.exchange.to_transformers",
+    "gpt1.exchange.from_transformers",
+    "gpt1.estimators",
+    "spacy.lang.en",
+    "ftfy",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "sklearn.linear_model",
+    "sklearn.feature_extraction.text",
+    "transformers.models.openai.modeling_openai",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_svg",
+)
+
+
+class Child:
+    """A step in a process of its own; killed at a moment, or held there until it is let go."""
+
+    def __init__(self, folder: Path, step: Step, *, kill: Moment | None = None, hold: Moment | None = None) -> None:
+        self._notes = folder.with_name(f"{folder.name}.notes.{os.urandom(4).hex()}")
+        self._notes.mkdir()
+        self._held, held = os.pipe()
+        go, self._go = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._held)
+            os.close(self._go)
+            _be_child(folder, self._notes, step, kill, hold, held, go)
+        os.close(held)
+        os.close(go)
+        self._status: int | None = None
+
+    def wait_until_held(self) -> bool:
+        """Wait until the child is held, or at its end; return whether it is held."""
+        return os.read(self._held, 1) == b"h"
+
+    def let_go(self) -> None:
+        """Let a held child go on; one that has ended is beyond that."""
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"g")
+
+    def kill_after(self, seconds: float) -> None:
+        """Kill the child at an instant, unless it has ended before."""
+        end = time.monotonic() + seconds
+        while self._status is None and time.monotonic() < end:
+            self._poll()
+            time.sleep(0.001)
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> Ending:
+        """Wait for the end, of the child and of all that it started, and return how it was."""
+        deadline = time.monotonic() + DEADLINE
+        pause = 0.0005
+        while self._status is None and time.monotonic() < deadline:
+            self._poll()
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        hung = self._status is None
+        if hung:
+            os.kill(self.pid, signal.SIGKILL)
+            self._status = os.waitpid(self.pid, 0)[1]
+        os.close(self._held)
+        os.close(self._go)
+        assert self._status is not None
+        noted = self._notes / "ending.json"
+        facts = json.loads(noted.read_text()) if noted.exists() else {}
+        out, err = ((self._notes / name).read_text(errors="replace") for name in ("out", "err"))
+        shutil.rmtree(self._notes)
+        code = os.waitstatus_to_exitcode(self._status)
+        return Ending(code, facts.get("error", ""), out, err, facts.get("changes", 0), hung)
+
+    def _poll(self) -> None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._status = status
+
+
+def wait_for_helpers(pid: int) -> bool:
+    """Wait until no process is left of the group that a child led; return whether that came."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    os.killpg(pid, signal.SIGKILL)
+    return False
+
+
+def run(folder: Path, steps: Sequence[Step]) -> Ending:
+    """Do steps one after another, each in a child; return the ending of the last one, or of the first that failed."""
+    printed = said = ""
+    changes = 0
+    for step in steps:
+        ending = Child(folder, step).end()
+        printed, said, changes = printed + ending.out, said + ending.err, changes + ending.changes
+        if not ending.ended_well:
+            break
+    return Ending(ending.code, ending.error, printed, said, changes, ending.hung)
+
+
+# ---- inside a child ----
+
+
+def _be_child(
+    folder: Path, notes: Path, step: Step, kill: Moment | None, hold: Moment | None, held: int, go: int
+) -> None:
+    """Do a step and end; what went wrong is noted. Never returns."""
+    error, code = "", 0
+    try:
+        os.setsid()
+        os.chdir(folder)
+        for name, descriptor in (("out", 1), ("err", 2)):
+            os.dup2(os.open(notes / name, os.O_WRONLY | os.O_CREAT), descriptor)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        counter = _Counter(folder, kill, hold, held, go)
+        sys.addaudithook(counter)
+        try:
+            step()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            error = _class_of(ended.__context__) if code else ""
+        except BaseException as problem:
+            code, error = 1, _class_of(problem)
+            print(f"error: {problem}" if error.startswith("gpt1:") else traceback.format_exc(), file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        counter.counting = False
+        (notes / "ending.json").write_text(json.dumps({"error": error, "changes": counter.count}))
+    except BaseException:
+        traceback.print_exc()
+        code = 99
+    finally:
+        os._exit(code)
+
+
+def _class_of(error: BaseException | None) -> str:
+    """Return the name of an error's class, with `gpt1:` before those of the package, and click's for wrong usage."""
+    from gpt1.base.errors import Gpt1Error
+
+    return ("gpt1:" if isinstance(error, Gpt1Error) else "") + type(error).__name__
+
+
+@dataclass
+class _Counter:
+    """Counts the changes to files in a folder, and stops the process before the one that is asked for."""
+
+    folder: Path
+    kill: Moment | None
+    hold: Moment | None
+    held: int
+    go: int
+    count: int = 0
+    counting: bool = field(default=True)
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.counting or not self._changes(event, arguments):
+            return
+        self.count += 1
+        for moment, act in ((self.kill, self._kill), (self.hold, self._hold)):
+            if moment is not None and moment.is_now(self.count, arguments):
+                if moment.opened and event == "open":
+                    self._open(arguments)
+                act()
+
+    def _changes(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        if event == "open":
+            path, _, flags = arguments
+            return bool(flags & OPENED_TO_WRITE) and self._inside(path)
+        if event not in CHANGES:
+            return False
+        # By the descriptor of a folder, as whole trees are removed, nobody but the verb removes anything.
+        return self._inside(arguments[0]) or (isinstance(arguments[-1], int) and arguments[-1] > 0)
+
+    def _inside(self, path: Any) -> bool:
+        return isinstance(path, str | bytes | os.PathLike) and (self.folder / os.fsdecode(path)).is_relative_to(
+            self.folder
+        )
+
+    def _open(self, arguments: tuple[Any, ...]) -> None:
+        self.counting = False
+        os.close(os.open(arguments[0], arguments[2], 0o666))
+
+    def _kill(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+
+    def _hold(self) -> None:
+        os.write(self.held, b"h")
+        os.read(self.go, 1)

@@ -1,0 +1,66 @@
+"""Every verb that writes, as a command of the small world, and how it is started again after a kill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.faults.processes import Step, verb
+from tests.faults.world import (
+    CPU,
+    ENCODE,
+    FINETUNE,
+    LABELS,
+    PREPARE,
+    PRETRAIN,
+    STUDY,
+    TRAIN_TOKENIZER,
+    ZEROSHOT,
+    save_estimator,
+)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A verb, and how it goes on: with --resume where that is documented, else by the same command."""
+
+    name: str
+    start: Step
+    again: Step
+
+
+def same(name: str, *words: str) -> Writer:
+    """Return a writer that is started again by the same command."""
+    return Writer(name, verb(*words), verb(*words))
+
+
+def resumed(name: str, *words: str) -> Writer:
+    """Return a writer that is started again with --resume."""
+    return Writer(name, verb(*words), verb(*words, "--resume"))
+
+
+MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
+TABLE = ("--train", "reviews.csv")
+
+WRITERS = (
+    same("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
+    same("prepare", *PREPARE, "--out", "new", "--workers", "1"),
+    same("prepare, two workers", *PREPARE, "--out", "new", "--workers", "2"),
+    same("prepare --task", *ENCODE, "--out", "new"),
+    resumed("pretrain", *PRETRAIN, "--out", "new"),
+    resumed("pretrain --init", *MORE),
+    resumed("finetune", *FINETUNE, "--out", "new"),
+    resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
+    same("evaluate", "evaluate", "runs/reviews", *CPU),
+    same("predict --out", "predict", "runs/reviews", "reviews.csv", "--out", "new.jsonl", *CPU),
+    same("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
+    same("study labels", *LABELS, "--out", "new"),
+    same("study transfer", "study", "transfer", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
+    same("study zeroshot", *ZEROSHOT, "--out", "new"),
+    same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
+    same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
+    same("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
+    same("export transformers", "export", "transformers", "runs/books", "--out", "new"),
+    same("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
+    same("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
+    Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new")),
+)
