@@ -28,6 +28,8 @@ def submit(runs: Iterable[Run], data: str | Path, out: str | Path, *, notice: No
     Each run answers the test sets of the tasks it has learned, as far as they lie in the folder `data`. `notice` is
     told what was answered, and what a person should know of it.
     """
+    if not Path(out).parent.is_dir():  # told before hours of answering
+        raise InputError(f"cannot write {out}: there is no folder {Path(out).parent}")
     learned: dict[str, Run] = {}
     for run in runs:
         for name in _glue_tasks(run):
