@@ -106,3 +106,13 @@ def test_what_cannot_be_submitted_is_refused_and_nothing_is_written(
     assert found[0] == code
     assert message in found[2]
     assert not out.exists()
+
+
+def test_where_nothing_can_be_written_is_told_before_anything_is_answered(
+    runs: Path, glue: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ("--data", str(glue), "--out", str(tmp_path / "absent" / "glue.zip"), "--device", "cpu")
+    code, _, said = run(capsys, "submit", str(runs / "rte"), *named)
+    assert code == 1
+    assert "there is no folder" in said
+    assert "answered" not in said

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import many
@@ -29,28 +28,30 @@ def submit(runs: Iterable[Run], data: str | Path, out: str | Path, *, notice: No
     Each run answers the test sets of the tasks it has learned, as far as they lie in the folder `data`. `notice` is
     told what was answered, and what a person should know of it.
     """
-    given: dict[str, dict[str, NDArray[Any]]] = {}
-    indices: dict[str, dict[str, list[int]]] = {}
+    if not Path(out).parent.is_dir():  # told before hours of answering
+        raise InputError(f"cannot write {out}: there is no folder {Path(out).parent}")
+    learned: dict[str, Run] = {}
     for run in runs:
-        for task in _glue_tasks(run):
-            if task.name in given:
-                raise SettingError(f"two runs have learned '{task.name}'; a submission has the answers of one")
-            found = _test_sets(task, Path(data))
-            given[task.name] = {split: _answer(run, task, split, rows, notice) for split, rows in found.items()}
-            indices[task.name] = {
-                split: [place if row.index is None else row.index for place, row in enumerate(rows)]
-                for split, rows in found.items()
-            }
+        for name in _glue_tasks(run):
+            if name in learned:
+                raise SettingError(f"two runs have learned '{name}'; a submission has the answers of one")
+            learned[name] = run
+    sets = {name: _test_sets(CATALOGUE[name], Path(data)) for name in learned}
+    given = {
+        name: {split: _answer(learned[name], CATALOGUE[name], split, rows, notice) for split, rows in found.items()}
+        for name, found in sets.items()
+    }
+    indices = {name: {split: _numbers(rows) for split, rows in found.items()} for name, found in sets.items()}
     write_submission(out, given, indices)
     return check_submission(out)
 
 
-def _glue_tasks(run: Run) -> list[Task]:
+def _glue_tasks(run: Run) -> list[str]:
     """Return the tasks of a run that are GLUE's own, not a table's of the same name."""
     names = {file.task for file in GLUE_FILES.values()}
     alike = ("shape", "labels", "score_range")
     tasks = [
-        task
+        name
         for name, task in run.tasks.items()
         if name in names and all(getattr(task, field) == getattr(CATALOGUE[name], field) for field in alike)
     ]
@@ -65,7 +66,7 @@ def _glue_tasks(run: Run) -> list[Task]:
 def _test_sets(task: Task, data: Path) -> dict[str, list[Example]]:
     """Return the rows of each of the server's test sets of a task that lies in a folder."""
     wanted = [file.split for file in GLUE_FILES.values() if file.task == task.name]
-    splits = read_folder(CATALOGUE[task.name], data).splits
+    splits = read_folder(task, data).splits
     if not any(split in splits for split in wanted):
         raise InputError(
             f"{data} has no test rows of '{task.name}' ({', '.join(wanted)}); take GLUE's own files, which have them"
@@ -73,11 +74,16 @@ def _test_sets(task: Task, data: Path) -> dict[str, list[Example]]:
     return {split: list(splits[split]) for split in wanted if split in splits}
 
 
-def _answer(run: Run, task: Task, split: str, rows: list[Example], notice: Notice) -> NDArray[Any]:
+def _numbers(rows: list[Example]) -> list[int]:
+    """Return what the official file calls each row; of other files, where it stands."""
+    return [place if row.index is None else row.index for place, row in enumerate(rows)]
+
+
+def _answer(run: Run, task: Task, split: str, rows: list[Example], notice: Notice) -> list[Any]:
     context = run.recipe.shape.context
-    encoded = encode_task(CATALOGUE[task.name], {split: rows}, run.tokenizer, context).splits[split]
+    encoded = encode_task(task, {split: rows}, run.tokenizer, context).splits[split]
     _, answers = answer_split(run, task, encoded)
     cut = int(np.count_nonzero(encoded.cut))
     said = f", {cut:,} of them cut to the model's {context} tokens" if cut else ""
     notice(f"{run.path} answered {many(len(rows), 'row')} of {task.name}, {split}{said}")
-    return answers
+    return list(answers.tolist())
