@@ -18,7 +18,6 @@ THE_TRADE_OF = {word: trade for trade in TRADES for word in (*trade.things, trad
 FORMS = (*ASPECTS.values(), GIFTS, GOOD, BAD, PAUSES, MEETINGS)
 
 
-
 def sentences_of(seed: int) -> list[str]:
     return tell_story(Random(seed)).sentences
 
