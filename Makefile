@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install demo test test-slow check fmt bench clean
+.PHONY: install demo test test-slow fuzz check fmt bench clean
 
 install: $(STAMP)
 
@@ -27,6 +27,11 @@ test: install
 
 test-slow: install
 	$(BIN)/pytest -m slow
+	@$(MAKE) --no-print-directory fuzz
+
+# Other examples every time; what it finds is kept as a named @example.
+fuzz: install
+	$(BIN)/pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=fuzz
 
 check: install
 	$(BIN)/ruff check

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -37,6 +37,7 @@ from gpt1.base.tables import (
     read_rows,
     read_text_blocks,
 )
+from tests.properties import examples
 
 Pack = Callable[[bytes], bytes]
 PACK: dict[str, Pack] = {
@@ -291,7 +292,7 @@ def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp
 
 
 @given(text=st.text(), encoding=st.sampled_from(["utf-8", "utf-16"]), block_bytes=st.integers(1, 9))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@examples(60)
 def test_the_block_size_does_not_change_the_text(tmp_path: Path, text: str, encoding: str, block_bytes: int) -> None:
     assume(not text.startswith("\0"))  # after the mark of UTF-16 it makes the mark of UTF-32
     path = write(tmp_path, "a.txt", text.encode(encoding))
@@ -509,7 +510,7 @@ def test_parquet_rows_are_numbered_across_batches_and_row_groups(tmp_path: Path)
 
 
 @given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text(min_size=1)}), min_size=1))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@examples(50)
 def test_what_pythons_csv_and_json_write_comes_back(tmp_path: Path, rows: list[dict[str, str]]) -> None:
     path = write(tmp_path, "t.csv", codecs.BOM_UTF8 + as_csv(rows))
     assert [row for _, row in read_rows(path)] == rows

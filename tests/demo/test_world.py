@@ -37,7 +37,6 @@ def is_meeting(sentences: list[str]) -> bool:
 
 
 seeds = st.integers(0, 2**32)
-seeds_of_meetings = seeds.filter(lambda seed: is_meeting(sentences_of(seed)))
 seeds_of_heroes = seeds.filter(lambda seed: not is_meeting(sentences_of(seed)))
 NAMED_BY_THE_JOB_ALONE = 26878  # "There was no better musician than Ben", and so on to the end
 
@@ -92,9 +91,9 @@ def test_a_story_never_uses_the_wrong_pronoun(seed: int) -> None:
     assert pronouns <= {word for person in people for word in (person.he, person.him, person.his)}
 
 
-@given(seeds_of_meetings)
+@given(seeds)
 def test_two_people_who_met_have_the_same_pronoun(seed: int) -> None:
-    assert len(set(re.findall(r"\b(?:she|he)\b", " ".join(sentences_of(seed))))) <= 1
+    assert len(set(re.findall(r"\b(?:she|he)\b", " ".join(tell_meeting(Random(seed)))))) <= 1
 
 
 @given(seeds_of_heroes)

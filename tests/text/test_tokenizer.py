@@ -23,7 +23,8 @@ from gpt1.text.probe import probe_strings
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer
 from gpt1.text.words import WordRules, layout, tidy
-from tests.text.tools import examples, made_text
+from tests.properties import examples
+from tests.text.tools import made_text
 
 
 @pytest.fixture(params=["words", "bytes"])

@@ -30,6 +30,7 @@ from gpt1.text.cleaning import TAME, clean
 from gpt1.text.importing import import_tokenizer
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
+from tests.properties import examples
 from tests.reference.words import ReferenceWords
 from tests.text.tools import (
     ANY_TEXT,
@@ -45,7 +46,6 @@ from tests.text.tools import (
     SIGNS_AND_BLANKS,
     WORDS,
     Words,
-    examples,
     made_text,
     reference_of,
     special_cases,

@@ -7,10 +7,11 @@ import threading
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.training.batches import NO_TARGET, Batch, Loader, share_of
+from tests.properties import examples
 from tests.waiting import eventually
 
 CPU = torch.device("cpu")
@@ -23,7 +24,7 @@ def numbered(rows: int, first: int = 1) -> Batch:
     return Batch(arrays, {"lm": 3.0 * rows})
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     size=st.integers(1, 40),
     missing=st.integers(0, 39),
