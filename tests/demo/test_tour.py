@@ -215,7 +215,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "file"),
     [("merges", "world/manifest.json"), ("without a single label", "runs/**/metrics.jsonl")],
-    ids=["while words are counted", "while all processes learn"],
+    ids=["while merges are learned", "while all processes learn"],
 )
 def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path, line: str, file: str) -> None:
     command = [sys.executable, "-m", "gpt1", "demo", "--out", str(tmp_path / "demo")]
