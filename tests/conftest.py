@@ -60,7 +60,9 @@ def make_text(sentences: int, seed: int) -> str:
 
 @pytest.fixture(scope="session")
 def words_tokenizer() -> Tokenizer:
-    """A small vocabulary of the paper's kind."""
+    """A small vocabulary of the paper's kind; tests that need none run where its libraries are not installed."""
+    for library in ("ftfy", "spacy"):
+        pytest.importorskip(library)
     return train_words(WordCounter().count([make_text(3000, seed=0)]), merges=300)
 
 

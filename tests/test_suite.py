@@ -8,7 +8,10 @@ knows the time, a test gives it a clock.
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +139,22 @@ def test_what_is_waited_for_is_returned_and_what_never_comes_is_named() -> None:
     assert eventually(lambda: next(answers), "a seven") == [7]
     with pytest.raises(AssertionError, match="not within 0 seconds: the moon"):
         eventually(lambda: False, "the moon", seconds=0)
+
+
+WITHOUT = "ftfy", "spacy", "hypothesis", "pyarrow", "sklearn", "rensa", "rich", "click", "matplotlib", "fastapi"
+
+
+def test_tests_for_a_gpu_can_be_collected_where_only_what_trains_is_installed() -> None:
+    files = [str(path) for path in sorted(TESTS.rglob("test_*.py")) if "cuda.is_available()" in path.read_text()]
+    files = [file for file in files if file != __file__]
+    code = f"import sys, pytest\nsys.modules.update(dict.fromkeys({WITHOUT!r}))\n"
+    code += f"sys.exit(pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider', *{files!r}]))"
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=TESTS.parent, env=environment
+    )
+    assert len(files) > 5
+    assert done.returncode == 0, done.stdout
 
 
 def test_property_tests_try_the_same_examples_everywhere_and_others_only_when_asked() -> None:

@@ -11,9 +11,9 @@ import io
 import json
 import lzma
 import os
-import sys
 import pickle
 import random
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path

@@ -96,9 +96,7 @@ def test_a_run_with_a_skipped_batch_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert whole.train()
     for step, skipped_before in ((8, []), (12, [10]), (16, [10])):
         record = Recorder()
-        resumed = toy_trainer(
-            tmp_path / f"from {step}", KEEPING_ALL, ToyBatches(poison=poison), listeners=[record]
-        )
+        resumed = toy_trainer(tmp_path / f"from {step}", KEEPING_ALL, ToyBatches(poison=poison), listeners=[record])
         resumed.restore(_checkpoint_of(tmp_path / "run", step))
         assert resumed.progress.skipped == skipped_before
         resumed.save()  # what was saved before the fault lies where the resumed run looks for it
