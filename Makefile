@@ -9,7 +9,7 @@ LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-has
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install lock demo test test-slow check fmt bench clean
+.PHONY: install lock demo test test-slow fuzz check fmt bench clean
 
 install: $(STAMP)
 
@@ -37,6 +37,11 @@ test: install
 
 test-slow: install
 	$(BIN)/pytest -m slow
+	@$(MAKE) --no-print-directory fuzz
+
+# Other examples every time; what it finds is kept as a named @example.
+fuzz: install
+	$(BIN)/pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=fuzz
 
 check: install
 	$(BIN)/ruff check

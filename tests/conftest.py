@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
+
+with suppress(ModuleNotFoundError):  # a machine with a GPU may have no hypothesis, and runs tests that need none
+    from tests import properties
+
+    properties.settings.load_profile(properties.SAME)  # `--hypothesis-profile` comes after it
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin every test, and the fixtures that it is the first to ask for, with the same random numbers."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
 
 PEOPLE = ("Ann", "the old sailor", "Mr. Brown", "a girl with a lamp", "Tom O'Neill", "somebody", "Dr. Wu", "the cat")
 DEEDS = ("looked for", "couldn't find", "sold", "was given", "dreamt of", "wouldn't touch", "carried", "lost")
@@ -42,7 +60,9 @@ def make_text(sentences: int, seed: int) -> str:
 
 @pytest.fixture(scope="session")
 def words_tokenizer() -> Tokenizer:
-    """A small vocabulary of the paper's kind."""
+    """A small vocabulary of the paper's kind; tests that need none run where its libraries are not installed."""
+    for library in ("ftfy", "spacy"):
+        pytest.importorskip(library)
     return train_words(WordCounter().count([make_text(3000, seed=0)]), merges=300)
 
 

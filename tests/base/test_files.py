@@ -101,8 +101,8 @@ def test_json_comes_back_and_what_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_a_locked_folder_is_free_again_when_its_holder_is_killed(tmp_path: Path) -> None:
-    code = "import sys, pathlib, time\nfrom gpt1.base.files import lock_folder\n"
-    code += "with lock_folder(pathlib.Path(sys.argv[1])):\n print('held', flush=True); time.sleep(60)"
+    code = "import sys, pathlib, signal\nfrom gpt1.base.files import lock_folder\n"
+    code += "with lock_folder(pathlib.Path(sys.argv[1])):\n print('held', flush=True); signal.pause()"
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out")], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"

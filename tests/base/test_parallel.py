@@ -4,23 +4,24 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gpt1.base.parallel import WorkerDied, cores, ordered_map
+from tests.waiting import eventually
 
 # The functions that workers run must be importable there, so they live in a module of their own.
 MODULE = """
-import multiprocessing, os, signal, time
+import multiprocessing, os, signal
 
 def begin(value):
     global started
     started = value
 
 def work(item):
-    time.sleep(0.02 * (item % 3))
+    sum(range(item % 3 * 300_000))  # some take longer than others
     return started, item * item
 
 def die(item):
@@ -28,7 +29,11 @@ def die(item):
         os.kill(os.getpid(), signal.SIGKILL)
 
 def who(item):
-    time.sleep(0.02)
+    if multiprocessing.parent_process():
+        from tests.waiting import eventually
+        eventually(lambda: os.path.exists("worked-here"), "the process that hands out items works too")
+    else:
+        open("worked-here", "w").close()
     return os.getpid(), len(item), item[-1]
 
 def refuse(item):
@@ -38,7 +43,7 @@ def refuse(item):
 
 def linger(item):
     open(f"pid-{os.getpid()}", "w").close()
-    time.sleep(60)
+    signal.pause()
 """
 
 
@@ -89,18 +94,18 @@ def test_a_killed_worker_is_told_and_not_waited_for(module) -> None:  # type: ig
 def test_workers_end_with_a_killed_parent(module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     code = "import parallel_work as w\nfrom gpt1.base.parallel import ordered_map\n"
     code += "list(ordered_map(w.linger, range(4), workers=2, initializer=w.begin, initargs=('',)))"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
-    while len(pids := [int(path.name[4:]) for path in tmp_path.glob("pid-*")]) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline, "workers outlive their parent"
-        time.sleep(0.05)
+    eventually(lambda: len(list(tmp_path.glob("pid-*"))) == 2, "both workers are at work")
+    parent.kill()
+    try:
+        parent.communicate(timeout=120)  # the workers hold the same pipe: it ends when they all have
+    finally:
+        for sign in tmp_path.glob("pid-*"):
+            with suppress(ProcessLookupError):
+                os.kill(int(sign.name.removeprefix("pid-")), signal.SIGKILL)
 
 
 def test_there_is_at_least_one_core() -> None:

@@ -6,10 +6,11 @@ from math import factorial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.shuffle import draw, permutation
+from tests.properties import examples
 
 
 def chi_squared(counts: list[int], cells: int) -> float:
@@ -25,7 +26,7 @@ def test_all_indices_come_out_once_for_every_small_range() -> None:
             assert sorted(permutation(n, key)(np.arange(n)).tolist()) == list(range(n))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(n=st.integers(1, 200_000), key=st.integers() | st.tuples(st.integers(), st.integers()))
 def test_all_indices_come_out_once_for_any_range_and_key(n: int, key: int | tuple[int, ...]) -> None:
     met = np.zeros(n, int)
@@ -33,7 +34,7 @@ def test_all_indices_come_out_once_for_any_range_and_key(n: int, key: int | tupl
     assert (met == 1).all()
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@examples(50)
 @given(n=st.integers(1, 2**62), seed=st.integers(0, 1000))
 def test_an_index_goes_to_its_place_whatever_else_is_asked_for(n: int, seed: int) -> None:
     order = permutation(n, seed)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import benchmarks.ngrams
 from benchmarks.ngrams import Trigram, ney_discount, train_absolute, train_kneser_ney
 from tests.pretraining.tools import write_corpus
+from tests.properties import examples
 from tests.reference.ngrams import ReferenceTrigram
 
 Train = Callable[[np.ndarray, int], Trigram]
@@ -30,7 +31,7 @@ def skewed(seed: int, length: int, vocab_size: int) -> np.ndarray:
 
 
 @BOTH
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40)
 @given(seed=st.integers(0, 10_000), length=st.integers(3, 120), vocab_size=st.integers(1, 20))
 def test_the_score_is_that_of_the_formulas(
     train: Train, kneser_ney: bool, seed: int, length: int, vocab_size: int

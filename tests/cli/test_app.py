@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,11 @@ def call(*arguments: str) -> int:
     return int(exit_.value.code or 0)
 
 
-def test_help_comes_in_under_half_a_second() -> None:
-    seconds = []
-    for _ in range(3):
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-m", "gpt1", "--help"], check=True, stdout=subprocess.DEVNULL)
-        seconds.append(time.monotonic() - began)
-    assert min(seconds) < 0.5
+def test_help_imports_few_modules_and_so_comes_at_once() -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(len(sys.modules), file=sys.stderr))\n"
+    code += "import gpt1.cli; gpt1.cli.main(['--help'])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(done.stderr) < 250  # torch alone brings more than a thousand
 
 
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,11 +40,24 @@ def test_a_run_is_written_as_onnx(trained: Path, tmp_path: Path, capsys: pytest.
     assert (tmp_path / "model.onnx").stat().st_size > 10_000
 
 
-def test_a_folder_that_is_there_is_not_written_to(
+def test_a_run_of_another_form_is_not_written_for_transformers(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    code, _, err = run(capsys, "export", "transformers", str(trained), "--out", str(tmp_path))
+    code, _, err = run(capsys, "export", "transformers", str(trained), "--out", str(tmp_path / "out"))
     assert code == 1
-    assert "not of the paper's form" in err or "holds other files" in err
-    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert "is not of the paper's form" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_there_is_not_written_to(
+    words_tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_release(tmp_path / "model", words_tokenizer)
+    made, mine = str(tmp_path / "run"), tmp_path / "mine"
+    assert run(capsys, "import", "openai", str(tmp_path / "model"), "--out", made, "--device", "cpu")[0] == 0
+    mine.mkdir()
+    (mine / "letter.txt").write_text("dear")
+    code, _, err = run(capsys, "export", "transformers", made, "--out", str(mine))
+    assert code == 1
+    assert "letter.txt" in err
+    assert [path.read_text() for path in mine.iterdir()] == ["dear"]

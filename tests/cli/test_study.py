@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,8 @@ from gpt1.cli.studying import table_of
 from gpt1.studies.cells import Cell, Kept
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
-from tests.finetuning.tools import finish, start
+from tests.moments import changes_told, counted, signalled
+from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
@@ -140,15 +139,12 @@ def test_a_study_that_is_killed_comes_to_the_same_figures(place: Path, tmp_path:
     data = ["--task", "sst2", "--data", str(place / "tasks")]
     settings = [*SETTINGS, "--set", "training.steps=12", "--set", "watching.save_every=3"]
     words = [sys.executable, "-m", "gpt1", "study", "ablations", "--init", str(place / "books"), *data, *settings]
-    whole, killed = ([*words, "--device", "cpu", "--out", str(tmp_path / name)] for name in ("whole", "killed"))
-    finish(start(whole))
-    cells = tmp_path / "killed" / "cells"
-    process = start(killed)
-    while len(list(cells.glob("*"))) <= moment % 3 and process.poll() is None:
-        time.sleep(0.02)
-    time.sleep(0.15 * moment)
-    os.killpg(process.pid, signal.SIGKILL)
+    whole, killed = ([*words[1:], "--device", "cpu", "--out", str(tmp_path / name)] for name in ("whole", "killed"))
+    _, errors = finish(start(counted(tmp_path / "whole", *whole)))
+    number = changes_told(errors) * (moment + 1) // 5
+    process = start(signalled(number, tmp_path / "killed", signal.SIGKILL, *killed))
     process.communicate()
-    finish(start(killed))
+    assert process.returncode == -signal.SIGKILL
+    finish(start([sys.executable, *killed]))
     found = [json.loads((tmp_path / name / "study.json").read_text())["sections"] for name in ("whole", "killed")]
     assert found[0] == found[1]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -28,6 +28,7 @@ from gpt1.corpus import documents
 from gpt1.corpus.documents import Fault, Found, Part, Source, find_sources, read_parts
 from gpt1.corpus.unwrap import unwrap
 from gpt1.text.pieces import LIMIT, pieces
+from tests.properties import examples
 
 PROSE = (
     "The house stood a little way back from the road, behind a row of limes that had been planted in the year "
@@ -298,7 +299,7 @@ def reference(text: str, document: str, limit: int) -> list[str]:
 
 
 @given(LINES.map("".join), st.integers(1, 7), st.sampled_from([2, LIMIT]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@examples(150)
 def test_lines_and_paragraphs_are_those_of_the_whole_text_whatever_the_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, block_bytes: int, longest: int
 ) -> None:

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
+from tests.moments import signalled
 
 
 @pytest.fixture
@@ -192,37 +192,23 @@ def assert_same_folder(a: Path, b: Path) -> None:
     assert filecmp.cmpfiles(a, b, names, shallow=False) == (names, [], [])
 
 
-def kill_until_done(run: list[str], out: Path, draw: random.Random, seconds: float, kills: int) -> int:
-    """Start `run` again and again, killing it at random moments; return how often it was killed before it finished."""
-    killed = 0
-    while killed < kills:
-        process = subprocess.Popen(run, start_new_session=True, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(timeout=draw.uniform(0, seconds))
-            return killed
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            killed += 1
-            assert not (out / "corpus.json").exists() or read_corpus(out)
-    return killed
-
-
 @pytest.mark.parametrize(("kills", "workers"), [(4, "1"), pytest.param(20, "2", marks=pytest.mark.slow)])
 def test_a_preparation_killed_again_and_again_ends_with_the_same_bytes(
     tokenizer: Path, tmp_path: Path, kills: int, workers: str
 ) -> None:
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
     write_lines(tmp_path / "a.jsonl", [make_text(30, seed) for seed in range(40 * kills)])
-    run = [sys.executable, "-c", SCRIPT, str(tmp_path / "a.jsonl"), str(tokenizer)]
-    began = time.monotonic()
-    subprocess.run([*run, str(tmp_path / "calm"), workers], check=True)
-    seconds = time.monotonic() - began
-    killed = kill_until_done(
-        [*run, str(tmp_path / "killed"), workers], tmp_path / "killed", random.Random(7), seconds, kills
-    )
-    subprocess.run([*run, str(tmp_path / "killed"), workers], check=True)
-    assert killed >= kills // 2
-    assert_same_folder(tmp_path / "calm", tmp_path / "killed")
+    run = ["-c", SCRIPT, str(tmp_path / "a.jsonl"), str(tokenizer)]
+    subprocess.run([sys.executable, *run, str(calm), workers], check=True)
+    draw = random.Random(7)
+    last_stage = 2 * (len(list(calm.iterdir())) - 1)  # each file but the tokenizer is written, then renamed
+    for _ in range(kills):  # each goes on where the one before was killed
+        command = signalled(draw.randint(1, last_stage), killed, signal.SIGKILL, *run, str(killed), workers)
+        done = subprocess.run(command, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert not (killed / "corpus.json").exists()
+    subprocess.run([sys.executable, *run, str(killed), workers], check=True)
+    assert_same_folder(calm, killed)
 
 
 def test_batches_that_are_there_are_not_encoded_again(
@@ -427,34 +413,30 @@ def test_a_script_without_a_guard_may_use_several_workers(tokenizer: Path, tmp_p
         assert read_corpus(tmp_path / "out")["documents"]["read"] == 2
 
 
+COMMAND = """
+import gpt1.corpus.batches
+gpt1.corpus.batches.BATCH_CHARACTERS = 20_000
+import gpt1.cli
+gpt1.cli.main()
+"""
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_command_ends_soon_says_how_to_go_on_and_does(
-    tokenizer: Path, tmp_path: Path, how: signal.Signals
+@pytest.mark.parametrize("moment", [1, 6, 12], ids=["at its first change", "beginning", "encoding"])
+def test_a_stopped_command_says_how_to_go_on_and_does(
+    tokenizer: Path, tmp_path: Path, how: signal.Signals, moment: int
 ) -> None:
-    write_lines(tmp_path / "a.jsonl", [make_text(150, seed) for seed in range(3000)])
+    write_lines(tmp_path / "a.jsonl", [make_text(30, seed) for seed in range(160)])
     arguments = ["prepare", "a.jsonl", "--tokenizer", str(tokenizer), "--out", "out", "--workers", "2"]
-    run = [sys.executable, "-m", "gpt1", *arguments]
-    process = subprocess.Popen(
-        run,
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "out" / ".gpt1-work" / "plan.json").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, how) if how == signal.SIGINT else process.send_signal(how)
-    began = time.monotonic()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert time.monotonic() - began < 10
-    assert error.split("\n")[-4:] == ["stopped; the same command goes on where it was", "", "interrupted", ""]
-    assert "Traceback" not in error
-    assert "Warning" not in error
-    subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
+    command = signalled(moment, tmp_path / "out", how, "-c", COMMAND, *arguments)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, start_new_session=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.split("\n")[-4:] == ["stopped; the same command goes on where it was", "", "interrupted", ""]
+    assert "Traceback" not in done.stderr
+    assert "Warning" not in done.stderr
+    assert not (tmp_path / "out" / "corpus.json").exists()
+    subprocess.run([sys.executable, "-c", COMMAND, *arguments], cwd=tmp_path, check=True, capture_output=True)
+    assert read_corpus(tmp_path / "out")["documents"]["read"] == 160
 
 
 def test_a_mistyped_setting_is_answered_with_the_nearest(tokenizer: Path, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.corpus.shards import HEADER_BYTES, Stream, id_dtype, open_shard, shard_files, verify_shard, write_shards
+from tests.properties import examples
 
 FINGERPRINT = "ab" * 32
 
@@ -25,7 +26,7 @@ def write(
     return [shard for shard, _ in written]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(
     documents=st.lists(st.lists(st.integers(0, 100_000), min_size=1, max_size=30), max_size=12),
     shard_tokens=st.integers(1, 40),

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,8 @@ from gpt1.report import report
 from gpt1.report.blocks import Note
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
+from tests.moments import signalled
+from tests.waiting import eventually
 
 SMALL = Plan(
     stories=120,
@@ -131,18 +132,24 @@ def test_what_it_cannot_go_on_with_is_told_with_the_folder_to_remove(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
 @pytest.mark.parametrize(
-    "sign", ["runs", *(pytest.param(sign, marks=pytest.mark.slow) for sign in ("tokens", READER, ZERO_SHOT))]
+    ("part", "change"),
+    [
+        (f"{READER}/checkpoints", 6),  # while other processes learn from scratch
+        *(pytest.param(*moment, marks=pytest.mark.slow) for moment in ((TOKENS, 5), (READER, 1), (ZERO_SHOT, 2))),
+    ],
 )
 def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, sign: str
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, part: str, change: int
 ) -> None:
     out = tmp_path / "demo"
     told = f"from tests.demo.test_tour import *; tour({str(out)!r}, plan=SMALL, progress=Silent())"
-    process = subprocess.Popen([sys.executable, "-c", told])
-    while process.poll() is None and not (out / sign).exists():
-        time.sleep(0.02)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    killed = subprocess.run(
+        signalled(change, out / part, signal.SIGKILL, "-c", told),
+        capture_output=True,  # so that the processes of the crew, which end with it, are waited for too
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert tour(out, plan=SMALL, progress=Silent()) == finished[1]
 
 
@@ -221,22 +228,25 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
 @pytest.mark.parametrize(
-    "sign", ["merges", "without a single label"]
-)  # while words are counted; while all processes learn
-def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path, sign: str) -> None:
+    ("line", "file"),
+    [("merges", "world/manifest.json"), ("without a single label", "runs/**/metrics.jsonl")],
+    ids=["while merges are learned", "while all processes learn"],
+)
+def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path, line: str, file: str) -> None:
     command = [sys.executable, "-m", "gpt1", "demo", "--out", str(tmp_path / "demo")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
     assert process.stderr is not None
     said = ""
-    while sign not in said:
+    while line not in said:
         said += process.stderr.readline()
-    time.sleep(0.5)
+        assert process.poll() is None, said
+    eventually(lambda: list((tmp_path / "demo").glob(file)), file)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
-    _, rest = process.communicate(timeout=60)
+    _, rest = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in said + rest
     assert rest.endswith("stopped; the same command goes on\n")
-    assert "learned" not in rest
+    assert not (tmp_path / "demo" / RESULT).exists()
 
 
 def test_an_interruption_adds_no_place_to_the_curve(

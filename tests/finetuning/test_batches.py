@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.finetuning.batches import LM, Lesson, PackedBatch, Packing, TaskBatches, make_lesson
@@ -20,8 +20,9 @@ from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, Part, share_of
 from tests.finetuning.reference_data import VOCABULARY, Numbers
 from tests.finetuning.tools import make_task
+from tests.properties import examples
 
-CALM = settings(max_examples=60, deadline=None, derandomize=True)
+CALM = examples(60)
 CONTEXT = 64
 START, DELIMITER, EXTRACT = special_ids(VOCABULARY).values()
 SHAPES = ("single", "pair", "both", "choices")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,16 +39,16 @@ from tests.finetuning.tools import (
     assert_same_run,
     command,
     encode,
-    finish,
     lines_of,
     losses_of,
     make_examples,
     make_pretrained,
     make_task,
-    start,
     state_of,
     write_table,
 )
+from tests.moments import changes_told, counted, signalled
+from tests.processes import finish, kill_after, start, wait_for_metrics
 
 MOODS, PAIRS, STORIES = make_task(), make_task("pairs", "both"), make_task("stories", "choices")
 
@@ -803,10 +800,14 @@ def test_micro_batches_change_nothing_but_rounding(
 
 
 RANKS = """
-import sys, time
+import sys
+from itertools import count
+from pathlib import Path
 import torch.distributed as dist
 from gpt1 import finetune
 from gpt1.finetuning import finetune as module
+sys.path.append({root!r})
+from tests.waiting import eventually
 
 init, out, *tasks = sys.argv[1:]
 begin, report = dist.init_process_group, module.report_seeds
@@ -822,18 +823,26 @@ for name, what, how, more in runs:
     changes = [*{settings!r}, "training.distribution=" + how, *more]
     finetune(init, out + "/" + name, encoded=what, changes=changes, device="cpu")
 
-def slowly(*given):
-    time.sleep(0.5)  # a slow disk
+barrier, calls, folder = dist.barrier, count(), Path(out)
+
+def told_barrier():
+    (folder / f"barrier-{{next(calls)}}-of-rank-{{dist.get_rank()}}").touch()
+    barrier()
+
+def report_last(*given):  # only when the other rank has come to the next barrier, or went past where one should be
+    passed = len(list(folder.glob("barrier-*-of-rank-0")))
+    signs = folder / f"barrier-{{passed}}-of-rank-1", folder / "end-of-rank-1"
+    eventually(lambda: any(sign.exists() for sign in signs), "the other rank waits for the report")
     return report(*given)
 
-module.report_seeds = slowly
+dist.barrier, module.report_seeds = told_barrier, report_last
 try:
     finetune(init, out + "/seeds", encoded=tasks[0], seeds=2, changes=[*{settings!r}, "training.steps=2"], device="cpu")
     end = "well"
 except Exception as error:
     end = str(error)
-open(out + "/end-of-rank-" + str(dist.get_rank()), "w").write(end)
-dist.barrier()
+(folder / f"end-of-rank-{{dist.get_rank()}}").write_text(end)
+barrier()
 """
 
 
@@ -841,7 +850,7 @@ dist.barrier()
 def two_ranks(trained: Path, tasks: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of runs that two processes made together: starting them takes longer than all of it."""
     folder = tmp_path_factory.mktemp("ranks")
-    (folder / "ranks.py").write_text(RANKS.format(settings=list(SETTINGS)))
+    (folder / "ranks.py").write_text(RANKS.format(settings=list(SETTINGS), root=str(Path(__file__).parents[2])))
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(folder / "ranks.py")]
     finish(start([sys.executable, *launch, *map(str, (trained, folder, *tasks.values()))]))
     return folder
@@ -876,29 +885,30 @@ def test_all_ranks_find_the_best_of_several_seeds(two_ranks: Path) -> None:
 # ---- processes ----
 
 
-def kill_after(process: subprocess.Popen[str], run: Path, steps: int, wait: float = 0.0) -> None:
-    """Kill a whole training with SIGKILL once its metrics tell of so many steps; one that has ended stays ended."""
-    metrics = run / "metrics.jsonl"
-    until = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < until:
-        if metrics.exists() and metrics.read_bytes().count(b'"loss"') >= steps:
-            break
-        time.sleep(0.002)
-    time.sleep(wait)
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
-    leaders = [process.pid, *map(int, children.stdout.split())]  # torchrun gives each rank a group of its own
-    for number in leaders if process.poll() is None else ():
-        with suppress(ProcessLookupError):
-            os.killpg(number, signal.SIGKILL)
-    process.communicate()
+KILLED = """
+import os, signal, sys
+from gpt1 import finetune
+from gpt1.training.events import Stepped
+
+init, out, task, step, *changes = sys.argv[1:]
+
+def kill(event):
+    if isinstance(event, Stepped) and event.step == int(step):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+finetune(init, out, encoded=task, changes=changes, device="cpu", listeners=[kill])
+"""
 
 
-@pytest.mark.parametrize("steps", [5, 11])
+@pytest.mark.parametrize("step", [5, 11])
 def test_a_killed_run_goes_on_bit_for_bit(
-    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path, steps: int
+    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path, step: int
 ) -> None:
     run = tmp_path / "run"
-    kill_after(start(command(trained, run, "--encoded", str(tasks["moods"]))), run, steps)
+    arguments = map(str, (trained, run, tasks["moods"], step, *SETTINGS))
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert 0 < list_checkpoints(run)[-1][0] <= step
     finetune(trained, run, encoded=tasks["moods"], changes=SETTINGS, resume=True, device="cpu")
     assert_same_run(unbroken, run)
 
@@ -908,11 +918,9 @@ def test_a_signal_stops_the_command_saved_and_it_says_how_to_go_on(
 ) -> None:
     run = tmp_path / "run"
     process = start(command(trained, run, "--encoded", str(tasks["moods"]), "--steps", "100000"))
-    while not (run / "metrics.jsonl").exists():
-        time.sleep(0.05)
-        assert process.poll() is None
+    wait_for_metrics(process, run)
     process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert "saved; the same command with --resume goes on" in errors
     assert list_checkpoints(run)[-1][0] >= 1
@@ -935,13 +943,17 @@ def test_runs_killed_at_ten_random_moments_go_on_bit_for_bit(
         return command(trained, out, *more, *last, settings=settings, ranks=ranks)
 
     whole = tmp_path / "whole"
-    finish(start(words(whole)))
+    _, errors = finish(start(words(whole) if ranks > 1 else counted(whole, *words(whole)[1:])))
     draw = random.Random(what)
     for point in range(10):
         run = tmp_path / f"run{point}"
-        process = start(words(run))
-        folder = draw.choice(folders)
-        kill_after(process, run / folder, draw.randint(0, len(losses_of(whole / folder))), draw.random() * 0.2)
+        if ranks > 1:
+            kill_after(start(words(run)), run, draw.randint(0, len(losses_of(whole))))
+        else:
+            moment = draw.randint(1, changes_told(errors))
+            killed = start(signalled(moment, run, signal.SIGKILL, *words(run)[1:]))
+            killed.communicate()
+            assert killed.returncode == -signal.SIGKILL
         finish(start(words(run, "--resume")))
         for folder in folders:
             if list_checkpoints(whole / folder):

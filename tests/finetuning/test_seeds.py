@@ -246,23 +246,17 @@ def test_seeds_without_rows_to_be_measured_on_can_be_resumed_after_the_end(
     finetune(trained, tmp_path / "out", seeds=2, resume=True, **given)
 
 
-def test_fewer_seeds_than_before_do_not_end_in_a_folder_without_weights(
+# ---- what is refused ----
+
+
+def test_fewer_seeds_than_before_are_refused_and_nothing_is_touched(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
     out = copy(three, tmp_path / "out")
-    for seed, dev in ((3, 0.1), (4, 0.2), (5, 0.9)):
-        write_result(out / f"seed-{seed}", {"moods": {"dev": {"accuracy": dev}}})
-    best = seeds_file(three)["best"]
-    if best != "seed-5":  # let the last one be the best
-        shutil.move(out / best / "checkpoints", out / "seed-5" / "checkpoints")
-    try:
-        run = finetune(trained, out, encoded=moods, changes=CHANGES, seeds=2, resume=True, device="cpu")
-    except (InputError, SettingError):
-        return  # to refuse it would do as well
-    run.model  # noqa: B018
-
-
-# ---- what is refused ----
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"holds other seeds too \(5\); ask for all of them"):
+        finetune(trained, out, encoded=moods, changes=CHANGES, seeds=2, resume=True, device="cpu")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_folders_of_one_seed_and_of_several_are_not_mixed(
@@ -293,15 +287,16 @@ def test_seeds_that_are_not_done_refuse_other_examples_and_settings(
         finetune(trained, tmp_path / "out", encoded=moods, changes=slower, resume=True, **given)
 
 
-@pytest.mark.parametrize("what", ["examples", "settings"])
 def test_seeds_that_are_done_refuse_other_examples_and_settings_too(
-    three: Path, trained: Path, moods: EncodedTask, words_tokenizer: Tokenizer, tmp_path: Path, what: str
+    three: Path, trained: Path, moods: EncodedTask, words_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     out = copy(three, tmp_path / "out")
-    encoded = encode(MOODS, words_tokenizer, 20) if what == "examples" else moods
-    changes = CHANGES if what == "examples" else [*CHANGES, "optimizer.lr=1e-5"]
-    with pytest.raises((InputError, SettingError)):
-        finetune(trained, out, encoded=encoded, changes=changes, seeds=5, resume=True, device="cpu")
+    given: dict[str, Any] = {"seeds": 5, "resume": True, "device": "cpu"}
+    with pytest.raises(InputError, match="the training examples are not those"):
+        finetune(trained, out, encoded=encode(MOODS, words_tokenizer, 20), changes=CHANGES, **given)
+    with pytest.raises(SettingError, match=r"optimizer.lr is 0.005 in the run .*seed-3 and 1e-05 now"):
+        finetune(trained, out, encoded=moods, changes=[*CHANGES, "optimizer.lr=1e-5"], **given)
+    assert not (out / "seed-6").exists()
 
 
 def test_a_folder_with_other_files_is_not_written_to(trained: Path, moods: EncodedTask, tmp_path: Path) -> None:
@@ -311,29 +306,23 @@ def test_a_folder_with_other_files_is_not_written_to(trained: Path, moods: Encod
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_seeds_of_other_examples_do_not_join_a_folder(
-    three: Path, trained: Path, words_tokenizer: Tokenizer, tmp_path: Path, resume: bool
+def test_seeds_that_begin_elsewhere_do_not_join_a_folder(
+    three: Path, trained: Path, moods: EncodedTask, tmp_path: Path, resume: bool
 ) -> None:
-    rows = make_examples(MOODS, 64, seed=5)
-    splits = {"train": rows[:24], "dev": rows[24:44], "test": rows[44:]}
-    other = encode_task(MOODS, splits, words_tokenizer, 16)
-    changes = [*CHANGES, "training.seed=10"]
-    with pytest.raises((InputError, SettingError)):
-        finetune(
-            trained, copy(three, tmp_path / "out"), encoded=other, changes=changes, seeds=2, resume=resume, device="cpu"
-        )
+    out, changes = copy(three, tmp_path / "out"), [*CHANGES, "training.seed=10"]
+    with pytest.raises(InputError, match=r"holds other seeds too \(3, 4, 5\); ask for all of them"):
+        finetune(trained, out, encoded=moods, changes=changes, seeds=2, resume=resume, device="cpu")
 
 
-def test_seeds_that_are_done_are_made_longer_or_that_is_refused(
+def test_seeds_that_are_done_are_not_made_longer(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
     out = copy(three, tmp_path / "out")
     longer = [*CHANGES, "training.epochs=2"]
-    try:
+    with pytest.raises(SettingError, match=r"training.epochs was 1.0 for the seed in .*seed-3, which is done"):
         finetune(trained, out, encoded=moods, changes=longer, seeds=4, resume=True, device="cpu")
-    except (InputError, SettingError):
-        return
-    assert {len(losses_of(out / f"seed-{seed}")) for seed in range(3, 7)} == {6}
+    assert seeds_file(out) == seeds_file(three)
+    assert not (out / "seed-6").exists()
 
 
 def test_a_table_for_test_may_come_later(
@@ -345,8 +334,8 @@ def test_a_table_for_test_may_come_later(
     given: dict[str, Any] = {"changes": CHANGES, "device": "cpu"}
     finetune(trained, tmp_path / "out", encoded=early, seeds=2, **given)
     monkeypatch.setattr("gpt1.finetuning.seeds.decisive", lambda scores, tasks: len(scores["moods"]))  # best: the last
-    try:
-        finetune(trained, tmp_path / "out", encoded=moods, seeds=3, resume=True, **given)
-    except (InputError, SettingError):
-        return  # to refuse it would do as well
-    assert seeds_file(tmp_path / "out")["summary"]["moods dev accuracy"]
+    finetune(trained, tmp_path / "out", encoded=moods, seeds=3, resume=True, **given)
+    found = seeds_file(tmp_path / "out")
+    assert list(found["seeds"]) == ["seed-3", "seed-4", "seed-5"]
+    assert list(found["summary"]) == ["moods dev accuracy"]  # of test there is one seed's figure only
+    assert "moods test accuracy" in found["seeds"]["seed-5"]

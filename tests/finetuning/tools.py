@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -175,22 +172,3 @@ def command(init: Path, out: Path, *more: str, settings: Sequence[str] = SETTING
         start = [sys.executable, *launch]
     changes = [word for setting in settings for word in ("--set", setting)]
     return [*start, "finetune", "--init", str(init), "--out", str(out), *changes, "--device", "cpu", *more]
-
-
-def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a command as the leader of its own processes."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Wait for a command that must end well; return what it printed and what it said."""
-    try:
-        out, err = process.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)  # which torchrun passes on
-        out, err = process.communicate()
-    assert process.returncode == 0, err
-    return out, err

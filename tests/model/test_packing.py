@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.model.packing import pack
+from tests.properties import examples
 
-CALM = settings(max_examples=60, deadline=None, derandomize=True)
+CALM = examples(60)
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=8).filter(any)
 
 

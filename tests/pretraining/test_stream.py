@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1 import prepare
@@ -19,6 +19,7 @@ from gpt1.pretraining.stream import TokenStream
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.pretraining.tools import FINGERPRINT, write_corpus
+from tests.properties import examples
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -27,7 +28,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     (folder / CORPUS_FILE).write_text(json.dumps(corpus))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @given(
     tokens=st.integers(1, 60),
     shard_tokens=st.integers(1, 20),

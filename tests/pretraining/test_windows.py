@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import InputError, SettingError
@@ -15,6 +15,7 @@ from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.training.batches import Batch
 from tests.pretraining.tools import write_corpus
+from tests.properties import examples
 
 Make = Callable[..., TokenStream]
 
@@ -65,7 +66,7 @@ SIZES = {
 }
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100)
 @given(**SIZES, seed=st.integers(0, 2**31 - 1), number=st.integers(0, 40))
 def test_every_token_but_the_first_is_a_target_exactly_once_an_epoch(
     make: Make, tokens: int, context: int, batch: int, shard_tokens: int, seed: int, number: int
@@ -81,7 +82,7 @@ def test_every_token_but_the_first_is_a_target_exactly_once_an_epoch(
     assert (lengths < context).sum() <= 2
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@examples(50)
 @given(**SIZES, order=st.lists(st.integers(0, 60), min_size=1, max_size=8))
 def test_a_batch_is_the_same_whenever_and_by_whomever_it_is_asked_for(
     make: Make, tokens: int, context: int, batch: int, shard_tokens: int, order: list[int]
@@ -102,7 +103,7 @@ def test_threads_that_ask_at_the_same_time_get_the_same(make: Make) -> None:
         assert list(pool.map(shared.place, asked)) == [alone.place(k) for k in asked]
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@examples(50)
 @given(**SIZES)
 def test_places_count_through_the_epochs(make: Make, tokens: int, context: int, batch: int, shard_tokens: int) -> None:
     windows = Windows(make(tokens, shard_tokens), context=context, batch=batch, seed=2)
@@ -177,7 +178,7 @@ def test_batches_are_counted_from_zero(make: Make) -> None:
         Windows(make(9), context=2, batch=2, seed=0).batch(-1)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @given(**SIZES, limit=st.none() | st.integers(2, 100))
 def test_validation_reads_every_token_but_the_first_in_order(
     make: Make, tokens: int, context: int, batch: int, shard_tokens: int, limit: int | None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.tasks.answers import BINS, answers, as_shares, balanced_weights, predictions
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
+from tests.properties import examples
 
-CALM = settings(max_examples=60, deadline=None, derandomize=True)
+CALM = examples(60)
 
 
 def scored(low: float, high: float) -> Task:

@@ -6,13 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.model.packing import pack
 from gpt1.tasks.packed import pack_sequences
+from tests.properties import examples
 
-CALM = settings(max_examples=60, deadline=None, derandomize=True)
+CALM = examples(60)
 SEQUENCES = st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=12), min_size=1, max_size=10)
 
 

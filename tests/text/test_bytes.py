@@ -14,7 +14,8 @@ from gpt1.text import pieces
 from gpt1.text import tokenizer as tokenizer_module
 from gpt1.text.bytes import BYTES, ByteRules, layout
 from gpt1.text.tokenizer import Tokenizer
-from tests.text.tools import ANY_TEXT, AWKWARD, BLANKS, LINES, MIXTURES, examples
+from tests.properties import examples
+from tests.text.tools import ANY_TEXT, AWKWARD, BLANKS, LINES, MIXTURES
 
 
 @given(ANY_TEXT | MIXTURES | LINES)

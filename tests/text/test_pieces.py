@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.text.pieces import LIMIT, pieces
+from tests.properties import examples
 from tests.text.test_words import literal_pieces
-from tests.text.tools import examples
 
 TEXTS = st.text("ab \n\r\u00a0é", max_size=60)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 from gpt1.text.words import layout
+from tests.properties import examples
 
 # Every character that decides where a blank belongs, as pieces inside words and at their ends.
 SIGNS = list("ab.,!?;:)]}(%[{$£'\"-nt")
@@ -30,13 +31,13 @@ def pieces_of(tokenizer: Tokenizer, prompt: list[int], ids: list[int], stop: tup
     return [*pieces, stream.end()]
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(ids_of_tricky)
 def test_of_words_the_pieces_are_the_whole_text(ids: list[int]) -> None:
     assert "".join(pieces_of(TRICKY, [], ids)) == TRICKY.decode(ids)
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(ids_of_tricky, ids_of_tricky)
 def test_of_words_prompt_and_text_hold_the_characters_of_both(prompt: list[int], ids: list[int]) -> None:
     whole, text = TRICKY.decode(prompt + ids), "".join(pieces_of(TRICKY, prompt, ids))
@@ -44,7 +45,7 @@ def test_of_words_prompt_and_text_hold_the_characters_of_both(prompt: list[int],
     assert "".join(text.split(" ")) == "".join(TRICKY.decode(ids).split(" "))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(st.lists(st.integers(0, 255) | st.integers(0xE0, 0x1A0), max_size=12))
 def test_of_bytes_the_pieces_are_the_whole_text(bytes_tokenizer: Tokenizer, ids: list[int]) -> None:
     assert "".join(pieces_of(bytes_tokenizer, [1, 2], ids)) == bytes_tokenizer.decode(ids)
@@ -97,7 +98,7 @@ def test_of_several_stop_strings_the_first_in_the_text_counts(bytes_tokenizer: T
     assert "".join(pieces_of(bytes_tokenizer, [], [*b"a", *hat], ("at", "h"))) == "a "
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(ids_of_tricky, st.lists(st.text('ab.,- \n"', min_size=1, max_size=3), min_size=1, max_size=2))
 def test_stopping_cuts_what_would_have_been_handed_out(ids: list[int], stops: list[str]) -> None:
     stream, handed_out = TextStream(TRICKY, [], stops), ""
@@ -124,7 +125,7 @@ def test_time_grows_with_the_text_and_not_with_its_square(words_tokenizer: Token
 # ---- each token's share ----
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(ids_of_tricky, ids_of_tricky)
 def test_of_words_the_shares_of_tokens_are_the_whole_text(prompt: list[int], ids: list[int]) -> None:
     shares = TRICKY.decode_each_after(prompt, ids)
@@ -134,7 +135,7 @@ def test_of_words_the_shares_of_tokens_are_the_whole_text(prompt: list[int], ids
     assert [share.strip(" ").replace(" ", "") for share in shares] == inked
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(st.integers(0, 255) | st.integers(0xE0, 0x1A0), max_size=12))
 def test_of_bytes_the_shares_of_tokens_are_the_whole_text(bytes_tokenizer: Tokenizer, ids: list[int]) -> None:
     shares = bytes_tokenizer.decode_each_after([1], ids)

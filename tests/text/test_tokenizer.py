@@ -23,7 +23,8 @@ from gpt1.text.probe import probe_strings
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer
 from gpt1.text.words import WordRules, layout, tidy
-from tests.text.tools import examples, made_text
+from tests.properties import examples
+from tests.text.tools import made_text
 
 
 @pytest.fixture(params=["words", "bytes"])
@@ -103,11 +104,11 @@ def test_the_fingerprint_is_the_same_in_another_process(words_tokenizer: Tokeniz
     assert _run(program, tmp_path).strip() == words_tokenizer.fingerprint
 
 
-def test_the_fingerprint_does_not_change_unnoticed() -> None:
-    # Golden: artefacts carry it; if it must change, so must the version of the rules.
+def test_the_fingerprint_does_not_change_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Golden: artefacts carry it; if it must change, so must the version of the rules. Versions are part of it.
+    monkeypatch.setattr("gpt1.text.tokenizer._version", {"ftfy": "6.3.1", "spacy": "3.8.18"}.__getitem__)
     tokenizer = new_tokenizer("words", layout(list("abc"), [("a", "b</w>")]), [("a", "b</w>")])
-    if tokenizer.vocabulary.made_with == {"ftfy": "6.3.1", "spacy": "3.8.18"}:
-        assert tokenizer.fingerprint[:16] == "45cc8d7ab1773ac3"
+    assert tokenizer.fingerprint[:16] == "45cc8d7ab1773ac3"
     assert len(probe_strings()) == 197
 
 

@@ -19,8 +19,9 @@ from gpt1.text import training
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_bytes, train_words
 from gpt1.text.words import layout
+from tests.properties import examples
 from tests.reference.words import ReferenceWords
-from tests.text.tools import MIXTURES, examples, made_text, reference_of
+from tests.text.tools import MIXTURES, made_text, reference_of
 
 Word = tuple[str, ...]
 

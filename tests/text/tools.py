@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from gpt1.text.chunks import ChunkEncoder
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
 from tests.reference.words import ReferenceWords
-
-
-def examples(count: int) -> Any:
-    """Hypothesis settings under which every run tries the same `count` examples."""
-    return settings(
-        max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-    )
 
 
 class Words:

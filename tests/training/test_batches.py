@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.training.batches import NO_TARGET, Batch, Loader, share_of
+from tests.properties import examples
+from tests.waiting import eventually
 
 CPU = torch.device("cpu")
 
@@ -23,7 +24,7 @@ def numbered(rows: int, first: int = 1) -> Batch:
     return Batch(arrays, {"lm": 3.0 * rows})
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     size=st.integers(1, 40),
     missing=st.integers(0, 39),
@@ -114,10 +115,7 @@ def test_batches_come_in_the_order_they_are_asked_for_and_are_read_once(source: 
 def test_the_following_batch_is_read_before_it_is_asked_for(source: Source) -> None:
     loader = loader_of(source)
     loader.load(0, 7)
-    until = time.monotonic() + 30
-    while source.asked != [0, 7] and time.monotonic() < until:
-        time.sleep(0.001)
-    assert source.asked == [0, 7]
+    eventually(lambda: source.asked == [0, 7], "batch 7 is read before it is asked for")
     loader.close()
 
 

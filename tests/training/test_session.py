@@ -20,7 +20,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
 from gpt1.training.distributed import World
 from gpt1.training.events import Event, Noticed, Stepped
-from gpt1.training.runs import RunFiles
+from gpt1.training.runs import RunFiles, begin_run
 from gpt1.training.session import (
     FREE_ON_RESUME,
     Interrupted,
@@ -119,10 +119,12 @@ def test_what_is_taken_over_is_no_difference() -> None:
 # ---- facts ----
 
 
-def test_a_run_of_another_kind_is_refused(trained: Path) -> None:
-    assert facts_of(trained, "pretraining")["kind"] == "pretraining"
+def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").touch()
+    begin_run(tmp_path / "run", "pretraining", TOY, tmp_path / "tokenizer.json", {})
+    assert facts_of(tmp_path / "run", "pretraining")["kind"] == "pretraining"
     with pytest.raises(SettingError, match=r"is a run of another kind \(pretraining\)"):
-        facts_of(trained, "finetuning")
+        facts_of(tmp_path / "run", "finetuning")
 
 
 def test_a_fact_that_is_missing_is_damage(tmp_path: Path) -> None:

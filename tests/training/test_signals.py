@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -17,11 +16,10 @@ def test_the_first_signal_is_remembered_and_the_second_interrupts(number: signal
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), StopRequests() as stop:
         assert not stop
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert stop
         assert (stop.signal, stop.out_of_time) == (number, False)
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
+        signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(number) == before
 
 

@@ -86,15 +86,15 @@ def prepare(
     found = _outside(out, find_sources([str(path) for path in paths], field=preparation.field))
     read_parts(found.sources, **_reading(preparation))  # refuses what does not fit before anything is written
     plan = _plan(preparation, tokenizer, found)
-    with lock_folder(out):
-        if (out / CORPUS_FILE).exists() and not restart:
-            return _finished(out, plan, progress)
-        work = _begin(out, plan, tokenizer, restart, progress)
-        try:
+    try:
+        with lock_folder(out):
+            if (out / CORPUS_FILE).exists() and not restart:
+                return _finished(out, plan, progress)
+            work = _begin(out, plan, tokenizer, restart, progress)
             return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress)
-        except KeyboardInterrupt:
-            progress.say("stopped; the same command goes on where it was")
-            raise
+    except KeyboardInterrupt:
+        progress.say("stopped; the same command goes on where it was")
+        raise
 
 
 def _prepare(
