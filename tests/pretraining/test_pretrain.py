@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -20,14 +21,16 @@ from safetensors.torch import load_file
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
+from gpt1.corpus.shards import HEADER, HEADER_BYTES, open_shard
 from gpt1.inference.run import load_run
+from gpt1.pretraining.measure import measure_corpus
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
 from gpt1.training.events import Event, Noticed
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
-from tests.pretraining.tools import write_corpus
+from tests.pretraining.tools import add_sums, write_corpus
 
 SETTINGS = (
     "shape.layers=2",
@@ -271,8 +274,51 @@ def test_a_corpus_with_ids_beyond_the_vocabulary_is_damaged(corpus: Path, tmp_pa
     content = bytearray(shard.read_bytes())
     content[200:4200] = b"\xff" * 4000
     shard.write_bytes(content)
+    rewrite_checksums(tmp_path / "corpus")
     with pytest.raises(FormatError, match="the corpus is damaged"):
         pretrain("tiny", tmp_path / "corpus", tmp_path / "run", changes=SETTINGS, device="cpu")
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_shard_of_noise_is_named_before_anything_is_trained_or_measured(
+    unbroken: Path, corpus: Path, tmp_path: Path, split: str
+) -> None:
+    damaged, run = tmp_path / "corpus", tmp_path / "run"
+    shutil.copytree(corpus, damaged)
+    shutil.copytree(unbroken, run)
+    shard = damaged / f"{split}-00000.tok"
+    content = shard.read_bytes()
+    tokens = len(open_shard(shard).ids)
+    noise = np.random.default_rng(0).integers(0, 200, tokens).astype("<u2").tobytes()
+    shard.write_bytes(content[:HEADER_BYTES] + noise + content[HEADER_BYTES + len(noise) :])
+    told = pytest.raises(FormatError, match=rf"{split}-00000\.tok is damaged: bytes 128 to .* do not match")
+    with told:
+        pretrain("tiny", damaged, tmp_path / "new", changes=SETTINGS, device="cpu")
+    assert not (tmp_path / "new").exists()
+    before = contents(run)
+    with told:
+        pretrain(None, damaged, run, resume=True, changes=["training.steps=25"], device="cpu")
+    with told:
+        measure_corpus(load_run(run, device="cpu"), damaged, split)
+    assert contents(run) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rewrite_checksums(corpus: Path) -> None:
+    """Make a corpus whole again after its shards were changed."""
+    described = json.loads((corpus / "corpus.json").read_text())
+    for split in described["splits"].values():
+        for shard in split["shards"]:
+            path = corpus / shard["file"]
+            content = path.read_bytes()
+            digest = hashlib.sha256(content[HEADER_BYTES:])
+            path.write_bytes(content[: HEADER.size - 32] + digest.digest() + content[HEADER.size :])
+            shard["sha256"] = digest.hexdigest()
+    (corpus / "corpus.json").write_text(json.dumps(described))
+    add_sums(corpus)
 
 
 def test_nobody_listening_any_more_does_not_end_a_training(corpus: Path, tmp_path: Path) -> None:

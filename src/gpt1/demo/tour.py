@@ -20,7 +20,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
 from gpt1.base.progress import Progress
 from gpt1.corpus.documents import TEXTS, Part, Source, find_sources, read_parts
-from gpt1.corpus.prepare import prepare, read_corpus
+from gpt1.corpus.prepare import prepare, read_corpus, shards_of
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo.learning import Crew, Job
@@ -144,9 +144,8 @@ def make_reader(out: Path, plan: Plan, progress: Progress, listeners: Iterable[L
 def _is_whole(corpus: Path) -> bool:
     """Whether a folder holds a whole corpus; wherever the stories lay when it was made, they are the same."""
     try:
-        for split in read_corpus(corpus)["splits"].values():
-            for shard in split["shards"]:
-                verify_shard(corpus / shard["file"])
+        for path in shards_of(corpus, read_corpus(corpus)):
+            verify_shard(path)
     except Gpt1Error:
         return False
     return True
