@@ -408,6 +408,7 @@ def test_what_a_killed_writer_left_is_swept_away(tokenizer: Path, tmp_path: Path
     (tmp_path / "out" / "train-00000.tok.123.tmp").write_bytes(b"half")
     prepare(paths, tokenizer, tmp_path / "out", workers=1, on_error="skip")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "blocks.crc32",
         "corpus.json",
         "dropped.jsonl",
         "tokenizer.json",

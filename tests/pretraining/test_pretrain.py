@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.corpus.shards import HEADER, HEADER_BYTES, open_shard
 from gpt1.inference.run import load_run
+from gpt1.pretraining import pretrain as module
 from gpt1.pretraining.measure import measure_corpus
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.text.tokenizer import Tokenizer
@@ -166,6 +168,57 @@ def test_resume_refuses_another_text_another_tokenizer_and_another_network(
 def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path, corpus: Path) -> None:
     with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
         pretrain("tiny", corpus, unbroken, changes=SETTINGS, device="cpu")
+
+
+def test_a_run_that_came_to_be_while_another_began_is_not_overwritten(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, make_model = tmp_path / "run", module._make_model
+
+    def meanwhile(*given: Any) -> Any:  # between looking at the folder and holding it
+        monkeypatch.setattr(module, "_make_model", make_model)
+        pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
+        before.update(contents(run))
+        return make_model(*given)
+
+    before: dict[str, bytes] = {}
+    monkeypatch.setattr(module, "_make_model", meanwhile)
+    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+        pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
+    assert contents(run) == before
+
+
+def test_a_run_that_went_on_while_another_began_is_not_overwritten(
+    unbroken: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, make_model = tmp_path / "run", module._make_model
+    shutil.copytree(unbroken, run)
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(module, "_make_model", make_model)
+        pretrain(None, corpus, run, resume=True, changes=["training.steps=22"], device="cpu")
+        before.update(contents(run))
+        return make_model(*given)
+
+    before: dict[str, bytes] = {}
+    monkeypatch.setattr(module, "_make_model", meanwhile)
+    with pytest.raises(InputError, match="another command was at work in .* while this one began"):
+        pretrain(None, corpus, run, resume=True, changes=["training.steps=25"], device="cpu")
+    assert contents(run) == before
+
+
+def test_what_a_kill_after_a_save_left_is_removed_when_the_finished_run_is_resumed(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(unbroken, run)
+    steps = [step for step, _ in list_checkpoints(run)]
+    shutil.copytree(list_checkpoints(run)[0][1], run / "checkpoints" / "step-00000001")  # as if not yet rotated away
+    (run / "checkpoints.removed.123.tmp").mkdir()
+    (run / "checkpoints" / "step-00000002.123.tmp").mkdir()
+    pretrain(None, corpus, run, resume=True, device="cpu")
+    assert [step for step, _ in list_checkpoints(run)] == steps
+    assert list(run.rglob("*.tmp")) == []
 
 
 def test_nothing_is_made_where_the_corpus_is_missing(tmp_path: Path) -> None:

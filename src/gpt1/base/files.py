@@ -42,12 +42,11 @@ def result_file(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """
     require_absent(path, overwrite)
     temporary = path.with_name(f"{path.name}.writing{TEMPORARY_SUFFIX}") if _HAS_LOCKS else _temporary(path)
-    with _told(path), _own_file(temporary, path) as file:
-        require_absent(path, overwrite)  # the writer before this one has ended meanwhile
+    with _told(path), _own_file(temporary, path) as file, _as_a_whole(file, temporary, path):
+        require_absent(path, overwrite)  # the writer before this one may have ended meanwhile
         file.truncate()
-        with _as_a_whole(file, temporary, path):
-            yield file
-            require_absent(path, overwrite)  # which is another program's then
+        yield file
+        require_absent(path, overwrite)  # which is another program's then
 
 
 def require_absent(path: Path, overwrite: bool) -> None:
@@ -307,12 +306,17 @@ def missing(path: Path, problem: str = "does not exist") -> InputError:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically.
+    """Write `value` as readable JSON, atomically."""
+    with whole_file(path) as file:
+        file.write(json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return `value` as a file of readable JSON holds it.
 
     Half a surrogate pair, as in a file name that is not UTF-8, becomes an escape that JSON readers give back.
     """
-    with whole_file(path) as file:
-        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

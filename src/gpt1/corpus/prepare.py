@@ -92,8 +92,8 @@ def prepare(
     with lock_folder(out):
         if (out / CORPUS_FILE).exists() and not restart:
             return _finished(out, plan, progress)
-        work = _begin(out, plan, tokenizer, restart, progress)
         try:
+            work = _begin(out, plan, tokenizer, restart, progress)
             return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress)
         except KeyboardInterrupt:
             progress.say("stopped; the same command goes on where it was")
@@ -270,7 +270,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
         make_folder(work)  # first, so that a folder half cleared is known as ours
         _clear(out)
         make_folder(work)
-        tokenizer.save(out / FILE_NAME)
+        tokenizer.save(out / FILE_NAME, overwrite=True)  # one that is there is the same
         write_json(work / PLAN_FILE, _fingerprints(plan))
     for folder in (out, work):
         remove_temporaries(folder)

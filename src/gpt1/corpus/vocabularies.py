@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpt1.base.errors import InputError, unknown
+from gpt1.base.files import result_file
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import in_batches
@@ -32,19 +34,39 @@ def train_tokenizer(
     unwrap: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
+    overwrite: bool = False,
 ) -> Tokenizer:
     """Learn a vocabulary of `kind` from text files, save it to `out` if that is given, and return it.
 
-    Memory stays bounded whatever the size of the text, and the same text gives the same vocabulary.
+    Memory stays bounded whatever the size of the text, and the same text gives the same vocabulary. A tokenizer that
+    `out` holds is replaced only to `overwrite` it.
     """
     progress = progress or Silent()
     if kind not in KINDS:
         raise unknown("kind of tokenizer", kind, KINDS)
-    target = None if out is None else tokenizer_target(out)  # refused now rather than after the work
+    reading = {"document": document, "field": field, "encoding": encoding, "unwrap": unwrap}
+    if out is None:
+        return _train(paths, kind, merges, characters, reading, workers, progress)
+    # Opened now: what cannot be written, or is being written, is told before the work.
+    with result_file(tokenizer_target(out, overwrite=overwrite), overwrite=overwrite) as file:
+        tokenizer = _train(paths, kind, merges, characters, reading, workers, progress)
+        file.write(tokenizer.content())
+    return tokenizer
+
+
+def _train(
+    paths: str | Path | Sequence[str | Path],
+    kind: str,
+    merges: int,
+    characters: int,
+    reading: Mapping[str, Any],
+    workers: int | None,
+    progress: Progress,
+) -> Tokenizer:
     paths = [paths] if isinstance(paths, str | Path) else paths
-    found = find_sources([str(path) for path in paths], field=field)
+    found = find_sources([str(path) for path in paths], field=reading["field"])
     sources = found.sources
-    parts = read_parts(sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    parts = read_parts(sources, **reading)
     announce(found, progress)
     with stage(progress, "reading") as bar:
         meter = Meter(sources, bar)
@@ -58,8 +80,6 @@ def train_tokenizer(
     learned = len(tokenizer.vocabulary.merges)
     if learned < merges:
         progress.say(f"the text has pairs for {learned:,} merges only, not {merges:,}")
-    if target is not None:
-        tokenizer.save(target)
     return tokenizer
 
 
