@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.errors import InputError, unknown
 from gpt1.base.files import result_file
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import Fault, Part, find_sources, read_parts
+from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
 from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
@@ -44,36 +43,34 @@ def train_tokenizer(
     progress = progress or Silent()
     if kind not in KINDS:
         raise unknown("kind of tokenizer", kind, KINDS)
-    reading = {"document": document, "field": field, "encoding": encoding, "unwrap": unwrap}
-    if out is None:
-        return _train(paths, kind, merges, characters, reading, workers, progress)
-    # Opened now: what cannot be written, or is being written, is told before the work.
-    with result_file(tokenizer_target(out, overwrite=overwrite), overwrite=overwrite) as file:
-        tokenizer = _train(paths, kind, merges, characters, reading, workers, progress)
+    target = None if out is None else tokenizer_target(out, overwrite=overwrite)
+    paths = [paths] if isinstance(paths, str | Path) else paths
+    found = find_sources([str(path) for path in paths], field=field)  # before there is a file of ours among them
+    parts = read_parts(found.sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    if target is None:
+        return _train(found, parts, kind, merges, characters, workers or cores(), progress)
+    with result_file(target, overwrite=overwrite) as file:  # what is being written is told before the work
+        tokenizer = _train(found, parts, kind, merges, characters, workers or cores(), progress)
         file.write(tokenizer.content())
     return tokenizer
 
 
 def _train(
-    paths: str | Path | Sequence[str | Path],
+    found: Found,
+    parts: Iterator[Part | Fault],
     kind: str,
     merges: int,
     characters: int,
-    reading: Mapping[str, Any],
-    workers: int | None,
+    workers: int,
     progress: Progress,
 ) -> Tokenizer:
-    paths = [paths] if isinstance(paths, str | Path) else paths
-    found = find_sources([str(path) for path in paths], field=reading["field"])
-    sources = found.sources
-    parts = read_parts(sources, **reading)
     announce(found, progress)
     with stage(progress, "reading") as bar:
-        meter = Meter(sources, bar)
+        meter = Meter(found.sources, bar)
         if kind == "bytes":
             tokenizer = train_bytes(_texts(parts, meter), merges)
         else:
-            counts = _count_words(parts, meter, workers or cores(), progress)
+            counts = _count_words(parts, meter, workers, progress)
     if kind == "words":
         progress.say(f"learning {merges:,} merges from {len(counts):,} distinct words")
         tokenizer = train_words(counts, merges, characters)
