@@ -279,7 +279,12 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
 
 def _clear(out: Path) -> None:
     """Remove what an earlier preparation left, `work` last of all, by which the folder is known as ours."""
-    for path in [out / CORPUS_FILE, *shard_files(out), out / SUMS_FILE, out / DROPPED_FILE]:  # the tokenizer may be the only copy
+    for path in [
+        out / CORPUS_FILE,
+        *shard_files(out),
+        out / SUMS_FILE,
+        out / DROPPED_FILE,
+    ]:  # the tokenizer may be the only copy
         path.unlink(missing_ok=True)
     remove_temporaries(out)
     (out / WORK / PLAN_FILE).unlink(missing_ok=True)  # batches without a plan are not trusted

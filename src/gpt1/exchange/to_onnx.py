@@ -68,7 +68,9 @@ def export_onnx(run: Run, out: str | Path, *, task: str | None = None, overwrite
         what = "an LSTM" if shape.kind == LSTM else "a network with a sliding window"
         raise InputError(f"{run.path} is {what}, which is not written as ONNX; serve it with gpt1 itself")
     network, inputs, said = _network(run, task)
-    with result_file(out, overwrite=overwrite) as file:  # opened first: what cannot be written is told before the export, which is slow
+    with result_file(
+        out, overwrite=overwrite
+    ) as file:  # opened first: what cannot be written is told before the export, which is slow
         file.write(_exported(network, inputs, shape.context).model_proto.SerializeToString())
     return said
 

@@ -104,9 +104,7 @@ def check_target(out: Path, *, overwrite: bool) -> None:
     require_absent(out, overwrite)
 
 
-def write_rows(
-    rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str], *, overwrite: bool = False
-) -> None:
+def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str], *, overwrite: bool = False) -> None:
     """Write rows as JSON lines, csv or tsv; the file appears when all of them are in it.
 
     The columns of a csv or tsv file are those of the first rows, then the `added` ones.

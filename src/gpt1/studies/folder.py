@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import is_temporary, lock_folder, read_json, remove_temporaries_below, require_own_folder, write_json
+from gpt1.base.files import (
+    is_temporary,
+    lock_folder,
+    read_json,
+    remove_temporaries_below,
+    require_own_folder,
+    write_json,
+)
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
