@@ -7,7 +7,6 @@ then the second runs to its end, here; then the first goes on. So every order of
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -159,7 +158,7 @@ def with_inputs(folder: Path, inputs: Path) -> Path:
 
 def first(verb: str, given: Path, gate: int) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-W", "ignore", "-c", FIRST, verb, str(given), str(gate)]
-    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=os.getcwd())
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def end(process: subprocess.Popen[str]) -> tuple[str, int]:

@@ -202,7 +202,7 @@ def test_a_run_that_went_on_while_another_began_is_not_overwritten(
 
     before: dict[str, bytes] = {}
     monkeypatch.setattr(module, "_make_model", meanwhile)
-    with pytest.raises(InputError, match="another command was at work in .* while this one began"):
+    with pytest.raises(InputError, match=r"another command was at work in .* while this one began"):
         pretrain(None, corpus, run, resume=True, changes=["training.steps=25"], device="cpu")
     assert contents(run) == before
 

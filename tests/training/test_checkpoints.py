@@ -159,7 +159,7 @@ def test_the_newest_whole_checkpoint_is_found_and_the_refused_are_named(tmp_path
 
 
 def rotating(run: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Have a training save anew, and remove what it saved before, each time a checkpoint was found and is to be read."""
+    """Have a training save anew, and remove what it saved before, each time one is to be read."""
     load = checkpoints.load_checkpoint
 
     def rotated(path: Path, **settings: Any) -> Checkpoint:

@@ -4,8 +4,8 @@ A shard is a header (magic, version, bytes per id, counts, tokenizer fingerprint
 and of two or four bytes, then the places where documents start. The tokens of a split are one stream: a document's
 ids and one newline token, document after document, cut into shards of equal size wherever that falls.
 
-The sha256 in the header is of a whole shard. What is read here and there is compared with sums of blocks, which lie in a
-file of the corpus: each block is looked at once, when something in it is first read.
+The sha256 in the header is of a whole shard. What is read here and there is compared with sums of blocks, which lie in
+a file of the corpus: each block is looked at once, when something in it is first read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def id_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
 
 @dataclass(frozen=True)
 class Shard:
-    """An open shard: `ids` and `starts` (of documents, in tokens) are memory-mapped, as is `content`, all the bytes of both."""
+    """An open shard: `ids`, `starts` (of documents, in tokens) and `content`, the bytes of both, are memory-mapped."""
 
     path: Path
     fingerprint: str

@@ -56,8 +56,8 @@ def write_submission(
     """Write the zip for the GLUE server from answers by task and split, such as `{"rte": {"test": [0, 1, ...]}}`.
 
     `indices` are the official numbers of the rows (`Example.index`), by task and split; where none are given the rows
-    count from 0. A test set without answers is left out, and `check_submission` tells of it. A file that is there is replaced only to
-    `overwrite` it.
+    count from 0. A test set without answers is left out, and `check_submission` tells of it. A file that is there is
+    replaced only to `overwrite` it.
     """
     known = {(found.task, found.split): name for name, found in GLUE_FILES.items()}
     tables = {}
