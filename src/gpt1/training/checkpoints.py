@@ -55,7 +55,7 @@ class Checkpoint:
 def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, progress: dict[str, Any]) -> Path:
     """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is."""
     make_folder(run / FOLDER)
-    path = run / FOLDER / f"step-{step:08}"
+    path = run / FOLDER / checkpoint_name(step)
     with whole_folder(path) as folder:
         for name, tensors in ((MODEL_FILE, model), (OPTIMIZER_FILE, optimizer)):
             try:
@@ -66,6 +66,11 @@ def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, pr
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": progress}
         write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})
     return path
+
+
+def checkpoint_name(step: int) -> str:
+    """Return what the folder of a step's checkpoint is called."""
+    return f"step-{step:08}"
 
 
 def read_state(path: Path) -> dict[str, Any]:
