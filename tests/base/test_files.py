@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base import files
+from gpt1.base.errors import Busy, FormatError, InputError
 from gpt1.base.files import (
     file_hash,
+    is_temporary,
     lock_folder,
     make_folder,
     missing,
@@ -19,8 +21,10 @@ from gpt1.base.files import (
     read_lines,
     remove_folder,
     remove_temporaries,
+    remove_temporaries_below,
     require_own_folder,
     reserve,
+    result_file,
     short_names,
     whole_file,
     whole_folder,
@@ -237,6 +241,118 @@ def test_a_removed_folder_leaves_its_name_before_anything_in_it_goes(
     assert not path.exists()
     remove_temporaries(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+WRITER = """
+import sys, pathlib
+from gpt1.base import files
+path = pathlib.Path(sys.argv[2])
+def work(place):
+    print("begun", flush=True)
+    sys.stdin.read(1)
+kind = sys.argv[1]
+if kind == "file":
+    with files.whole_file(path) as file:
+        file.write(b"half"); work(path)
+elif kind == "result":
+    with files.result_file(path, overwrite=False) as file:
+        file.write(b"half"); work(path)
+elif kind == "folder":
+    with files.whole_folder(path) as folder:
+        (folder / "half").write_text("half"); work(path)
+else:
+    files.shutil.rmtree = work
+    files.remove_folder(path)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "result", "folder", "removal"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_writer_is_at_work_on_stays_until_it_is_dead(tmp_path: Path, kind: str, killed: bool) -> None:
+    if kind == "removal":
+        (tmp_path / "a").mkdir()
+    command = [sys.executable, "-c", WRITER, kind, str(tmp_path / "a")]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "begun\n"
+    if killed:
+        writer.kill()
+    else:
+        remove_temporaries(tmp_path)
+    writer.communicate("x" if not killed else None)
+    if killed:
+        assert [is_temporary(entry) for entry in tmp_path.iterdir()] == [True]
+    else:
+        assert kind == "removal" or [entry.name for entry in tmp_path.iterdir()] == ["a"]
+        assert writer.returncode == 0
+    remove_temporaries_below(tmp_path)
+    assert not any(is_temporary(entry) for entry in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["result", "folder"])
+def test_the_next_writer_of_a_result_clears_what_a_killed_one_left(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a"
+    command = [sys.executable, "-c", WRITER, kind, str(path)]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "begun\n"
+    writer.kill()
+    writer.communicate()
+    (tmp_path / "b.123.tmp").touch()  # another one's, which nobody asked to clear
+    if kind == "result":
+        with result_file(path, overwrite=False) as file:
+            file.write(b"w")
+    else:
+        with whole_folder(path) as folder:
+            (folder / "whole").touch()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b.123.tmp"]
+    assert path.is_dir() or path.read_bytes() == b"w"
+
+
+def test_of_two_writers_of_a_result_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, "result", str(tmp_path / "a")]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "begun\n"
+    told = rf"another command is writing .*a \(process {writer.pid}: .*\); wait for it"
+    with pytest.raises(Busy, match=told), result_file(tmp_path / "a", overwrite=True):
+        pytest.fail("begun in vain")
+    writer.communicate("x")
+    assert (tmp_path / "a").read_bytes() == b"half"
+
+
+def test_a_result_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("mine")
+    told = "a is there already; choose another name, or replace it with --overwrite"
+    with pytest.raises(InputError, match=told), result_file(path, overwrite=False):
+        pytest.fail("begun in vain")
+    with result_file(path, overwrite=True) as file:
+        file.write(b"new")
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("a", "new")]
+    with pytest.raises(InputError, match="is there already"), result_file(tmp_path / "b", overwrite=False) as file:
+        (tmp_path / "b").write_text("another program's")
+    assert (tmp_path / "b").read_text() == "another program's"
+    with pytest.raises(InputError, match="Directory not empty"), whole_folder(tmp_path / "c", overwrite=False):
+        (tmp_path / "c").mkdir()
+        (tmp_path / "c" / "mine").touch()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_a_new_folder_lasts_through_a_power_cut_with_all_that_leads_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert synced == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    synced.clear()
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert synced == []
+    with whole_folder(tmp_path / "d" / "e"):
+        pass
+    assert synced[0] == tmp_path
+    assert synced[-1] == tmp_path / "d"
 
 
 def test_only_temporaries_are_cleaned_up(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.finetuning.measure import evaluation_file
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
@@ -40,6 +41,43 @@ def test_a_table_gives_scores_confusion_calibration_and_mistakes(
     for part in ("accuracy", "(95 %: ", "Labels (rows)", "precision", "(ECE)", "confidence", "The surest mistakes:"):
         assert part in out
     assert out.endswith(f"All of it: {moods / 'evaluation-moods-march.json'}\n")
+
+
+def test_what_was_measured_on_another_table_of_the_name_is_not_overwritten(
+    moods: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other" / table.name
+    other.parent.mkdir()
+    other.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+    kept = evaluation_file(moods, "moods", "march")
+    first, second = (("evaluate", str(moods), "--table", str(one), "--device", "cpu") for one in (table, other))
+    for _ in range(2):  # the same table is measured as often as one likes
+        assert run(capsys, *first)[0] == 0
+    before = kept.read_bytes()
+    code, _, err = run(capsys, *second)
+    assert (code, kept.read_bytes()) == (1, before)
+    assert f"is of another table, {table}; give this one a name of its own with --split NAME, or replace it" in err
+    assert run(capsys, *second, "--split", "april")[0] == 0
+    assert run(capsys, *second, "--overwrite")[0] == 0
+    assert kept.read_bytes() != before
+
+
+def test_what_was_measured_on_the_runs_own_rows_is_not_overwritten_by_a_table(
+    moods: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = evaluation_file(moods, "moods", "dev")
+    kept.write_text("{}")  # as it is written of a split, which no table is named in
+    arguments = ("evaluate", str(moods), "--table", str(table), "--split", "dev", "--device", "cpu")
+    code, _, err = run(capsys, *arguments)
+    assert (code, kept.read_text()) == (1, "{}")
+    assert "is of the run's own rows" in err
+
+
+def test_what_was_measured_before_tables_were_told_apart_is_replaced(
+    moods: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluation_file(moods, "moods", "march").write_text("{}")
+    assert run(capsys, "evaluate", str(moods), "--table", str(table), "--device", "cpu")[0] == 0
 
 
 def test_json_is_what_is_kept_in_the_run(moods: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

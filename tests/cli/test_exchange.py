@@ -38,6 +38,11 @@ def test_a_run_is_written_as_onnx(trained: Path, tmp_path: Path, capsys: pytest.
     assert code == 0
     assert "ids [texts, tokens]" in said
     assert (tmp_path / "model.onnx").stat().st_size > 10_000
+    (tmp_path / "model.onnx").write_text("mine")
+    code, _, err = run(capsys, "export", "onnx", str(trained), "--out", str(tmp_path / "model.onnx"))
+    assert code == 1
+    assert "model.onnx is there already; choose another name, or replace it with --overwrite" in err
+    assert (tmp_path / "model.onnx").read_text() == "mine"
 
 
 def test_a_run_of_another_form_is_not_written_for_transformers(

@@ -57,6 +57,11 @@ def test_or_written_to_a_file(
             {**r, "probabilities": json.loads(r["probabilities"]), "confidence": float(r["confidence"])} for r in rows
         ]
     assert rows == printed
+    before = out.read_bytes()
+    code, _, err = run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu")
+    assert (code, out.read_bytes()) == (1, before)
+    assert f"answers.{suffix} is there already; choose another name, or replace it with --overwrite" in err
+    assert run(capsys, "predict", moods, table, "--out", str(out), "--overwrite", "--device", "cpu") == wanted
 
 
 def test_standard_input_is_json_lines(

@@ -16,8 +16,10 @@ import pytest
 
 from gpt1 import load_tokenizer, prepare
 from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.base.files import write_json
 from gpt1.corpus import batches
-from gpt1.corpus.prepare import read_corpus
+from gpt1.corpus.assembly import SUMS_FILE
+from gpt1.corpus.prepare import CORPUS_FILE, read_corpus
 from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
@@ -269,6 +271,22 @@ def test_a_damaged_shard_is_found_before_a_corpus_is_used(tokenizer: Path, tmp_p
         read_corpus(tmp_path / "out")
 
 
+def test_a_corpus_made_before_gets_the_sums_of_its_blocks_when_it_is_prepared_again(
+    tokenizer: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text(make_text(200, 0))
+    whole = prepare(tmp_path / "a.txt", tokenizer, tmp_path / "corpus", workers=1)
+    sums = (tmp_path / "corpus" / SUMS_FILE).read_bytes()
+    for spoil in (bytes(len(sums)), b""):
+        (tmp_path / "corpus" / SUMS_FILE).write_bytes(spoil)
+        assert prepare(tmp_path / "a.txt", tokenizer, tmp_path / "corpus", workers=1) == whole
+        assert (tmp_path / "corpus" / SUMS_FILE).read_bytes() == sums
+    (tmp_path / "corpus" / SUMS_FILE).unlink()
+    write_json(tmp_path / "corpus" / CORPUS_FILE, {name: fact for name, fact in whole.items() if name != "blocks"})
+    assert prepare(tmp_path / "a.txt", tokenizer, tmp_path / "corpus", workers=1) == whole
+    assert (tmp_path / "corpus" / SUMS_FILE).read_bytes() == sums
+
+
 def test_nonsense_is_refused_before_anything_is_written(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     for settings, message in [
@@ -376,6 +394,7 @@ def test_what_a_killed_writer_left_is_swept_away(tokenizer: Path, tmp_path: Path
     (tmp_path / "out" / "train-00000.tok.123.tmp").write_bytes(b"half")
     prepare(paths, tokenizer, tmp_path / "out", workers=1, on_error="skip")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "blocks.crc32",
         "corpus.json",
         "dropped.jsonl",
         "tokenizer.json",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.corpus.shards import HEADER_BYTES, Stream, id_dtype, open_shard, shard_files, verify_shard, write_shards
+from gpt1.corpus.shards import (
+    BLOCK_BYTES,
+    HEADER_BYTES,
+    BlockSums,
+    Stream,
+    id_dtype,
+    open_shard,
+    shard_files,
+    verify_shard,
+    write_shards,
+)
 from tests.properties import examples
 
 FINGERPRINT = "ab" * 32
@@ -22,8 +34,8 @@ def write(
         lambda number: (np.array(documents[number], np.int32), np.array([0])),
     )
     written = list(write_shards(folder, "train", stream, id_dtype(vocab_size), FINGERPRINT, shard_tokens, threads=2))
-    assert written[-1][1] == 1
-    return [shard for shard, _ in written]
+    assert written[-1][2] == 1
+    return [shard for shard, _, _ in written]
 
 
 @examples(60)
@@ -60,6 +72,17 @@ def test_a_writer_that_fails_leaves_no_shard(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         list(write_shards(tmp_path, "train", stream, id_dtype(9), FINGERPRINT, 10))
     assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(cuts=st.lists(st.integers(0, 2 * BLOCK_BYTES + 1000), max_size=6))
+def test_the_sums_of_blocks_are_the_same_however_the_bytes_come(cuts: list[int]) -> None:
+    content = np.random.default_rng(0).bytes(2 * BLOCK_BYTES + 1000)
+    sums = BlockSums()
+    for low, high in pairwise([0, *sorted(cuts), len(content)]):
+        sums.update(content[low:high])
+    literal = [zlib.crc32(content[low : low + BLOCK_BYTES]) for low in range(0, len(content), BLOCK_BYTES)]
+    assert sums.tobytes() == np.array(literal, "<u4").tobytes()
 
 
 @pytest.mark.parametrize("place", [HEADER_BYTES, HEADER_BYTES + 3, -1])

@@ -28,6 +28,16 @@ def test_a_vocabulary_from_files_is_that_of_their_words(folder: Path) -> None:
     assert load_tokenizer(folder / "t.json").fingerprint == trained.fingerprint
 
 
+def test_a_vocabulary_is_not_written_over_another_unless_that_is_asked_for(folder: Path) -> None:
+    train_tokenizer([folder], "words", 100, folder / "t.json", workers=1)
+    before = (folder / "t.json").read_bytes()
+    with pytest.raises(InputError, match=r"t\.json is there already; .* --overwrite"):
+        train_tokenizer([folder], "words", 50, folder / "t.json", workers=1)
+    assert (folder / "t.json").read_bytes() == before
+    other = train_tokenizer([folder], "words", 50, folder / "t.json", workers=1, overwrite=True)
+    assert load_tokenizer(folder / "t.json").fingerprint == other.fingerprint
+
+
 @pytest.mark.parametrize("kind", ["words", "bytes"])
 def test_batches_and_workers_do_not_change_a_vocabulary(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import Busy, FormatError, InputError
+from gpt1.base.files import lock_folder
 from gpt1.base.progress import Silent
 from gpt1.corpus.prepare import read_corpus
 from gpt1.demo.page import lines, opening
@@ -38,6 +39,7 @@ from gpt1.report import report
 from gpt1.report.blocks import Note
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
+from tests.conftest import make_text
 from tests.moments import signalled
 from tests.waiting import eventually
 
@@ -261,6 +263,32 @@ def test_an_interruption_adds_no_place_to_the_curve(
     saved = {step for step, _ in list_checkpoints(tmp_path / "demo" / READER)}
     assert saved - {0, 3, 6}
     assert tour(tmp_path / "demo", plan=SMALL, progress=Silent()) == finished[1]
+
+
+@pytest.mark.parametrize("own_text", [False, True])
+def test_a_demo_in_a_folder_where_one_is_at_work_says_so_and_does_not_have_it_removed(
+    tmp_path: Path, own_text: bool
+) -> None:
+    (tmp_path / "text.txt").write_text(make_text(300, 0))
+    with lock_folder(tmp_path / "demo"), pytest.raises(Busy) as told:
+        if own_text:
+            read_own_text(tmp_path / "demo", [str(tmp_path / "text.txt")], plan=SMALL, progress=Silent())
+        else:
+            tour(tmp_path / "demo", plan=SMALL, progress=Silent())
+    assert "another command is at work in" in str(told.value)
+    assert f"(process {os.getpid()}:" in str(told.value)
+    assert "rm -r" not in str(told.value)
+    assert list((tmp_path / "demo").iterdir()) == []
+
+
+def test_a_demo_clears_what_one_that_was_killed_left(
+    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path / "demo")
+    for place in (".", WORLD, TOKENS, READER, "runs"):
+        (tmp_path / "demo" / place / "result.json.123.tmp").touch()
+    tour(tmp_path / "demo", plan=SMALL, progress=Silent())
+    assert list((tmp_path / "demo").rglob("*.tmp")) == []
 
 
 def test_stories_of_another_version_and_text_of_the_users_are_kept_apart(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError
+from gpt1.exchange import imported
 from gpt1.exchange.from_openai import import_openai
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import load_run
@@ -111,6 +113,24 @@ def test_another_vocabulary_than_that_of_the_weights_is_refused(
     size = words_tokenizer.vocab_size
     with pytest.raises(FormatError, match=f"has {size} token vectors, but its vocabulary has {size - 1} tokens"):
         import_openai(folder, tmp_path / "run", device="cpu")
+
+
+def test_an_import_that_was_killed_can_be_made_again(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*given: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr(imported, "begin_run", killed)
+        import_openai(release, tmp_path / "run", device="cpu")
+    (tmp_path / "run" / "checkpoints" / "step-00000000.123.tmp").mkdir()
+    (tmp_path / "run" / "mine.txt").touch()
+    with pytest.raises(InputError, match="is there already; choose a new or empty folder"):
+        import_openai(release, tmp_path / "run", device="cpu")
+    (tmp_path / "run" / "mine.txt").unlink()
+    assert import_openai(release, tmp_path / "run", device="cpu").generate("Ann", tokens=2)
+    assert list((tmp_path / "run").rglob("*.tmp")) == []
 
 
 def test_nobodys_folder_is_written_to(release: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text("from before\n")
     for name in ("out.jsonl", "out.csv"):
         with pytest.raises(InputError, match="the second row is bad"):
-            write_rows(failing(), tmp_path / name, ADDED)
+            write_rows(failing(), tmp_path / name, ADDED, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
     assert (tmp_path / "out.jsonl").read_text() == "from before\n"
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.inference import run as own
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import MODEL_FILE, OPTIMIZER_FILE, STATE_FILE, save_checkpoint
+from gpt1.training import checkpoints
+from gpt1.training.checkpoints import (
+    MODEL_FILE,
+    OPTIMIZER_FILE,
+    STATE_FILE,
+    Checkpoint,
+    remove_old,
+    save_checkpoint,
+)
 from tests.inference.tools import make_run
 
 
@@ -40,6 +50,37 @@ def test_a_checkpoint_is_found_by_step_or_as_the_best_or_the_last(run: Path, ste
     assert checkpoint.step == found
     assert checkpoint.model["w"].tolist() == [found, found]
     assert checkpoint.optimizer == {}
+
+
+@pytest.mark.parametrize(("step", "found"), [("best", 50), ("last", 50)])
+def test_beside_a_training_the_checkpoint_that_took_the_place_of_another_is_read(
+    run: Path, step: str, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = checkpoints.load_checkpoint
+
+    def rotated(path: Path, **settings: Any) -> Checkpoint:  # found, and now to be read
+        if not (run / "checkpoints" / "step-00000050").exists():
+            save(run, 50, 1.0)
+            remove_old(run, 50, keep=1, keep_every=None)
+        return load(path, **settings)
+
+    for module in (checkpoints, own):
+        monkeypatch.setattr(module, "load_checkpoint", rotated)
+    assert find_checkpoint(run, step, pytest.fail).step == found
+
+
+def test_beside_a_training_a_step_that_is_removed_is_told_as_one_that_is_not_there(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = checkpoints.load_checkpoint
+
+    def rotated(path: Path, **settings: Any) -> Checkpoint:
+        remove_old(run, 40, keep=1, keep_every=None)
+        return load(path, **settings)
+
+    monkeypatch.setattr(own, "load_checkpoint", rotated)
+    with pytest.raises(SettingError, match="has no checkpoint of step 10; it has 20, 40"):
+        find_checkpoint(run, 10)
 
 
 def test_without_an_evaluation_the_best_is_the_last(tmp_path: Path) -> None:

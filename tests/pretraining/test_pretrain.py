@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,10 @@ from safetensors.torch import load_file
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
+from gpt1.corpus.shards import HEADER, HEADER_BYTES, open_shard
 from gpt1.inference.run import load_run
+from gpt1.pretraining import pretrain as module
+from gpt1.pretraining.measure import measure_corpus
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
@@ -27,7 +32,7 @@ from gpt1.training.events import Event, Noticed
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
 from tests.moments import changes_told, counted, signalled
-from tests.pretraining.tools import write_corpus
+from tests.pretraining.tools import add_sums, write_corpus
 from tests.processes import finish, kill_after, start, wait_for_metrics
 
 SETTINGS = (
@@ -166,6 +171,57 @@ def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path, corpus: Path) ->
         pretrain("tiny", corpus, unbroken, changes=SETTINGS, device="cpu")
 
 
+def test_a_run_that_came_to_be_while_another_began_is_not_overwritten(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, make_model = tmp_path / "run", module._make_model
+
+    def meanwhile(*given: Any) -> Any:  # between looking at the folder and holding it
+        monkeypatch.setattr(module, "_make_model", make_model)
+        pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
+        before.update(contents(run))
+        return make_model(*given)
+
+    before: dict[str, bytes] = {}
+    monkeypatch.setattr(module, "_make_model", meanwhile)
+    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+        pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
+    assert contents(run) == before
+
+
+def test_a_run_that_went_on_while_another_began_is_not_overwritten(
+    unbroken: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, make_model = tmp_path / "run", module._make_model
+    shutil.copytree(unbroken, run)
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(module, "_make_model", make_model)
+        pretrain(None, corpus, run, resume=True, changes=["training.steps=22"], device="cpu")
+        before.update(contents(run))
+        return make_model(*given)
+
+    before: dict[str, bytes] = {}
+    monkeypatch.setattr(module, "_make_model", meanwhile)
+    with pytest.raises(InputError, match=r"another command was at work in .* while this one began"):
+        pretrain(None, corpus, run, resume=True, changes=["training.steps=25"], device="cpu")
+    assert contents(run) == before
+
+
+def test_what_a_kill_after_a_save_left_is_removed_when_the_finished_run_is_resumed(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(unbroken, run)
+    steps = [step for step, _ in list_checkpoints(run)]
+    shutil.copytree(list_checkpoints(run)[0][1], run / "checkpoints" / "step-00000001")  # as if not yet rotated away
+    (run / "checkpoints.removed.123.tmp").mkdir()
+    (run / "checkpoints" / "step-00000002.123.tmp").mkdir()
+    pretrain(None, corpus, run, resume=True, device="cpu")
+    assert [step for step, _ in list_checkpoints(run)] == steps
+    assert list(run.rglob("*.tmp")) == []
+
+
 def test_nothing_is_made_where_the_corpus_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         pretrain("tiny", tmp_path / "nowhere", tmp_path / "run", device="cpu")
@@ -272,8 +328,51 @@ def test_a_corpus_with_ids_beyond_the_vocabulary_is_damaged(corpus: Path, tmp_pa
     content = bytearray(shard.read_bytes())
     content[200:4200] = b"\xff" * 4000
     shard.write_bytes(content)
+    rewrite_checksums(tmp_path / "corpus")
     with pytest.raises(FormatError, match="the corpus is damaged"):
         pretrain("tiny", tmp_path / "corpus", tmp_path / "run", changes=SETTINGS, device="cpu")
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_shard_of_noise_is_named_before_anything_is_trained_or_measured(
+    unbroken: Path, corpus: Path, tmp_path: Path, split: str
+) -> None:
+    damaged, run = tmp_path / "corpus", tmp_path / "run"
+    shutil.copytree(corpus, damaged)
+    shutil.copytree(unbroken, run)
+    shard = damaged / f"{split}-00000.tok"
+    content = shard.read_bytes()
+    tokens = len(open_shard(shard).ids)
+    noise = np.random.default_rng(0).integers(0, 200, tokens).astype("<u2").tobytes()
+    shard.write_bytes(content[:HEADER_BYTES] + noise + content[HEADER_BYTES + len(noise) :])
+    told = pytest.raises(FormatError, match=rf"{split}-00000\.tok is damaged: bytes 128 to .* do not match")
+    with told:
+        pretrain("tiny", damaged, tmp_path / "new", changes=SETTINGS, device="cpu")
+    assert not (tmp_path / "new").exists()
+    before = contents(run)
+    with told:
+        pretrain(None, damaged, run, resume=True, changes=["training.steps=25"], device="cpu")
+    with told:
+        measure_corpus(load_run(run, device="cpu"), damaged, split)
+    assert contents(run) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rewrite_checksums(corpus: Path) -> None:
+    """Make a corpus whole again after its shards were changed."""
+    described = json.loads((corpus / "corpus.json").read_text())
+    for split in described["splits"].values():
+        for shard in split["shards"]:
+            path = corpus / shard["file"]
+            content = path.read_bytes()
+            digest = hashlib.sha256(content[HEADER_BYTES:])
+            path.write_bytes(content[: HEADER.size - 32] + digest.digest() + content[HEADER.size :])
+            shard["sha256"] = digest.hexdigest()
+    (corpus / "corpus.json").write_text(json.dumps(described))
+    add_sums(corpus)
 
 
 def test_nobody_listening_any_more_does_not_end_a_training(corpus: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 
 from gpt1 import prepare
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
+from gpt1.corpus.assembly import SUMS_FILE
 from gpt1.corpus.prepare import CORPUS_FILE
+from gpt1.corpus.shards import BLOCK_BYTES, HEADER_BYTES
+from gpt1.pretraining import stream
 from gpt1.pretraining.stream import TokenStream
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
-from tests.pretraining.tools import FINGERPRINT, write_corpus
+from tests.pretraining.tools import FINGERPRINT, add_sums, write_corpus
 from tests.properties import examples
 
 
@@ -178,3 +182,137 @@ def test_a_stream_and_its_windows_need_numpy_and_torch_alone(tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)
     assert (done.stdout.strip(), done.returncode) == ("(2, 4)", 0), done.stderr
+
+
+# ---- damage ----
+
+IDS = 100_000  # a shard of four blocks and a bit, in two bytes each
+
+
+def _flip(place: int) -> Callable[[Path], None]:
+    def flip(folder: Path) -> None:
+        path = folder / "train-00000.tok"
+        content = bytearray(path.read_bytes())
+        content[place] ^= 1
+        path.write_bytes(content)
+
+    return flip
+
+
+def _noise(folder: Path) -> None:
+    path = folder / "train-00001.tok"
+    content = path.read_bytes()
+    ids = np.random.default_rng(0).integers(0, 999, IDS).astype("<u2").tobytes()
+    path.write_bytes(content[:HEADER_BYTES] + ids + content[HEADER_BYTES + len(ids) :])
+
+
+def _zeros(folder: Path) -> None:
+    path = folder / "train-00000.tok"
+    content = path.read_bytes()
+    path.write_bytes(content[:150_000] + bytes(4096) + content[150_000 + 4096 :])
+
+
+def _cut(folder: Path) -> None:
+    path = folder / "train-00001.tok"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _swap_shards(folder: Path) -> None:
+    first, second = ((folder / f"train-0000{number}.tok") for number in (0, 1))
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+
+
+def _swap_contents(folder: Path) -> None:
+    """Swap all but the headers of two shards of the same size."""
+    paths = [folder / f"train-0000{number}.tok" for number in (0, 1)]
+    first, second = (path.read_bytes() for path in paths)
+    paths[0].write_bytes(first[:HEADER_BYTES] + second[HEADER_BYTES : HEADER_BYTES + 2 * IDS] + first[-8:])
+    paths[1].write_bytes(second[:HEADER_BYTES] + first[HEADER_BYTES : HEADER_BYTES + 2 * IDS])
+
+
+def _swap_blocks(folder: Path) -> None:
+    path = folder / "train-00000.tok"
+    content = path.read_bytes()
+    cuts = [HEADER_BYTES + number * BLOCK_BYTES for number in range(3)]
+    first, second = content[cuts[0] : cuts[1]], content[cuts[1] : cuts[2]]
+    path.write_bytes(content[: cuts[0]] + second + first + content[cuts[2] :])
+
+
+def _remove(folder: Path) -> None:
+    (folder / "train-00001.tok").unlink()
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    **{f"bit {place}": _flip(place) for place in (0, 9, 17, 25, 33, 65, 97, 127, 128, 65_663, 65_664, 200_127)},
+    **{what.__name__: what for what in (_noise, _zeros, _cut, _swap_shards, _swap_contents, _swap_blocks, _remove)},
+}
+
+
+@pytest.fixture(params=["sums of blocks", "made before"])
+def two_shards(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    ids = np.random.default_rng(1).integers(0, 999, 2 * IDS).tolist()
+    folder = write_corpus(tmp_path, {"train": ids, "valid": ids[:100]}, shard_tokens=IDS)
+    return add_sums(folder) if request.param == "sums of blocks" else folder
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_a_shard_is_named_before_a_token_of_it_is_given_out(
+    two_shards: Path, damage: str, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not at_once:
+        monkeypatch.setattr(stream, "AT_ONCE", 0)
+    DAMAGES[damage](two_shards)
+    with pytest.raises(FormatError, match=r"train-0000[01]\.tok.*(prepare|--restart)"):
+        TokenStream(two_shards, "train").read([0], 2 * IDS)
+
+
+def test_of_a_large_split_a_block_is_compared_when_it_is_first_read_and_then_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "AT_ONCE", 0)
+    ids = np.random.default_rng(1).integers(0, 999, IDS).tolist()
+    folder = add_sums(write_corpus(tmp_path, {"train": ids, "valid": [1, 2]}))
+    in_a_block = BLOCK_BYTES // 2
+    tokens = TokenStream(folder, "train")
+    assert tokens.read([0], 10).tolist() == [ids[:10]]
+    _flip(HEADER_BYTES)(folder)  # in the first block, which was compared
+    _flip(HEADER_BYTES + 2 * BLOCK_BYTES)(folder)  # in the third
+    assert tokens.read([20], in_a_block).tolist() == [ids[20 : 20 + in_a_block]]
+    with pytest.raises(FormatError, match=r"bytes 131,200 to 196,735 \(block 3 of 4\) do not match their checksum"):
+        tokens.read([2 * in_a_block - 1], 2)
+    assert tokens.read([3 * in_a_block], 10).tolist() == [ids[3 * in_a_block :][:10]]
+
+
+def test_threads_read_a_stream_that_is_compared_on_the_way(two_shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TokenStream(two_shards, "train").read([0], 2 * IDS)[0]
+    monkeypatch.setattr(stream, "AT_ONCE", 0)
+    tokens = TokenStream(two_shards, "train")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda start: tokens.read([start], 1000)[0], range(0, 2 * IDS, 1000)))
+    assert np.concatenate(found).tolist() == whole.tolist()
+
+
+def test_only_of_a_large_corpus_that_was_made_before_is_anything_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_corpus(tmp_path, {"train": list(range(100)), "valid": [1, 2]})
+    assert TokenStream(folder, "train").notice is None
+    monkeypatch.setattr(stream, "AT_ONCE", 0)
+    assert "made before blocks of shards had checksums" in str(TokenStream(folder, "train").notice)
+    assert TokenStream(add_sums(folder), "train").notice is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"1234", bytes(8)])
+def test_sums_that_are_lost_or_damaged_are_told_with_the_way_to_get_them_back(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    folder = add_sums(write_corpus(tmp_path, {"train": list(range(100)), "valid": [1, 2]}))
+    if content is None:
+        (folder / SUMS_FILE).unlink()
+    else:
+        (folder / SUMS_FILE).write_bytes(content)
+    with pytest.raises(FormatError, match=r"blocks.crc32, the checksums .* 'gpt1 prepare' as before writes it anew"):
+        TokenStream(folder, "train")

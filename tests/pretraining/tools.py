@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.files import write_json
-from gpt1.corpus.prepare import CORPUS_FILE, CORPUS_FORMAT
-from gpt1.corpus.shards import HEADER, HEADER_BYTES, MAGIC, VERSION, id_dtype
+from gpt1.corpus.assembly import SUMS_FILE
+from gpt1.corpus.prepare import CORPUS_FILE, CORPUS_FORMAT, read_corpus, shards_of
+from gpt1.corpus.shards import HEADER, HEADER_BYTES, MAGIC, VERSION, id_dtype, verify_shard, write_sums
 
 FINGERPRINT = "ab" * 32
 
@@ -19,7 +20,10 @@ FINGERPRINT = "ab" * 32
 def write_corpus(
     folder: Path, splits: Mapping[str, Sequence[int]], *, shard_tokens: int = 1 << 20, vocab_size: int = 1000
 ) -> Path:
-    """Write each split as one document in shards of `shard_tokens` tokens, and return the folder."""
+    """Write each split as one document in shards of `shard_tokens` tokens, and return the folder.
+
+    Without sums of blocks, which corpora that were made before do not have.
+    """
     described = {}
     for split, ids in splits.items():
         shards = [
@@ -29,6 +33,14 @@ def write_corpus(
         described[split] = {"tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
     tokenizer = {"vocab_size": vocab_size, "fingerprint": FINGERPRINT}
     write_json(folder / CORPUS_FILE, {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "splits": described})
+    return folder
+
+
+def add_sums(folder: Path) -> Path:
+    """Give a corpus the sums of blocks that `prepare` writes, and return the folder."""
+    corpus = read_corpus(folder)
+    blocks = write_sums(folder / SUMS_FILE, map(verify_shard, shards_of(folder, corpus)))
+    write_json(folder / CORPUS_FILE, {**corpus, "blocks": blocks})
     return folder
 
 

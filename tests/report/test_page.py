@@ -31,7 +31,7 @@ MOSTLY = [*LABELS[:7], 0]  # seven of eight are right
 
 
 def page(tmp_path: Path, *runs: Path, title: str | None = None) -> PageReader:
-    return PageReader(report(runs, tmp_path / "report.html", title).read_text("utf-8"))
+    return PageReader(report(runs, tmp_path / "report.html", title, overwrite=True).read_text("utf-8"))
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_losses_on_different_text_are_not_ranked(tmp_path: Path) -> None:
     assert "<strong>" not in out
     assert "not to be ranked" in out
     runs[1] = write_pretrained(tmp_path / "three", text="one", valid=[4.0, 4.2])
-    assert "<strong>4.000</strong>" in report(runs, tmp_path / "report.html").read_text()
+    assert "<strong>4.000</strong>" in report(runs, tmp_path / "other.html").read_text()
 
 
 def test_seeds_are_told_one_by_one(tmp_path: Path) -> None:
@@ -274,14 +274,17 @@ def test_a_title_can_be_given_and_folders_are_made(tmp_path: Path, three: list[P
     assert "<title>Books &amp; moods</title>" in out.read_text()
 
 
-def test_only_a_report_is_written_over(tmp_path: Path, three: list[Path]) -> None:
+def test_only_a_report_is_written_over_and_only_when_that_is_asked_for(tmp_path: Path, three: list[Path]) -> None:
     out = tmp_path / "report.html"
-    for _ in range(2):
+    before = report(three[:1], out).read_text()
+    with pytest.raises(InputError, match=r"report\.html is there already; .* --overwrite"):
         report(three, out)
+    assert out.read_text() == before
+    assert report(three, out, overwrite=True).read_text() != before
     mine = tmp_path / "mine.html"
     mine.write_text("<p>mine</p>")
     with pytest.raises(InputError, match="another file, not a report"):
-        report(three, mine)
+        report(three, mine, overwrite=True)
     assert mine.read_text() == "<p>mine</p>"
     with pytest.raises(InputError, match="is a folder"):
         report(three, tmp_path)

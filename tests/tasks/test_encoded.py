@@ -225,10 +225,21 @@ def test_the_bytes_of_an_encoded_task_do_not_change_from_version_to_version(save
     assert data == expected
 
 
-def test_an_encoded_task_may_replace_another(saved):
-    encoded = pairs(Example(("w1", "w2"), 0, 1))
-    save(encoded, saved)
+def test_an_encoded_task_replaces_another_only_when_it_is_told_to(saved):
+    encoded, before = pairs(Example(("w1", "w2"), 0, 1)), load(saved)
+    with pytest.raises(InputError, match=r"holds another task\. Choose another --out, or replace it with --restart"):
+        save(encoded, saved)
+    assert_same(load(saved), before)
+    save(before, saved)  # the same once more does no harm
+    save(encoded, saved, restart=True)
     assert_same(load(saved), encoded)
+
+
+def test_a_damaged_task_gives_way_to_the_one_that_is_prepared_again(saved):
+    before = load(saved)
+    (saved / "dev.encoded").write_bytes(b"")
+    save(before, saved)
+    assert_same(load(saved), before)
 
 
 def test_a_preparation_that_did_not_end_is_not_loaded(saved, monkeypatch):
@@ -237,14 +248,14 @@ def test_a_preparation_that_did_not_end_is_not_loaded(saved, monkeypatch):
 
     monkeypatch.setattr("gpt1.tasks.encoded._save_split", fail)
     with pytest.raises(InputError, match="disk full"):
-        save(pairs(Example(("w1", "w2"), 0, 1)), saved)
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
     with pytest.raises(InputError, match=r"task\.json does not exist; expected the manifest"):
         load(saved)
 
 
 def test_a_new_task_leaves_nothing_of_the_one_before(saved):
     (saved / "dev.encoded.123.tmp").touch()  # a kill leaves such a file
-    save(pairs(Example(("w1", "w2"), 0, 1)), saved)
+    save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
     assert sorted(path.name for path in saved.iterdir()) == ["task.json", "train.encoded"]
 
 

@@ -67,14 +67,19 @@ def test_saving_where_there_is_no_folder_is_an_error_for_a_person(words_tokenize
         words_tokenizer.save(tmp_path / "no" / "such" / "t.json")
 
 
-def test_saving_replaces_a_tokenizer_but_nothing_else(either: Tokenizer, trained: Tokenizer, tmp_path: Path) -> None:
+def test_saving_replaces_a_tokenizer_when_it_is_told_to_and_nothing_else(
+    either: Tokenizer, trained: Tokenizer, tmp_path: Path
+) -> None:
     trained.save(tmp_path)
-    either.save(tmp_path)
+    with pytest.raises(InputError, match=r"tokenizer\.json is there already; .* --overwrite"):
+        either.save(tmp_path)
+    assert load_tokenizer(tmp_path).fingerprint == trained.fingerprint
+    either.save(tmp_path, overwrite=True)
     assert load_tokenizer(tmp_path).fingerprint == either.fingerprint
     for content in "", "precious notes", '{"model": {}}':
         (tmp_path / "other.json").write_text(content)
         with pytest.raises(InputError, match=r"other\.json exists and is no tokenizer of ours"):
-            either.save(tmp_path / "other.json")
+            either.save(tmp_path / "other.json", overwrite=True)
         assert (tmp_path / "other.json").read_text() == content
 
 

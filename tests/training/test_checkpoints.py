@@ -20,6 +20,7 @@ from gpt1.training.checkpoints import (
     MODEL_FILE,
     OPTIMIZER_FILE,
     STATE_FILE,
+    Checkpoint,
     best_step,
     clean_up,
     list_checkpoints,
@@ -155,6 +156,41 @@ def test_the_newest_whole_checkpoint_is_found_and_the_refused_are_named(tmp_path
     assert found.step == 5
     assert ["step-100000000" in refused[0], "step-00000010" in refused[1], len(refused)] == [True, True, 2]
     assert all(text.endswith("using the checkpoint before it") for text in refused)
+
+
+def rotating(run: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have a training save anew, and remove what it saved before, each time one is to be read."""
+    load = checkpoints.load_checkpoint
+
+    def rotated(path: Path, **settings: Any) -> Checkpoint:
+        nonlocal times
+        if times > 0:
+            times -= 1
+            newest = steps_of(run)[-1] + 1
+            save(run, newest)
+            remove_old(run, newest, keep=1, keep_every=None)
+        return load(path, **settings)
+
+    monkeypatch.setattr(checkpoints, "load_checkpoint", rotated)
+
+
+def test_a_checkpoint_that_gives_way_to_a_newer_one_while_it_is_read_is_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    rotating(tmp_path, monkeypatch, times=1)
+    found = newest_checkpoint(tmp_path, pytest.fail)
+    assert found is not None
+    assert found.step == 2
+
+
+def test_a_run_that_saves_faster_than_it_is_read_is_not_read_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    rotating(tmp_path, monkeypatch, times=1000)
+    with pytest.raises(InputError, match=r"step-0000\d+ and 9 checkpoints before it were removed while they were read"):
+        newest_checkpoint(tmp_path, pytest.fail)
 
 
 def test_the_best_is_the_lowest_loss_of_those_evaluated_and_of_equals_the_later(tmp_path: Path) -> None:

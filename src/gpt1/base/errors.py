@@ -18,6 +18,10 @@ class InputError(Gpt1Error):
     """A file, row or string that was given cannot be used as it is."""
 
 
+class Busy(InputError):
+    """Another command is at work where this one is to write; what lies there is its own, and not to be removed."""
+
+
 class SettingError(Gpt1Error):
     """A name, option or value that was asked for does not exist or does not fit."""
 

@@ -8,16 +8,18 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from textwrap import shorten
 from typing import IO, Any
 
-from gpt1.base.errors import FormatError, InputError, did_you_mean
+from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
 from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
-_TEMPORARY_NAME = re.compile(r".+\.\d+\.tmp")
-_REPLACED_NAME = re.compile(r"(.+)\.replaced\.\d+\.tmp")
+MOST_OF_A_COMMAND = 100  # characters that are shown
+_TEMPORARY_NAME = re.compile(r"(.+?)(\.(?:removed|replaced))?\.(?:\d+|writing)\.tmp")
+_HAS_LOCKS = os.name != "nt"  # no advisory locks on Windows; two commands at once are the user's own risk there
 
 
 @contextmanager
@@ -25,60 +27,125 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file for writing that appears under `path` only when the block ends well."""
     if path.is_dir():  # told before anything dear is made for it
         raise InputError(f"cannot write {path}: it is a folder")
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
-    try:
-        with temporary.open("wb") as file:
+    temporary = _temporary(path)
+    with _told(path), temporary.open("wb") as file:
+        _lock(file.fileno())  # by which others know that its writer lives
+        with _as_a_whole(file, temporary, path):
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+
+
+@contextmanager
+def result_file(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Open the file of a result that somebody named, before it is made: whole or not there, by one writer at a time.
+
+    One that is there is not written over unless that is asked for. What a killed writer left is written over.
+    """
+    require_absent(path, overwrite)
+    temporary = path.with_name(f"{path.name}.writing{TEMPORARY_SUFFIX}") if _HAS_LOCKS else _temporary(path)
+    with _told(path), _own_file(temporary, path) as file, _as_a_whole(file, temporary, path):
+        require_absent(path, overwrite)  # the writer before this one may have ended meanwhile
+        file.truncate()
+        yield file
+        require_absent(path, overwrite)  # which is another program's then
+
+
+def require_absent(path: Path, overwrite: bool) -> None:
+    """Refuse a name for a result that is taken."""
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} is there already; choose another name, or replace it with --overwrite")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell in words what the system refuses."""
+    try:
+        yield
     except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _as_a_whole(file: IO[bytes], temporary: Path, path: Path) -> Iterator[None]:
+    """Give a file its name when the block ends well and all is on the disk; else remove it."""
+    try:
+        yield
+        file.flush()
+        os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
         with suppress(OSError):  # a read-only disk would refuse that too, and hide why
             temporary.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Give a folder to fill that appears under `path` only when the block ends well; one that was there gives way.
+def _own_file(temporary: Path, path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that all writers of `path` share, for one of them at a time."""
+    while True:
+        with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+            if not _lock(file.fileno()):
+                raise Busy(f"another command is writing {path}{_holder(file.fileno())}; wait for it")
+            if _is_at(file.fileno(), temporary):  # else its last writer gave it its name, or removed it
+                yield file
+                return
 
-    Its files may be read by whom the umask lets: some libraries write theirs for their owner alone.
-    """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        mode = temporary.stat().st_mode & 0o666
-        for file in temporary.iterdir():
-            file.chmod(mode)
-            with file.open("rb+") as written:
-                os.fsync(written.fileno())
-        sync_folder(temporary)
-        before = _move_aside(path, "replaced") if path.is_dir() else None
-        temporary.replace(path)
-        if before is not None:  # removed last; a kill before the new one has its name is undone by the next start
-            _remove_tree(before)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def whole_folder(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """Give a folder to fill that appears under `path` only when the block ends well.
+
+    One that was there gives way, or is an error at the end where nothing is to be overwritten. The files may be read by
+    whom the umask lets: some libraries write theirs for their owner alone.
+    """
+    temporary = _temporary(path)
+    with _told(path):
+        if not path.parent.exists():
+            make_folder(path.parent)
+        remove_temporaries(path.parent, of=path.name)
+        temporary.mkdir()
+        try:
+            with _held(temporary):
+                yield temporary
+                mode = temporary.stat().st_mode & 0o666
+                for file in temporary.iterdir():
+                    file.chmod(mode)
+                    with file.open("rb+") as written:
+                        os.fsync(written.fileno())
+                sync_folder(temporary)
+                with _held(path) if overwrite and path.is_dir() else nullcontext():
+                    before = _move_aside(path, "replaced") if overwrite and path.is_dir() else None
+                    temporary.replace(path)
+                    if before is not None:  # last; a kill before the new one has its name is undone by the next start
+                        _remove_tree(before)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
     sync_folder(path.parent)
 
 
 def remove_folder(path: Path) -> None:
     """Remove a folder of ours so that a kill on the way never leaves half of it under its name."""
-    _remove_tree(_move_aside(path, "removed"))
+    with _held(path):
+        _remove_tree(_move_aside(path, "removed"))
+
+
+def _temporary(path: Path, why: str = "") -> Path:
+    return path.with_name(f"{path.name}{why}.{os.getpid()}{TEMPORARY_SUFFIX}")
 
 
 def _move_aside(path: Path, why: str) -> Path:
     """Give a folder a name by which `remove_temporaries` knows it."""
-    aside = path.with_name(f"{path.name}.{why}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    aside = _temporary(path, f".{why}")
     path.replace(aside)
     return aside
 
@@ -95,14 +162,78 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
-def remove_temporaries(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder of ours; what was about to be replaced comes back."""
+def remove_temporaries(folder: Path, *, of: str | None = None) -> None:
+    """Remove what writers that were killed left in a folder (`of` one name); what was about to be replaced comes back.
+
+    What a writer that lives is at work on stays: it holds a lock on it.
+    """
     for path in sorted(folder.iterdir()):
-        replaced = _REPLACED_NAME.fullmatch(path.name)
-        if replaced and not (folder / replaced[1]).exists():
-            path.replace(folder / replaced[1])
-        elif is_temporary(path):
-            _remove_tree(path)
+        found = _TEMPORARY_NAME.fullmatch(path.name)
+        if found is None or of not in (None, found[1]):
+            continue
+        with _held(path) as free:
+            if free and found[2] == ".replaced" and not (folder / found[1]).exists():
+                path.replace(folder / found[1])
+            elif free:
+                _remove_tree(path)
+
+
+def remove_temporaries_below(folder: Path) -> None:
+    """Remove what killed writers left in a folder and in all folders in it."""
+    inside = [path for path in sorted(folder.rglob("*")) if path.is_dir() and not path.is_symlink()]
+    for one in [folder, *inside]:
+        if one.is_dir():  # one of those removed may have held it
+            remove_temporaries(one)
+
+
+# ---- who is at work ----
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; False where another has. Without locks there is no other."""
+    if not _HAS_LOCKS:
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system that knows none
+        return True
+    return True
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[bool]:
+    """Lock a file or folder, by whatever name it goes; say whether nobody else has. One that is gone is nobody's."""
+    if not _HAS_LOCKS or path.is_symlink():
+        yield True
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # gone, or not ours to open
+        yield False
+        return
+    try:
+        yield _lock(descriptor) and _is_at(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    """Return such as ` (process 4711: gpt1 demo)` for who holds the lock of an open file, where the system tells."""
+    about = os.fstat(descriptor)
+    place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    try:
+        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        process = next(words[4] for words in locks if words[1] == "FLOCK" and words[5] == place)
+        called = Path(f"/proc/{int(process)}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (OSError, StopIteration, IndexError, ValueError):
+        return ""
+    typed = called[1:] if "python" in called[0] else called  # the interpreter is not what a person typed
+    shown = shorten(" ".join([Path(typed[0]).name, *typed[1:]]), MOST_OF_A_COMMAND, placeholder=" ...")
+    return f" (process {process}: {shown})"
 
 
 def file_hash(path: Path) -> str:
@@ -131,28 +262,29 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create `folder` and its parents, or say why that is impossible."""
+    """Create `folder` and its parents, so that they last through a power cut, or say why that is impossible."""
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for one in reversed(new):
+            sync_folder(one.parent)
     except OSError as error:
         raise InputError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Create `folder` if need be and hold it alone; a second process that wants it gets a clear error."""
+    """Create `folder` if need be and hold it alone; a second process that wants it is told who has it."""
     make_folder(folder)
-    if os.name == "nt":  # no advisory locks there; two commands at once are the user's own risk
+    if not _HAS_LOCKS:
         yield
         return
-    import fcntl
-
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"another command is at work in {folder}; wait for it or choose another folder") from None
+        if not _lock(descriptor):
+            raise Busy(
+                f"another command is at work in {folder}{_holder(descriptor)}; wait for it or choose another folder"
+            )
         yield
     finally:
         os.close(descriptor)
@@ -174,12 +306,17 @@ def missing(path: Path, problem: str = "does not exist") -> InputError:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically.
+    """Write `value` as readable JSON, atomically."""
+    with whole_file(path) as file:
+        file.write(json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return `value` as a file of readable JSON holds it.
 
     Half a surrogate pair, as in a file name that is not UTF-8, becomes an escape that JSON readers give back.
     """
-    with whole_file(path) as file:
-        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
             found = tour(out, seeds=seeds, plan=Plan(), progress=terminal, listeners=listeners)
             runs, title, openings = runs_of(out, seeds), TITLE, [opening(found)]
         with or_begin_anew(out):
-            page = report(runs, Path(out, REPORT), title, openings)
+            page = report(runs, Path(out, REPORT), title, openings, overwrite=True)
     except Gpt1Error as error:
         error.args = (in_words_of_the_demo(str(error)),)
         raise

@@ -24,6 +24,7 @@ step_option = click.option("--step", metavar="N|best|last", default="best", show
 @click.option("--table", metavar="FILE", help="Fine-tuned: a labelled table with the columns of its task.")
 @click.option("--encoded", metavar="DIR", help="Fine-tuned: what `gpt1 prepare --task` made.")
 @click.option("--split", metavar="NAME", help="Which part.  [valid; fine-tuned: dev; --table: the file's name]")
+@click.option("--overwrite", is_flag=True, help="--table: replace what was measured on another of the same name.")
 @options.encoding
 @step_option
 @options.device
@@ -32,6 +33,7 @@ def command(
     run: str,
     paths: tuple[str, ...],
     corpus: str | None,
+    overwrite: bool,
     step: str,
     device: str | None,
     as_json: bool,
@@ -60,7 +62,7 @@ def command(
             raise click.UsageError(
                 f"{run} is fine-tuned: measure it on labelled data with --data, --table or --encoded"
             )
-        _evaluate_answers(opened, run, as_json, given)
+        _evaluate_answers(opened, run, as_json, overwrite, given)
     else:
         for name in ("task", "data", "table", "encoded", "encoding"):
             if given[name] is not None:
@@ -97,13 +99,13 @@ def _evaluate_text(
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
 
 
-def _evaluate_answers(opened: Run, run: str, as_json: bool, given: dict[str, Any]) -> None:
+def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:
     from gpt1.finetuning.evaluate import evaluate_run
     from gpt1.finetuning.measure import evaluation_file
     from gpt1.finetuning.wording import describe
 
     named = {name: value for name, value in given.items() if value is not None}
-    found = evaluate_run(opened, **named, notice=lambda text: click.echo(text, err=True))
+    found = evaluate_run(opened, **named, overwrite=overwrite, notice=lambda text: click.echo(text, err=True))
     if as_json:
         click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
         return

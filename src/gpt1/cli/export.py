@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpt1.cli import options
 from gpt1.cli.app import Verbs
 from gpt1.cli.evaluate import open_run, step_option
 
@@ -21,31 +22,33 @@ def command() -> None:
 @command.command(short_help="A folder that transformers opens.")
 @click.argument("run")
 @click.option("--out", required=True, metavar="DIR", help="A folder for the model alone.")
+@options.overwrite
 @_task
 @step_option
-def transformers(run: str, out: str, task: str | None, step: str) -> None:
+def transformers(run: str, out: str, overwrite: bool, task: str | None, step: str) -> None:
     """Write a run of the paper's form as transformers' OpenAIGPT, fine-tuned ones as a sequence classifier.
 
     Example: gpt1 export transformers runs/tiny --out for-transformers
     """
     from gpt1.exchange.to_transformers import export_transformers
 
-    _tell(export_transformers(open_run(run, step, "cpu"), out, task=task), out)
+    _tell(export_transformers(open_run(run, step, "cpu"), out, task=task, overwrite=overwrite), out)
 
 
 @command.command(short_help="An ONNX file.")
 @click.argument("run")
 @click.option("--out", required=True, metavar="FILE", help="Where the file goes.")
+@options.overwrite
 @_task
 @step_option
-def onnx(run: str, out: str, task: str | None, step: str) -> None:
+def onnx(run: str, out: str, overwrite: bool, task: str | None, step: str) -> None:
     """Write a run as an ONNX file: ids in, logits out.
 
     Example: gpt1 export onnx runs/tiny --out tiny.onnx
     """
     from gpt1.exchange.to_onnx import export_onnx
 
-    _tell(export_onnx(open_run(run, step, "cpu"), out, task=task), out)
+    _tell(export_onnx(open_run(run, step, "cpu"), out, task=task, overwrite=overwrite), out)
 
 
 def _tell(said: list[str], out: str) -> None:

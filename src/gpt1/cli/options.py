@@ -39,6 +39,7 @@ steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updat
 lr = click.option("--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [6.25e-5]")
 minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
 seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
+overwrite = click.option("--overwrite", is_flag=True, help="Replace what --out holds already.")
 int8 = click.option("--int8", is_flag=True, help="On a CPU: round the network's matrices to bytes, for speed.")
 device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")
 

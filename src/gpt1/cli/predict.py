@@ -20,6 +20,7 @@ STANDARD_INPUT = "-"
 @click.argument("run")
 @click.argument("file")
 @click.option("--out", metavar="FILE", help="Where the answers go: .jsonl, .csv or .tsv.  [JSON lines, printed]")
+@options.overwrite
 @click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
 @click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
 @options.encoding
@@ -30,6 +31,7 @@ def command(
     run: str,
     file: str,
     out: str | None,
+    overwrite: bool,
     task: str | None,
     skip_bad: bool,
     encoding: str | None,
@@ -54,9 +56,9 @@ def command(
     if file == STANDARD_INPUT and encoding is not None:
         raise click.UsageError("JSON lines on standard input are UTF-8; --encoding is for files")
     if out is not None:
-        check_target(Path(out))
         if Path(out).exists() and file != STANDARD_INPUT and Path(file).exists() and Path(out).samefile(file):
             raise click.UsageError(f"{out} is the table that is read; write the answers to another file")
+        check_target(Path(out), overwrite=overwrite)
     answers = predict_file(
         open_run(run, step, device, int8),
         sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
@@ -66,7 +68,7 @@ def command(
         notice=lambda text: click.echo(text, err=True),
     )
     if out is not None:
-        write_rows(_told(answers, out), Path(out), answers.added)
+        write_rows(_told(answers, out), Path(out), answers.added, overwrite=overwrite)
     else:
         for row in answers:
             click.echo(json_line(row), nl=False)

@@ -10,7 +10,7 @@ import click
 
 from gpt1.cli import options
 
-ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "restart", "workers")
+ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
 ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "context")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import click
 
+from gpt1.cli import options
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN|STUDY...")
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="Where the page goes.")
+@options.overwrite
 @click.option("--title", metavar="TEXT", help="Its title.  [the names of the folders]")
-def command(runs: tuple[str, ...], out: str, title: str | None) -> None:
+def command(runs: tuple[str, ...], out: str, overwrite: bool, title: str | None) -> None:
     """Show runs (pre-trained, fine-tuned, the folder of several seeds) and studies on one HTML page.
 
     Runs that learned the same task are put side by side, and their difference is judged in pairs, example by example.
@@ -25,4 +28,4 @@ def command(runs: tuple[str, ...], out: str, title: str | None) -> None:
     from gpt1.base.tables import printable
     from gpt1.report import report
 
-    click.echo(printable(f"{report(runs, out, title)} is written; open it in a browser"))
+    click.echo(printable(f"{report(runs, out, title, overwrite=overwrite)} is written; open it in a browser"))

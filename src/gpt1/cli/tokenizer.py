@@ -27,7 +27,8 @@ def command() -> None:
 @click.argument("vocabulary")
 @click.argument("merges")
 @click.option("--out", required=True, metavar="FILE", help="Where the tokenizer goes.")
-def import_(vocabulary: str, merges: str, out: str) -> None:
+@options.overwrite
+def import_(vocabulary: str, merges: str, out: str, overwrite: bool) -> None:
     """Import the released GPT-1 vocabulary: a VOCABULARY file (JSON) and a MERGES file.
 
     Example: gpt1 tokenizer import encoder_bpe_40000.json vocab_40000.bpe --out tokenizer.json
@@ -35,7 +36,7 @@ def import_(vocabulary: str, merges: str, out: str) -> None:
     from gpt1.text.importing import import_tokenizer
 
     tokenizer = import_tokenizer(vocabulary, merges)
-    tokenizer.save(out)
+    tokenizer.save(out, overwrite=overwrite)
     click.echo(f"{out}: words, {tokenizer.vocab_size:,} tokens, fingerprint {tokenizer.fingerprint[:12]}")
 
 
@@ -45,6 +46,7 @@ def import_(vocabulary: str, merges: str, out: str) -> None:
 @click.option("--merges", type=click.IntRange(1), metavar="N", help="Merges to learn.  [40000, as the paper]")
 @click.option("--characters", type=click.IntRange(1), metavar="N", help="words: characters kept.  [1000]")
 @click.option("--out", required=True, metavar="FILE", help="Where the tokenizer goes.")
+@options.overwrite
 @options.document
 @options.field
 @options.encoding

@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 @click.option("--split", metavar="NAME", help="Which part.  [dev]")
 @click.option("--shots", type=click.IntRange(0), default=0, metavar="K", help="Solved examples before each text.  [0]")
 @click.option("--out", metavar="FILE", help="Where the answer to each example goes: .jsonl, .csv or .tsv.")
+@options.overwrite
 @options.encoding
 @options.seed
 @step_option
 @options.device
 @options.as_json
-def command(run: str, task: str, out: str | None, step: str, device: str | None, as_json: bool, **given: Any) -> None:
+def command(
+    run: str,
+    task: str,
+    out: str | None,
+    overwrite: bool,
+    step: str,
+    device: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Ask a language model about a task that it was never taught, by the paper's rules.
 
     CoLA: is the sentence likelier than half of them? SST-2: after "very", is "positive" likelier than "negative"?
@@ -44,11 +54,11 @@ def command(run: str, task: str, out: str | None, step: str, device: str | None,
     from gpt1.inference.zeroshot import zeroshot
 
     if out is not None:
-        check_target(Path(out))
+        check_target(Path(out), overwrite=overwrite)
     asked = {name: value for name, value in given.items() if value is not None}
     found = zeroshot(open_run(run, step, device), task, **asked, notice=lambda text: click.echo(text, err=True))
     if out is not None:
-        write_rows(iter(found.lines), Path(out), ())
+        write_rows(iter(found.lines), Path(out), (), overwrite=overwrite)
     click.echo(_as_json(run, found) if as_json else "\n".join(_in_words(run, found)))
 
 

@@ -18,10 +18,10 @@ from gpt1.base.progress import Progress, stage
 from gpt1.corpus.batches import read_batch, read_positions
 from gpt1.corpus.documents import Fault, Source
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
-from gpt1.corpus.shards import Stream, id_dtype, write_shards
+from gpt1.corpus.shards import BlockSums, Stream, id_dtype, write_shards, write_sums
 from gpt1.text.tokenizer import Tokenizer, joints_before
 
-DROPPED_FILE = "dropped.jsonl"
+DROPPED_FILE, SUMS_FILE = "dropped.jsonl", "blocks.crc32"
 SPLITS = ("train", "valid")
 # What became of a document: it went to a split, or was dropped for a reason.
 TRAIN, VALID, EMPTY, EXACT, NEAR, BROKEN = range(6)
@@ -122,14 +122,18 @@ def assemble(
     _split(documents, fate, valid)
     dtype = id_dtype(tokenizer.vocab_size)
     shards: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    sums: list[BlockSums] = []
     for code, split in enumerate(SPLITS):
         stream = _stream(code, parts, documents, fate, batches, batch_begins, tokenizer.newline_id)
         with stage(progress, f"writing {split}") as bar:
-            for shard, share in write_shards(out, split, stream, dtype, tokenizer.fingerprint, shard_tokens, threads):
+            for shard, own, share in write_shards(
+                out, split, stream, dtype, tokenizer.fingerprint, shard_tokens, threads
+            ):
                 shards[split].append(shard)
+                sums.append(own)
                 bar.update(share, 0)
     _write_dropped(out / DROPPED_FILE, parts, documents, fate, original, batches, batch_begins, faults, sources)
-    return _describe(documents, fate, faults, shards, tokenizer)
+    return {**_describe(documents, fate, faults, shards, tokenizer), "blocks": write_sums(out / SUMS_FILE, sums)}
 
 
 def _decide(documents: Documents, batches: Sequence[Path], batch_begins: Ints, duplicates: str) -> tuple[Ints, Ints]:

@@ -16,16 +16,19 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, unknown
 from gpt1.base.files import lock_folder, make_folder, read_json, remove_temporaries, require_own_folder, write_json
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.tables import printable
-from gpt1.corpus.assembly import DROPPED_FILE, assemble
+from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
 from gpt1.corpus.batches import begin_worker, encode_batch, in_batches
 from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
-from gpt1.corpus.shards import open_shard, shard_files, verify_shard
+from gpt1.corpus.shards import blocks_in, open_shard, read_sums, shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 
@@ -153,13 +156,29 @@ def read_corpus(folder: str | Path) -> dict[str, Any]:
     try:
         for split in corpus["splits"].values():
             for shard in split["shards"]:
-                if open_shard(folder / shard["file"]).checksum != shard["sha256"]:
+                found = open_shard(folder / shard["file"])
+                if (found.checksum, len(found.starts)) != (shard["sha256"], shard["documents"]):
                     raise FormatError(f"{shard['file']} is not the shard that {folder / CORPUS_FILE} names")
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
     except Gpt1Error as error:
         raise FormatError(f"{error}; prepare anew with --restart") from error
     return corpus
+
+
+def shards_of(folder: Path, corpus: dict[str, Any]) -> list[Path]:
+    """Return the shards of all splits of a corpus, in the order of the sums of their blocks."""
+    return [folder / shard["file"] for split in corpus["splits"].values() for shard in split["shards"]]
+
+
+def sums_of(folder: Path, corpus: dict[str, Any]) -> dict[str, npt.NDArray[np.uint32]] | None:
+    """Return the sums of the blocks of each shard by the name of its file; None where the corpus was made without."""
+    if "blocks" not in corpus:
+        return None
+    shards = [open_shard(path) for path in shards_of(folder, corpus)]
+    ends = np.cumsum([blocks_in(shard) for shard in shards])
+    sums = read_sums(folder, corpus["blocks"], int(ends[-1]))
+    return {shard.path.name: part for shard, part in zip(shards, np.split(sums, ends[:-1]), strict=True)}
 
 
 # --- one preparation, or another ----------------------------------------------------------------------------
@@ -213,12 +232,23 @@ def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, 
     corpus = read_corpus(out)
     if other := _difference(plan, corpus["plan"]):
         raise InputError(f"{out} holds a corpus with other {other}. Choose another --out, or replace it with --restart")
-    for split in corpus["splits"].values():
-        for shard in split["shards"]:
-            verify_shard(out / shard["file"])
+    sums = [verify_shard(path) for path in shards_of(out, corpus)]
+    if not _has_sums(out, corpus):
+        progress.say(f"the checksums of the blocks of its shards are written to {out / SUMS_FILE}")
+        corpus = {**corpus, "blocks": write_sums(out / SUMS_FILE, sums)}
+        write_json(out / CORPUS_FILE, corpus)
     shutil.rmtree(out / WORK, ignore_errors=True)
+    remove_temporaries(out)
     progress.say(f"{out} was prepared before from the same files with the same settings")
     return corpus
+
+
+def _has_sums(out: Path, corpus: dict[str, Any]) -> bool:
+    """Whether the sums of blocks are there and whole; corpora that were made before there were any have none."""
+    try:
+        return sums_of(out, corpus) is not None
+    except FormatError:
+        return False
 
 
 def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
@@ -240,7 +270,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
         make_folder(work)  # first, so that a folder half cleared is known as ours
         _clear(out)
         make_folder(work)
-        tokenizer.save(out / FILE_NAME)
+        tokenizer.save(out / FILE_NAME, overwrite=True)  # one that is there is the same
         write_json(work / PLAN_FILE, _fingerprints(plan))
     for folder in (out, work):
         remove_temporaries(folder)
@@ -249,7 +279,12 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
 
 def _clear(out: Path) -> None:
     """Remove what an earlier preparation left, `work` last of all, by which the folder is known as ours."""
-    for path in [out / CORPUS_FILE, *shard_files(out), out / DROPPED_FILE]:  # the tokenizer may be the only copy
+    for path in [
+        out / CORPUS_FILE,
+        *shard_files(out),
+        out / SUMS_FILE,
+        out / DROPPED_FILE,
+    ]:  # the tokenizer may be the only copy
         path.unlink(missing_ok=True)
     remove_temporaries(out)
     (out / WORK / PLAN_FILE).unlink(missing_ok=True)  # batches without a plan are not trusted

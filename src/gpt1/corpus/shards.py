@@ -3,17 +3,22 @@
 A shard is a header (magic, version, bytes per id, counts, tokenizer fingerprint, checksum), then the ids, little-endian
 and of two or four bytes, then the places where documents start. The tokens of a split are one stream: a document's
 ids and one newline token, document after document, cut into shards of equal size wherever that falls.
+
+The sha256 in the header is of a whole shard. What is read here and there is compared with sums of blocks, which lie in
+a file of the corpus: each block is looked at once, when something in it is first read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +32,8 @@ VERSION = 1
 HEADER = struct.Struct("<8sIIQQ32s32s")
 HEADER_BYTES = 128  # so that ids begin at a round place
 SUFFIX = ".tok"
+BLOCK_BYTES = 1 << 16  # of what follows the header: small, for the first windows of a run fall into as many blocks
+SUM = np.dtype("<u4")  # crc32, which is for damage, not malice, and twice as fast as the fastest hash
 
 Tokens = npt.NDArray[np.unsignedinteger]
 
@@ -38,13 +45,14 @@ def id_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
 
 @dataclass(frozen=True)
 class Shard:
-    """An open shard: `ids` and `starts` (of documents, in tokens) are memory-mapped."""
+    """An open shard: `ids`, `starts` (of documents, in tokens) and `content`, the bytes of both, are memory-mapped."""
 
     path: Path
     fingerprint: str
     checksum: str
     ids: Tokens
     starts: npt.NDArray[np.uint64]
+    content: npt.NDArray[np.uint8]
 
 
 def _layout(tokens: int, id_bytes: int, documents: int) -> tuple[int, int]:
@@ -69,21 +77,106 @@ def open_shard(path: Path) -> Shard:
     starts_at, end = _layout(tokens, id_bytes, documents)
     if id_bytes not in (2, 4) or size != end:
         raise FormatError(f"{path} is damaged: it has {size:,} bytes, its header asks for {end:,}; prepare it anew")
-    ids = np.memmap(path, f"<u{id_bytes}", "r", HEADER_BYTES, (tokens,)) if tokens else np.empty(0, f"<u{id_bytes}")
-    starts = np.memmap(path, "<u8", "r", starts_at, (documents,)) if documents else np.empty(0, "<u8")
-    return Shard(path, fingerprint.hex(), checksum.hex(), ids, starts)
+    if any(header[HEADER.size :]):
+        raise FormatError(f"{path} is damaged: its header ends in other bytes than zeros; prepare it anew")
+    # An array, for slices of a memmap are slow; it is still mapped.
+    content = np.asarray(np.memmap(path, np.uint8, "r", HEADER_BYTES)) if size > HEADER_BYTES else np.empty(0, np.uint8)
+    ids = content[: tokens * id_bytes].view(f"<u{id_bytes}")
+    starts = content[starts_at - HEADER_BYTES :].view("<u8")
+    return Shard(path, fingerprint.hex(), checksum.hex(), ids, starts, content)
 
 
-def verify_shard(path: Path) -> None:
-    """Read a shard once through and compare its checksum."""
-    wanted = open_shard(path).checksum
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        file.seek(HEADER_BYTES)
-        while block := file.read(1 << 20):
-            found.update(block)
-    if found.hexdigest() != wanted:
+def verify_shard(path: Path) -> BlockSums:
+    """Read a shard once through and compare its checksum; return the sums of its blocks."""
+    shard = open_shard(path)
+    found, sums = hashlib.sha256(), BlockSums()
+    for first in range(0, len(shard.content), BLOCK_BYTES):
+        block = shard.content[first : first + BLOCK_BYTES].data
+        found.update(block)
+        sums.update(block)
+    if found.hexdigest() != shard.checksum:
         raise FormatError(f"{path} is damaged: its content does not match its checksum; prepare it anew")
+    return sums
+
+
+class BlockSums:
+    """The sums of the blocks of bytes that come in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._sums: list[int] = []
+        self._filled = BLOCK_BYTES  # of the last block
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        left = memoryview(data).cast("B")
+        while left:
+            if self._filled == BLOCK_BYTES:
+                self._sums.append(0)
+                self._filled = 0
+            piece, left = left[: BLOCK_BYTES - self._filled], left[BLOCK_BYTES - self._filled :]
+            self._sums[-1] = zlib.crc32(piece, self._sums[-1])
+            self._filled += len(piece)
+
+    def tobytes(self) -> bytes:
+        """Return all sums as a file holds them."""
+        return np.array(self._sums, SUM).tobytes()
+
+
+def blocks_in(shard: Shard) -> int:
+    """Return how many blocks a shard has."""
+    return -(-len(shard.content) // BLOCK_BYTES)
+
+
+class CheckedIds:
+    """The ids of a shard, each block compared with its sum before anything in it is read for the first time.
+
+    Without sums, as in corpora made before there were any, the whole shard is one block. Threads may read at the same
+    time: at worst two of them compare the same block.
+    """
+
+    def __init__(self, shard: Shard, sums: npt.NDArray[np.uint32] | None) -> None:
+        self._shard, self._sums = shard, sums
+        self._ids = shard.ids
+        self._block = BLOCK_BYTES if sums is not None else max(1, len(shard.content))
+        self._good = np.zeros(-(-len(shard.content) // self._block), bool)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def read(self, low: int, high: int) -> Tokens:
+        """Return the ids from `low` to `high`, or to the end of the shard."""
+        ids = self._ids[low:high]
+        width = ids.itemsize
+        first, last = low * width // self._block, ((low + len(ids)) * width - 1) // self._block
+        if not self._good[first : last + 1].all():
+            self._compare(first, last)
+        return ids
+
+    def compare_all(self) -> None:
+        """Compare every block that was not compared yet."""
+        self._compare(0, len(self._good) - 1)
+
+    def _compare(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            if not self._good[number]:
+                self._compare_one(number)
+                self._good[number] = True
+
+    def _compare_one(self, number: int) -> None:
+        if self._sums is None:
+            verify_shard(self._shard.path)
+            return
+        block = self._shard.content[number * self._block : (number + 1) * self._block]
+        if zlib.crc32(block.data) != self._sums[number]:
+            raise self._damage(number)
+
+    def _damage(self, number: int) -> FormatError:
+        low = HEADER_BYTES + number * self._block
+        high = min(low + self._block, HEADER_BYTES + len(self._shard.content))
+        return FormatError(
+            f"{self._shard.path} is damaged: bytes {low:,} to {high - 1:,} (block {number + 1} of {len(self._good)}) "
+            "do not match their checksum; copy the shard again from where it is whole, or prepare anew with --restart"
+        )
 
 
 @dataclass(frozen=True)
@@ -105,24 +198,24 @@ def write_shards(
     fingerprint: str,
     shard_tokens: int,
     threads: int = 1,
-) -> Iterator[tuple[dict[str, str | int], float]]:
+) -> Iterator[tuple[dict[str, str | int], BlockSums, float]]:
     """Write a split as shards of `shard_tokens` tokens, each appearing only when it is whole.
 
-    Yield for each, in order, what the corpus says of it, and the share of the shards that is written.
+    Yield for each, in order, what the corpus says of it, its sums, and the share of the shards that is written.
     """
     total = int(stream.sizes.sum())
     count = max(1, -(-total // shard_tokens))
     stretch = lru_cache(threads + 1)(stream.stretch)  # where shards are smaller than stretches
     cached = Stream(stream.sizes, stretch)
 
-    def write(number: int) -> dict[str, str | int]:
+    def write(number: int) -> tuple[dict[str, str | int], BlockSums]:
         low, high = number * shard_tokens, min(total, (number + 1) * shard_tokens)
         return _write_shard(folder / f"{split}-{number:05}{SUFFIX}", _between(cached, low, high), dtype, fingerprint)
 
     pool = ThreadPoolExecutor(threads)  # threads, because hashing, copying and syncing do without Python's lock
     try:
-        for number, shard in enumerate(pool.map(write, range(count)), 1):
-            yield shard, number / count
+        for number, (shard, sums) in enumerate(pool.map(write, range(count)), 1):
+            yield shard, sums, number / count
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -143,14 +236,15 @@ def _write_shard(
     stretches: Iterable[tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]],
     dtype: np.dtype[np.unsignedinteger],
     fingerprint: str,
-) -> dict[str, str | int]:
+) -> tuple[dict[str, str | int], BlockSums]:
     tokens = 0
     starts = [np.empty(0, "<u8")]
-    checksum = hashlib.sha256()
+    checksum, sums = hashlib.sha256(), BlockSums()
     with whole_file(path) as file:
 
         def put(data: bytes | memoryview) -> None:
             checksum.update(data)
+            sums.update(data)
             file.write(data)
 
         file.write(bytes(HEADER_BYTES))
@@ -165,9 +259,31 @@ def _write_shard(
         file.seek(0)
         digest = checksum.digest()
         file.write(HEADER.pack(MAGIC, VERSION, dtype.itemsize, tokens, documents, bytes.fromhex(fingerprint), digest))
-    return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}
+    return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}, sums
 
 
 def shard_files(folder: Path) -> Iterator[Path]:
     """Yield the shard files of a folder in order."""
     yield from sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def write_sums(path: Path, sums: Iterable[BlockSums]) -> dict[str, str | int]:
+    """Write the sums of all blocks of the shards of a corpus, in order; return what the corpus says of them."""
+    content = b"".join(one.tobytes() for one in sums)
+    with whole_file(path) as file:
+        file.write(content)
+    return {"file": path.name, "block_bytes": BLOCK_BYTES, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def read_sums(folder: Path, facts: Mapping[str, Any], blocks: int) -> npt.NDArray[np.uint32]:
+    """Return the sums of all `blocks` blocks of the shards of a corpus, in order."""
+    path, again = folder / facts["file"], "the same 'gpt1 prepare' as before writes it anew"
+    if facts["block_bytes"] != BLOCK_BYTES:
+        raise FormatError(f"{path} is of blocks of {facts['block_bytes']} bytes, not {BLOCK_BYTES}; {again}")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot read {path}, the checksums of the corpus: {error.strerror}; {again}") from error
+    if hashlib.sha256(content).hexdigest() != facts["sha256"] or len(content) != blocks * SUM.itemsize:
+        raise FormatError(f"{path}, the checksums of the corpus, is damaged; {again}")
+    return np.frombuffer(content, SUM)

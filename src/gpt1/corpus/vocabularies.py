@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpt1.base.errors import InputError, unknown
+from gpt1.base.files import result_file
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import Fault, Part, find_sources, read_parts
+from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
 from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
@@ -32,34 +33,50 @@ def train_tokenizer(
     unwrap: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
+    overwrite: bool = False,
 ) -> Tokenizer:
     """Learn a vocabulary of `kind` from text files, save it to `out` if that is given, and return it.
 
-    Memory stays bounded whatever the size of the text, and the same text gives the same vocabulary.
+    Memory stays bounded whatever the size of the text, and the same text gives the same vocabulary. A tokenizer that
+    `out` holds is replaced only to `overwrite` it.
     """
     progress = progress or Silent()
     if kind not in KINDS:
         raise unknown("kind of tokenizer", kind, KINDS)
-    target = None if out is None else tokenizer_target(out)  # refused now rather than after the work
+    target = None if out is None else tokenizer_target(out, overwrite=overwrite)
     paths = [paths] if isinstance(paths, str | Path) else paths
-    found = find_sources([str(path) for path in paths], field=field)
-    sources = found.sources
-    parts = read_parts(sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    found = find_sources([str(path) for path in paths], field=field)  # before there is a file of ours among them
+    parts = read_parts(found.sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    if target is None:
+        return _train(found, parts, kind, merges, characters, workers or cores(), progress)
+    with result_file(target, overwrite=overwrite) as file:  # what is being written is told before the work
+        tokenizer = _train(found, parts, kind, merges, characters, workers or cores(), progress)
+        file.write(tokenizer.content())
+    return tokenizer
+
+
+def _train(
+    found: Found,
+    parts: Iterator[Part | Fault],
+    kind: str,
+    merges: int,
+    characters: int,
+    workers: int,
+    progress: Progress,
+) -> Tokenizer:
     announce(found, progress)
     with stage(progress, "reading") as bar:
-        meter = Meter(sources, bar)
+        meter = Meter(found.sources, bar)
         if kind == "bytes":
             tokenizer = train_bytes(_texts(parts, meter), merges)
         else:
-            counts = _count_words(parts, meter, workers or cores(), progress)
+            counts = _count_words(parts, meter, workers, progress)
     if kind == "words":
         progress.say(f"learning {merges:,} merges from {len(counts):,} distinct words")
         tokenizer = train_words(counts, merges, characters)
     learned = len(tokenizer.vocabulary.merges)
     if learned < merges:
         progress.say(f"the text has pairs for {learned:,} merges only, not {merges:,}")
-    if target is not None:
-        tokenizer.save(target)
     return tokenizer
 
 

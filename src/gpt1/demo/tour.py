@@ -16,11 +16,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
-from gpt1.base.files import make_folder, read_json, require_own_folder, write_json
+from gpt1.base.errors import Busy, FormatError, Gpt1Error, InputError, SettingError
+from gpt1.base.files import (
+    lock_folder,
+    make_folder,
+    read_json,
+    remove_temporaries_below,
+    require_own_folder,
+    write_json,
+)
 from gpt1.base.progress import Progress
 from gpt1.corpus.documents import TEXTS, Part, Source, find_sources, read_parts
-from gpt1.corpus.prepare import prepare, read_corpus
+from gpt1.corpus.prepare import prepare, read_corpus, shards_of
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo.learning import Crew, Job
@@ -54,7 +61,7 @@ def tour(
     out = _own_folder(out)
     if (out / TOKENIZER).is_file() and not any((out / name).exists() for name in (WORLD, BASELINE)):
         raise InputError(f"{out} holds a demo with text of yours; choose another --out for the stories")
-    with or_begin_anew(out), _one_thread(), Crew(progress) as crew:
+    with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out))
         asking = Asking(out, plan.reading.watching.save_every, progress)
@@ -65,13 +72,13 @@ def tour(
         crew.begin(_jobs(out, plan, PRETRAINED, seeds))
         crew.finish()
         tasks = _collect(out, seeds, words)
-    found = {
-        "seeds": seeds,
-        "rows": dict(plan.counts),
-        "tasks": tasks,
-        "zero_shot": growth,
-    }
-    write_json(out / RESULT, found)
+        found = {
+            "seeds": seeds,
+            "rows": dict(plan.counts),
+            "tasks": tasks,
+            "zero_shot": growth,
+        }
+        write_json(out / RESULT, found)
     return found
 
 
@@ -84,12 +91,13 @@ def read_own_text(
         raise InputError(f"{out} holds a demo with stories; choose another --out for your text")
     with _one_thread():
         cutting = _cutting(find_sources(text).sources)  # what is wrong with the text is told before that of the folder
-        if not (out / TOKENIZER).is_file():
-            train_tokenizer(text, merges=MERGES, out=out / TOKENIZER, progress=progress)
-        with or_begin_anew(out):
-            corpus = prepare(text, out / TOKENIZER, out / TOKENS, progress=progress, **cutting)
-            _warn_of_little_text(corpus, progress)
-            pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
+        with _alone(out):
+            if not (out / TOKENIZER).is_file():
+                train_tokenizer(text, merges=MERGES, out=out / TOKENIZER, progress=progress)
+            with or_begin_anew(out):
+                corpus = prepare(text, out / TOKENIZER, out / TOKENS, progress=progress, **cutting)
+                _warn_of_little_text(corpus, progress)
+                pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
     return out / READER
 
 
@@ -144,9 +152,8 @@ def make_reader(out: Path, plan: Plan, progress: Progress, listeners: Iterable[L
 def _is_whole(corpus: Path) -> bool:
     """Whether a folder holds a whole corpus; wherever the stories lay when it was made, they are the same."""
     try:
-        for split in read_corpus(corpus)["splits"].values():
-            for shard in split["shards"]:
-                verify_shard(corpus / shard["file"])
+        for path in shards_of(corpus, read_corpus(corpus)):
+            verify_shard(path)
     except Gpt1Error:
         return False
     return True
@@ -259,6 +266,14 @@ def _own_folder(out: str | Path) -> Path:
     return out
 
 
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold the folder against another demo, and clear what one that was killed left in it."""
+    with lock_folder(out):
+        remove_temporaries_below(out)
+        yield
+
+
 def _count_words(out: Path) -> dict[str, dict[str, float]]:
     """Return the accuracy on every set of what counting words is worth."""
     found = {}
@@ -291,9 +306,14 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def or_begin_anew(out: str | Path) -> Iterator[None]:
-    """Have an error about what the folder holds say how to get rid of it; none of them is one of usage."""
+    """Have an error about what the folder holds say how to get rid of it; none of them is one of usage.
+
+    What another command is at work on is never to be got rid of.
+    """
     try:
         yield
+    except Busy:
+        raise
     except (InputError, SettingError, FormatError) as error:
         kind = FormatError if isinstance(error, FormatError) else InputError
         anew = f"To begin anew, remove the folder (rm -r {shlex.quote(str(out))}) and give the same command"

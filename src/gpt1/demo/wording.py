@@ -14,7 +14,7 @@ _INSTEAD = (
     (r"Say so with --field", "Call it 'text'"),
     (r"name it or its --field", "name it with a --text of its own"),
     (r"Mend it and run again with --restart, or leave .* --on-error skip", "Mend it"),
-    (r", or (replace it|begin anew) with --restart", ""),
+    (r", or (replace it|begin anew|prepare anew) with --restart", ""),
     (r"; prepare anew with --restart", ""),
     (r"; (leave it|resume it on its own corpus), or begin a new run with --init .*?(?=\.?$)", ""),
     (r"; gpt1 finetune --resume writes it anew", ""),

@@ -71,8 +71,8 @@ def pack(run: Run) -> Packed:
 
 def unpack(packed: Packed, folder: Path) -> Path:
     """Write a run to a new or empty folder, and return that; `run.json` comes last, so that with it all is there."""
-    require_own_folder(folder, lambda entry: False)
     with lock_folder(folder):
+        require_own_folder(folder, lambda entry: False)
         save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress)
         for name in sorted(packed.files, key=lambda name: name == RUN_FILE):
             with whole_file(folder / name) as file:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gpt1.base.errors import InputError, MissingDependency
-from gpt1.base.files import whole_file
+from gpt1.base.files import result_file
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
@@ -57,15 +57,20 @@ class Answer(nn.Module):
         return logits
 
 
-def export_onnx(run: Run, out: str | Path, *, task: str | None = None) -> list[str]:
-    """Write a run as an ONNX file, computed in fp32; return what a person should know about it."""
+def export_onnx(run: Run, out: str | Path, *, task: str | None = None, overwrite: bool = False) -> list[str]:
+    """Write a run as an ONNX file, computed in fp32; return what a person should know about it.
+
+    A file that is there is replaced only to `overwrite` it.
+    """
     out = Path(out)
     shape = run.recipe.shape
     if shape.kind == LSTM or (shape.window is not None and shape.window < shape.context):
         what = "an LSTM" if shape.kind == LSTM else "a network with a sliding window"
         raise InputError(f"{run.path} is {what}, which is not written as ONNX; serve it with gpt1 itself")
     network, inputs, said = _network(run, task)
-    with whole_file(out) as file:  # opened first: what cannot be written is told before the export, which is slow
+    with result_file(
+        out, overwrite=overwrite
+    ) as file:  # opened first: what cannot be written is told before the export, which is slow
         file.write(_exported(network, inputs, shape.context).model_proto.SerializeToString())
     return said
 

@@ -39,21 +39,24 @@ OWN_TOKENIZER = "tokenizer.gpt1.json"
 FOLDED = 1e-5  # how far a folded bias may be off, relative to the bias
 
 
-def export_transformers(run: Run, out: str | Path, *, task: str | None = None) -> list[str]:
+def export_transformers(run: Run, out: str | Path, *, task: str | None = None, overwrite: bool = False) -> list[str]:
     """Write a run as a folder that transformers opens; return what a person should know about it.
 
-    Of a fine-tuned run goes out what answers `task` (or its only one).
+    Of a fine-tuned run goes out what answers `task` (or its only one). An export that `out` holds is replaced only to
+    `overwrite` it.
     """
     out = Path(out)
     shape = run.recipe.shape
     check_shape(shape, str(run.path))
     require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER})
+    if not overwrite and out.is_dir() and any(out.iterdir()):
+        raise InputError(f"{out} holds an export already; choose another folder, or replace it with --overwrite")
     if run.has_tasks:
         weights, described = _classifier(run, task_of(run, task))
     else:
         weights = to_theirs(run.checkpoint.model, shape.layers)
         described = config(shape, run.facts["vocab_size"])
-    with whole_folder(out) as folder:
+    with whole_folder(out, overwrite=overwrite) as folder:
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / CONFIG_FILE, described)
         return _write_tokenizer(run.tokenizer, folder, fine_tuned=run.has_tasks)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
+from gpt1.base.files import file_hash, read_json
 from gpt1.finetuning.data import identity, read_source, source_from_json
-from gpt1.finetuning.measure import measure_split
+from gpt1.finetuning.measure import evaluation_file, measure_split
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
 from gpt1.tasks.catalog import Task
@@ -33,21 +34,28 @@ def evaluate_run(
     table: str | Path | None = None,
     encoded: str | Path | None = None,
     encoding: str = "utf-8",
+    overwrite: bool = False,
     notice: Notice = warnings.warn,
 ) -> list[dict[str, Any]]:
     """Return what there is to say of a run's answers: by default to the dev splits of all it was trained with.
 
     Other data is the folder of its tasks (`data`), a labelled table with the task's columns (`table`), or what `gpt1
     prepare --task` made (`encoded`). `task` is one of the run's; `split` one of the data's, or the name for a table's.
-    `notice` is told what a person should know of the data.
+    What was measured on another table of the same name is replaced only to `overwrite` it. `notice` is told what a
+    person should know of the data.
     """
     if sum(given is not None for given in (data, table, encoded)) > 1:
         raise SettingError("name one of --data, --table and --encoded, not several")
     if task is not None:
         task_of(run, task)  # refuses what the run has not learned
     if table is not None:
-        found = [_read_table(run, task_of(run, task), Path(table), split, encoding)]
-        return [measure_split(run, one, name) for one in found for name in one.splits]
+        learned = task_of(run, task)
+        name = split or _name_of(Path(table), learned)
+        rows = _read_table(run, learned, Path(table), name, encoding)
+        about = {"table": {"file": str(Path(table).resolve()), "sha256": file_hash(Path(table))}}
+        if not overwrite:
+            _require_same_table(evaluation_file(run.path, learned.name, name), learned, name, about["table"])
+        return [measure_split(run, rows, name, about)]
     if data is not None:
         found = list(_read_folders(run, [task] if task else list(run.tasks), data, split, encoding, notice))
     elif encoded is not None:
@@ -112,11 +120,28 @@ def _read_folders(
         yield _encode(run, labelled, _wanted(task, labelled.splits, split))
 
 
-def _read_table(run: Run, task: Task, path: Path, name: str | None, encoding: str) -> EncodedTask:
+def _name_of(table: Path, task: Task) -> str:
+    """Return the name for the rows of a table: not that of a split, which is for the run's own."""
+    name = re.sub(r"[\W_]+", "-", table.name.split(".")[0].lower()).strip("-") or "table"
+    return f"{name}-table" if name in task.splits else name
+
+
+def _require_same_table(kept: Path, task: Task, name: str, table: Mapping[str, str]) -> None:
+    """Refuse to replace what was measured on other rows under the same name."""
+    if not kept.is_file():
+        return
+    before = read_json(kept, "an evaluation").get("table")
+    if before is None and name not in task.splits:  # made before it was kept which table it was
+        return
+    if before is None or before["sha256"] != table["sha256"]:
+        other = "the run's own rows" if before is None else f"another table, {before['file']}"
+        raise InputError(
+            f"{kept} is of {other}; give this one a name of its own with --split NAME, or replace it with --overwrite"
+        )
+
+
+def _read_table(run: Run, task: Task, path: Path, name: str, encoding: str) -> EncodedTask:
     """Return the rows of a table as a split of its own, for which all rows need a label."""
-    if name is None:  # and not that of a split: what was measured on the run's own would be overwritten
-        name = re.sub(r"[\W_]+", "-", path.name.split(".")[0].lower()).strip("-") or "table"
-        name = f"{name}-table" if name in task.splits else name
     task = replace(task, dev_splits=() if name == "train" else (name,), test_splits=())
     return _encode(run, Labelled(task, {name: read_split(task, path, name, encoding=encoding)}), [name])
 

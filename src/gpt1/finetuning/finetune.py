@@ -15,7 +15,7 @@ import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
 from gpt1.base.errors import InputError, SettingError
-from gpt1.base.files import lock_folder, require_own_folder
+from gpt1.base.files import lock_folder, remove_temporaries_below, require_own_folder
 from gpt1.finetuning.batches import Packing, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
     Source,
@@ -52,6 +52,7 @@ from gpt1.training.session import (
     fact,
     facts_of,
     hardware,
+    require_as_found,
     resumed,
     speed_up,
     teller,
@@ -158,9 +159,26 @@ def _train_several(
     """Train one run a seed in folders of their own, keep the best one's weights, and return the run to look at."""
     first = change(as_recipe(asked.recipe), asked.changes).training.seed
     check_folder(out, range(first, first + seeds))
+    world.wait()  # every rank has looked before the first one makes the folder
+    with lock_folder(out) if world.is_first else nullcontext():
+        if world.is_first:
+            check_folder(out, range(first, first + seeds))
+            remove_temporaries_below(out)
+        return _train_seeds(asked, out, range(first, first + seeds), tasks, notices, world, device)
+
+
+def _train_seeds(
+    asked: Asked,
+    out: Path,
+    seeds: range,
+    tasks: Mapping[str, EncodedTask],
+    notices: list[str],
+    world: World,
+    device: torch.device,
+) -> Path:
     tell = teller(asked.listeners if world.is_first else ())
     end = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
-    for seed in range(first, first + seeds):
+    for seed in seeds:
         folder = folder_of(out, seed)
         left = None if asked.minutes is None else max(0.0, (end - time.monotonic()) / 60)
         own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], minutes=left)
@@ -168,9 +186,9 @@ def _train_several(
             _check_done(own, folder, tasks)
             tell(f"seed {seed} is trained already")
             continue
-        tell(f"seed {seed} ({seed - first + 1} of {seeds})")
-        if not _train_one(own, folder, tasks, notices if seed == first else [], world, device):
-            tell(f"{seed - first} of {seeds} seeds are trained; the same command with --resume goes on")
+        tell(f"seed {seed} ({seeds.index(seed) + 1} of {len(seeds)})")
+        if not _train_one(own, folder, tasks, notices if seed == seeds[0] else [], world, device):
+            tell(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same command with --resume goes on")
             return folder
     if world.is_first:
         for line in report_seeds(out, {name: encoded.task for name, encoded in tasks.items()}):
@@ -195,27 +213,19 @@ def _train_one(
     asked: Asked, out: Path, tasks: Mapping[str, EncodedTask], notices: list[str], world: World, device: torch.device
 ) -> bool:
     """Train one run to its end, measure it and return True; or stop, saved, when the time is up."""
-    tokenizer = asked.init / TOKENIZER_FILE
-    require_own_folder(out, lambda entry: is_run(out) or is_left_over(entry, tokenizer))
-    going_on = asked.resume and is_run(out)
-    if going_on:
-        planned, changed = _resumed_recipe(asked, out, tasks)
-        notices = [*notices, *changed]
-    else:
-        planned = _new_recipe(asked, out)
+    looked = _look(asked, out, tasks)
+    planned, going_on, init = looked.recipe, looked.going_on, looked.init
     precision, notice = usable_precision(device, planned.training.precision)
-    notices = [*notices, *([notice] if notice else [])]
+    notices = [*notices, *looked.notices, *([notice] if notice else [])]
     recipe = replace(planned, training=replace(planned.training, precision=precision))
     vocab_size = next(iter(tasks.values())).vocab_size
-    init = None if going_on and list_checkpoints(out) else asked.init
-    if going_on and init is not None and str(init.resolve()) != read_run(out)["parent"]:
-        raise SettingError(f"{out} was begun from {read_run(out)['parent']}, not from {init}; name that one")
     learned = {name: encoded.task for name, encoded in tasks.items()}
     model = make_classifier(recipe, learned, vocab_size, init)
     world.wait()  # every rank has looked before the first one makes the folder
     with lock_folder(out) if world.is_first else nullcontext():
         ears: list[Listener] = []
         if world.is_first:
+            require_as_found(out, looked, lambda: _look(asked, out, tasks))
             _prepare_folder(asked, out, planned, tasks, vocab_size, going_on, hardware(device, world))
             ears = [RunFiles(out), *asked.listeners, *([tensorboard(out)] if asked.curves else [])]
         tell = teller(ears)
@@ -296,6 +306,29 @@ def _make_trainer(
 
 
 # ---- what would be run ----
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is to be run, as the folder for it was found."""
+
+    going_on: bool
+    recipe: Recipe
+    notices: tuple[str, ...]
+    init: Path | None  # the run whose weights to begin with; None: those of a checkpoint
+
+
+def _look(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
+    """Return what is to be run, or refuse the folder."""
+    tokenizer = asked.init / TOKENIZER_FILE
+    require_own_folder(out, lambda entry: is_run(out) or is_left_over(entry, tokenizer))
+    if not (asked.resume and is_run(out)):
+        return Looked(False, _new_recipe(asked, out), (), asked.init)
+    recipe, notices = _resumed_recipe(asked, out, tasks)
+    init = None if list_checkpoints(out) else asked.init
+    if init is not None and str(init.resolve()) != read_run(out)["parent"]:
+        raise SettingError(f"{out} was begun from {read_run(out)['parent']}, not from {init}; name that one")
+    return Looked(True, recipe, tuple(notices), init)
 
 
 def _new_recipe(asked: Asked, out: Path) -> Recipe:

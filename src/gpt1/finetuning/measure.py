@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, unknown
-from gpt1.base.files import whole_file, write_json
+from gpt1.base.files import remove_temporaries, whole_file, write_json
 from gpt1.finetuning.data import check_fit
 from gpt1.inference.predicting import answer_split, task_of
 from gpt1.inference.rows import json_line
@@ -51,8 +52,13 @@ def measure(run: Run, encoded: EncodedTask, splits: Iterable[str]) -> dict[str, 
     return {evaluation["split"]: evaluation["metrics"] for evaluation in found}
 
 
-def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
-    """Return all there is to say of a run's answers to a labelled split, which is also kept in the run's folder."""
+def measure_split(
+    run: Run, encoded: EncodedTask, split: str, about: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return all there is to say of a run's answers to a labelled split, which is also kept in the run's folder.
+
+    `about` is what else is to be kept with it.
+    """
     task = _known_task(run, encoded)
     if split not in encoded.splits:
         raise unknown(f"split of '{task.name}'", split, encoded.splits)
@@ -72,9 +78,11 @@ def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
         "unlabelled": len(data) - len(known),
         "context": encoded.context,
         "cut": {"examples": len(cut), "tokens": int(cut.sum())},
+        **about,
         **found,
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }
+    remove_temporaries(run.path)
     with whole_file(predictions_file(run.path, task.name, split)) as file:
         file.writelines(map(json_line, _sheet(task, data, shares, answers)))
     write_json(evaluation_file(run.path, task.name, split), evaluation)

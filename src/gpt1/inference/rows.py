@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.base.files import whole_file
+from gpt1.base.files import require_absent, result_file
 from gpt1.base.tables import BLOCK_BYTES, BadRow, FileError, read_rows
 from gpt1.tasks.examples import Row
 
@@ -97,20 +97,21 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def check_target(out: Path) -> None:
-    """Refuse a file for results whose name does not say how they are to be written."""
+def check_target(out: Path, *, overwrite: bool) -> None:
+    """Refuse a file for results that is there, or whose name does not say how they are to be written."""
     if out.suffix.lower() not in WRITTEN:
         raise SettingError(f"how is {out} to be written? Give it a name that ends in {', '.join(WRITTEN)}")
+    require_absent(out, overwrite)
 
 
-def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str]) -> None:
+def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str], *, overwrite: bool = False) -> None:
     """Write rows as JSON lines, csv or tsv; the file appears when all of them are in it.
 
     The columns of a csv or tsv file are those of the first rows, then the `added` ones.
     """
-    check_target(out)
+    check_target(out, overwrite=overwrite)
     delimiter = WRITTEN[out.suffix.lower()]
-    with whole_file(out) as file:
+    with result_file(out, overwrite=overwrite) as file:
         if delimiter is None:
             file.writelines(map(json_line, rows))
         else:

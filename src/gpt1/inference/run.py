@@ -29,10 +29,12 @@ from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.checkpoints import (
     Checkpoint,
+    beside_a_writer,
     best_step,
     list_checkpoints,
     load_checkpoint,
     newest_checkpoint,
+    require_there,
 )
 from gpt1.training.runs import SEEDS_FILE, read_run, run_folder
 
@@ -187,23 +189,34 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
 
     `refused` is told of damaged ones that were passed over.
     """
+    problems: list[str] = []
+
+    def look() -> Checkpoint | None:
+        problems.clear()
+        best = best_step(run, problems.append) if step == BEST else step
+        if best is None or best == LAST:
+            return newest_checkpoint(run, problems.append, with_optimizer=False)
+        return _of_step(run, best)
+
+    found = beside_a_writer(look)
+    if found is None:
+        if (run.parent / SEEDS_FILE).is_file():
+            problems.append(f"of several seeds the best one's are kept: use {run.parent}")
+        raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
+    for problem in problems:
+        refused(problem)
+    return found
+
+
+def _of_step(run: Path, step: int | str) -> Checkpoint:
     steps = dict(list_checkpoints(run))
-    if step == BEST:
-        best = best_step(run, refused)
-        step = LAST if best is None else best
-    if step == LAST:
-        problems: list[str] = []
-        found = newest_checkpoint(run, problems.append, with_optimizer=False)
-        if found is None:
-            if (run.parent / SEEDS_FILE).is_file():
-                problems.append(f"of several seeds the best one's are kept: use {run.parent}")
-            raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
-        for problem in problems:
-            refused(problem)
-        return found
     if not isinstance(step, int) or step not in steps:
         raise SettingError(f"{run} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}")
-    return load_checkpoint(steps[step], with_optimizer=False)
+    try:
+        return load_checkpoint(steps[step], with_optimizer=False)
+    except (FormatError, InputError):
+        require_there(steps[step])
+        raise
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:

@@ -43,6 +43,7 @@ from gpt1.training.session import (
     fact,
     facts_of,
     hardware,
+    require_as_found,
     resumed,
     speed_up,
     teller,
@@ -84,17 +85,16 @@ def pretrain(
     asked = Asked(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
-        tokenizer = asked.corpus / TOKENIZER_FILE
-        require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
-        going_on = asked.resume and is_run(asked.out)
-        planned, notices = _resumed_recipe(asked, texts[0]) if going_on else (_new_recipe(asked), [])
+        looked = _look(asked, texts[0])
+        planned, notices, going_on, init = looked.recipe, list(looked.notices), looked.going_on, looked.init
         precision, notice = usable_precision(own_device, planned.training.precision)
         planned_here = replace(planned, training=replace(planned.training, precision=precision))
-        model = _make_model(planned_here, texts[0], _first_weights(asked, going_on))
+        model = _make_model(planned_here, texts[0], init)
         world.wait()  # every rank has looked before the first one makes the folder
         with lock_folder(asked.out) if world.is_first else nullcontext():
             ears: list[Listener] = []
             if world.is_first:
+                require_as_found(asked.out, looked, lambda: _look(asked, texts[0]))
                 _prepare_folder(asked, planned, texts[0], going_on, hardware(own_device, world))
                 ears = [RunFiles(asked.out), *listeners, *([tensorboard(asked.out)] if curves else [])]
             notices += [notice] if notice else []
@@ -116,7 +116,7 @@ def _train(
 ) -> None:
     tell = teller(ears)
     train, valid = texts
-    for notice in notices:
+    for notice in (*notices, train.notice):
         tell(notice)
     checkpoint = checkpoint_to_resume(asked.out, tell) if going_on else None
     model.to(device)
@@ -147,6 +147,25 @@ def _train(
 
 
 # ---- what would be run ----
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is to be run, as the folder for it was found."""
+
+    going_on: bool
+    recipe: Recipe
+    notices: tuple[str, ...]
+    init: Path | None  # the run whose weights to begin with
+
+
+def _look(asked: Asked, train: TokenStream) -> Looked:
+    """Return what is to be run, or refuse the folder."""
+    tokenizer = asked.corpus / TOKENIZER_FILE
+    require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
+    going_on = asked.resume and is_run(asked.out)
+    recipe, notices = _resumed_recipe(asked, train) if going_on else (_new_recipe(asked), [])
+    return Looked(going_on, recipe, tuple(notices), _first_weights(asked, going_on))
 
 
 def _new_recipe(asked: Asked) -> Recipe:

@@ -1,7 +1,8 @@
 """The tokens of a split as one long stream, whatever files they lie in (section 4.1 of the paper).
 
-Opened, never read whole: the shards are memory-mapped, and a read copies what was asked for. Needs numpy alone, so that
-a corpus prepared elsewhere trains on a machine without a tokenizer's libraries.
+Opened, not read whole: the shards are memory-mapped, and a read copies what was asked for. What is read was compared
+with its checksum: a small split when it is opened, of a large one each block when something in it is first read. Needs
+numpy alone, so that a corpus prepared elsewhere trains on a machine without a tokenizer's libraries.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.corpus.prepare import CORPUS_FILE, read_corpus
-from gpt1.corpus.shards import Shard, open_shard
+from gpt1.corpus.prepare import CORPUS_FILE, read_corpus, sums_of
+from gpt1.corpus.shards import CheckedIds, Shard, open_shard
+
+AT_ONCE = 1 << 28  # bytes of a split that are compared with their checksums when it is opened: a tenth of a second
 
 
 class TokenStream:
     """All tokens of one split of a corpus, in order.
 
     `fingerprint` and `vocab_size` are the tokenizer's; `bytes` counts the raw documents; `identity` is a hash that
-    changes with the tokens, by which a run that is resumed knows its data again.
+    changes with the tokens, by which a run that is resumed knows its data again; `notice` is what a person should know.
     """
 
     def __init__(self, folder: str | Path, split: str) -> None:
@@ -32,13 +35,23 @@ class TokenStream:
             raise unknown(f"split of the corpus {folder}", split, corpus["splits"])
         try:
             shards = _open_shards(folder, corpus, split)
+            sums = sums_of(folder, corpus)
             self.bytes = int(corpus["splits"][split]["bytes"])
             self.fingerprint = str(corpus["tokenizer"]["fingerprint"])
             self.vocab_size = int(corpus["tokenizer"]["vocab_size"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
         self.identity = hashlib.sha256("".join(shard.checksum for shard in shards).encode()).hexdigest()
-        self._shards = [np.asarray(shard.ids) for shard in shards]  # still mapped, without a memmap's slow slices
+        self._shards = [CheckedIds(shard, None if sums is None else sums[shard.path.name]) for shard in shards]
+        self.notice = None
+        if sum(len(shard.content) for shard in shards) <= AT_ONCE:
+            for checked in self._shards:
+                checked.compare_all()
+        elif sums is None:
+            self.notice = (
+                f"{folder} was made before blocks of shards had checksums: each shard is read whole when it is first "
+                "used, so that the first updates are slow; the 'gpt1 prepare' that made it, run again, adds them"
+            )
         self._ends = np.cumsum([len(ids) for ids in self._shards], dtype=np.int64)
         if len(self) == 0:
             raise InputError(
@@ -68,7 +81,7 @@ class TokenStream:
         """Copy the tokens from `start` on, which is in `shard`, and go on in the next shards as far as the row goes."""
         while len(row):
             before = int(self._ends[shard]) - len(self._shards[shard])
-            here = self._shards[shard][start - before :][: len(row)]
+            here = self._shards[shard].read(start - before, start - before + len(row))
             row[: len(here)] = here
             row, start, shard = row[len(here) :], start + len(here), shard + 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpt1 import __version__
 from gpt1.base.errors import InputError, MissingDependency
-from gpt1.base.files import make_folder, whole_file
+from gpt1.base.files import make_folder, require_absent, result_file
 from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
 from gpt1.report.gather import gather, gather_studies
@@ -25,20 +25,26 @@ _MARK_WITHIN = 2000  # bytes
 
 
 def report(
-    runs: Sequence[str | Path], out: str | Path, title: str | None = None, opening: Sequence[Section] = ()
+    runs: Sequence[str | Path],
+    out: str | Path,
+    title: str | None = None,
+    opening: Sequence[Section] = (),
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write one page about runs (pre-trained, fine-tuned or several seeds) and studies, and return its path.
 
-    The sections of `opening` come first.
+    The sections of `opening` come first. A page that is there is replaced only to `overwrite` it, another file never.
     """
     _require_libraries()
     out = Path(out)
     _require_own_file(out)
+    require_absent(out, overwrite)
     sections = _sections([Path(run) for run in runs])
     named = [section.title for section in sections if section.anchor != RESULTS]
     content = render([*opening, *sections], title or f"Report on {', '.join(named)}")
     make_folder(out.parent)
-    with whole_file(out) as file:
+    with result_file(out, overwrite=overwrite) as file:
         file.write(content.encode("utf-8", "backslashreplace"))
     return out
 

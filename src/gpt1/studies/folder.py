@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import is_temporary, lock_folder, read_json, remove_temporaries, require_own_folder, write_json
+from gpt1.base.files import (
+    is_temporary,
+    lock_folder,
+    read_json,
+    remove_temporaries_below,
+    require_own_folder,
+    write_json,
+)
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
@@ -50,7 +57,7 @@ def conduct(
     """
     with lock_folder(out):
         _require_own(out, kind, watcher)
-        remove_temporaries(out)
+        remove_temporaries_below(out)
         done = find_cells(out, cells)
 
         def write(sections: Sequence[Section]) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def _write(
 ) -> dict[str, Any]:
     for section in sections:
         if section.rows:
-            write_rows(iter(section.rows), out / f"{section.name}.csv", ())
+            write_rows(iter(section.rows), out / f"{section.name}.csv", (), overwrite=True)
     made = [done[cell.name] for cell in cells if cell.name in done]
     noted = [note for kept in made for note in kept.result.get("notes", [])]
     facts = {

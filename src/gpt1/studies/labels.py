@@ -167,7 +167,7 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
                     {"label": answer_name(task, float(example.label or 0)), "prediction": answer_name(task, answer)}
                     for example, answer in zip(known, answers, strict=True)
                 ]
-                write_rows(iter(lines), predictions_file(folder, task.name, split), ())
+                write_rows(iter(lines), predictions_file(folder, task.name, split), (), overwrite=True)
         return {"score": headline(task, found), "scores": found}
 
     return compute

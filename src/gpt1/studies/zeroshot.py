@@ -149,7 +149,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
         run = opened(step)
         context = run.recipe.shape.context
         found = answer(run, ask(task))
-        write_rows(iter(found.lines), predictions_file(folder, found.task, found.split), ())
+        write_rows(iter(found.lines), predictions_file(folder, found.task, found.split), (), overwrite=True)
         asked = ask(task).asked
         notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}

@@ -175,10 +175,17 @@ def _fixed(values: Any, dtype: str) -> NDArray[Any]:
     return found
 
 
-def save(encoded: EncodedTask, folder: Path) -> None:
-    """Write an encoded task to a folder, in place of one it may hold; the same task always gives the same bytes."""
+def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
+    """Write an encoded task to a folder; the same task always gives the same bytes.
+
+    One that the folder holds is left as it is if it is the same, and replaced only to `restart`.
+    """
     make_folder(folder)
     check_folder(folder)
+    if not restart and (held := _held(folder)) is not None:
+        if _facts(held) != _facts(encoded):
+            raise InputError(f"{folder} holds another task. Choose another --out, or replace it with --restart")
+        return
     try:
         (folder / MANIFEST).unlink(missing_ok=True)
         for old in folder.iterdir():  # splits that the new task may not have
@@ -195,6 +202,23 @@ def save(encoded: EncodedTask, folder: Path) -> None:
         "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
     }
     write_json(folder / MANIFEST, manifest | {"checksum": _checksum(manifest)})
+
+
+def _held(folder: Path) -> EncodedTask | None:
+    """Return the task that a folder holds; one that is damaged is none."""
+    try:
+        return load(folder) if (folder / MANIFEST).exists() else None
+    except FormatError:
+        return None
+
+
+def _facts(encoded: EncodedTask) -> tuple[Any, ...]:
+    """Return all that makes an encoded task what it is, to be compared."""
+    arrays = {
+        (split, name): getattr(data, name).tobytes() for split, data in encoded.splits.items() for name in _ARRAYS
+    }
+    task = task_as_json(encoded.task)
+    return task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, arrays
 
 
 def check_folder(folder: Path) -> None:

@@ -35,8 +35,12 @@ def prepare_task(
     symmetric: bool = False,
     context: int = CONTEXT,
     encoding: str = "utf-8",
+    restart: bool = False,
 ) -> tuple[EncodedTask, tuple[str, ...]]:
-    """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows."""
+    """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
+
+    Another task that the folder holds is replaced only to `restart`.
+    """
     check_folder(Path(out))  # before minutes of work
     labelled = read_task(
         task,
@@ -50,7 +54,7 @@ def prepare_task(
     )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):
-        save(encoded, Path(out))
+        save(encoded, Path(out), restart=restart)
     return encoded, labelled.notices
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.base.files import whole_file
+from gpt1.base.files import result_file
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import CATALOGUE, Task
 
@@ -50,11 +50,14 @@ Answers = Sequence[Any]  # an index of a class, or a score, for each row
 BySplit = Mapping[str, Mapping[str, Answers]]  # by task and split
 
 
-def write_submission(path: str | Path, answers: BySplit, indices: BySplit | None = None) -> None:
+def write_submission(
+    path: str | Path, answers: BySplit, indices: BySplit | None = None, *, overwrite: bool = False
+) -> None:
     """Write the zip for the GLUE server from answers by task and split, such as `{"rte": {"test": [0, 1, ...]}}`.
 
     `indices` are the official numbers of the rows (`Example.index`), by task and split; where none are given the rows
-    count from 0. A test set without answers is left out, and `check_submission` tells of it.
+    count from 0. A test set without answers is left out, and `check_submission` tells of it. A file that is there is
+    replaced only to `overwrite` it.
     """
     known = {(found.task, found.split): name for name, found in GLUE_FILES.items()}
     tables = {}
@@ -64,7 +67,7 @@ def write_submission(path: str | Path, answers: BySplit, indices: BySplit | None
                 raise SettingError(f"'{split}' of task '{task}' is no test set of GLUE ({', '.join(GLUE_FILES)})")
             numbers = (indices or {}).get(task, {}).get(split, range(len(given)))
             tables[known[task, split]] = _table(CATALOGUE[task], given, numbers)
-    with whole_file(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+    with result_file(Path(path), overwrite=overwrite) as file, zipfile.ZipFile(file, "w") as archive:
         for name in GLUE_FILES:
             if name in tables:
                 # Stored, not packed: what a packer makes of the same text differs between its versions.

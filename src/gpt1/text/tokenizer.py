@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
-from gpt1.base.files import read_json, write_json
+from gpt1.base.files import json_bytes, read_json, require_absent, result_file
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
@@ -158,11 +158,15 @@ class Tokenizer:
         """Return the same rules as a tokenizer of the library `tokenizers`, where it can follow them: for `bytes`."""
         return self._rules.library_tokenizer if isinstance(self._rules, byte_kind.ByteRules) else None
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the tokenizer file, atomically; a folder gets a `tokenizer.json`."""
+        with result_file(tokenizer_target(path, overwrite=overwrite), overwrite=overwrite) as file:
+            file.write(self.content())
+
+    def content(self) -> bytes:
+        """Return what a tokenizer file holds."""
         vocabulary = self.vocabulary
-        write_json(
-            tokenizer_target(path),
+        return json_bytes(
             {
                 "format": FORMAT,
                 "kind": vocabulary.kind,
@@ -171,7 +175,7 @@ class Tokenizer:
                 "probe": vocabulary.probe,
                 "vocabulary": vocabulary.tokens,
                 "merges": [f"{left} {right}" for left, right in vocabulary.merges],
-            },
+            }
         )
 
     def _check_libraries(self) -> None:
@@ -215,8 +219,8 @@ def joints_before(lengths: Sequence[int], joints: Sequence[bool]) -> list[bool]:
     return result
 
 
-def tokenizer_target(path: str | Path) -> Path:
-    """Return the file a tokenizer saved to `path` goes to; refuse one that holds something else."""
+def tokenizer_target(path: str | Path, *, overwrite: bool) -> Path:
+    """Return the file a tokenizer saved to `path` goes to; refuse one that is there, and always what is none."""
     path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} to save a tokenizer in")
@@ -224,6 +228,7 @@ def tokenizer_target(path: str | Path) -> Path:
         with path.open("rb") as file:
             if FORMAT.encode() not in file.read(100):
                 raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
+    require_absent(path, overwrite)
     return path
 
 

@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -33,9 +34,11 @@ from gpt1.base.files import (
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 FORMAT, VERSION = "gpt1-checkpoint", 2
+MOST_LOOKS = 10  # at the checkpoints of a run that goes on meanwhile
 _NAME = re.compile(r"step-(\d{8,})")
 
 Tensors = dict[str, torch.Tensor]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Checkpoint:
 def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, progress: dict[str, Any]) -> Path:
     """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is."""
     make_folder(run / FOLDER)
-    path = run / FOLDER / f"step-{step:08}"
+    path = run / FOLDER / checkpoint_name(step)
     with whole_folder(path) as folder:
         for name, tensors in ((MODEL_FILE, model), (OPTIMIZER_FILE, optimizer)):
             try:
@@ -63,6 +66,11 @@ def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, pr
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": progress}
         write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})
     return path
+
+
+def checkpoint_name(step: int) -> str:
+    """Return what the folder of a step's checkpoint is called."""
+    return f"step-{step:08}"
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -98,20 +106,62 @@ def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
 
 def list_checkpoints(run: Path) -> list[tuple[int, Path]]:
     """Return the steps and folders of a run's checkpoints, oldest first, whole or damaged."""
-    folder = run / FOLDER
-    entries = folder.iterdir() if folder.is_dir() else iter(())
+    try:
+        entries = list((run / FOLDER).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        entries = []
     found = [(int(match[1]), path) for path in entries if (match := _NAME.fullmatch(path.name))]
     return sorted(found)
 
 
 def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimizer: bool = True) -> Checkpoint | None:
-    """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not."""
-    for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
-        try:
-            return load_checkpoint(path, with_optimizer=with_optimizer)
-        except (FormatError, InputError) as error:
-            refused(f"{error}; " + ("using the checkpoint before it" if index else "there is none before it"))
-    return None
+    """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not.
+
+    One that a training beside this reader removed meanwhile gave way to a newer one, which is taken.
+    """
+
+    problems: list[str] = []
+
+    def newest() -> Checkpoint | None:
+        problems.clear()
+        for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
+            try:
+                return load_checkpoint(path, with_optimizer=with_optimizer)
+            except (FormatError, InputError) as error:
+                require_there(path)
+                problems.append(
+                    f"{error}; " + ("using the checkpoint before it" if index else "there is none before it")
+                )
+        return None
+
+    found = beside_a_writer(newest)
+    for problem in problems:
+        refused(problem)
+    return found
+
+
+class Gone(Exception):
+    """A checkpoint was removed after it was found: a training beside this reader has newer ones."""
+
+
+def require_there(path: Path) -> None:
+    """Tell a checkpoint that is gone from one that is damaged."""
+    if not path.exists():
+        raise Gone(path)
+
+
+def beside_a_writer(look: Callable[[], Found]) -> Found:
+    """Look among checkpoints, and again where one was gone that had just been there."""
+    for _ in range(MOST_LOOKS - 1):
+        with suppress(Gone):
+            return look()
+    try:
+        return look()
+    except Gone as error:
+        raise InputError(
+            f"{error} and {MOST_LOOKS - 1} checkpoints before it were removed while they were read: their run saves "
+            "faster than it can be read; read it when it has ended, or let it keep more (watching.keep)"
+        ) from None
 
 
 def best_step(run: Path, refused: Callable[[str], None] | None = None) -> int | None:
@@ -124,7 +174,7 @@ def best_step(run: Path, refused: Callable[[str], None] | None = None) -> int | 
         try:
             cost = read_state(path)["progress"].get("cost")
         except (FormatError, InputError) as error:
-            if refused is not None:
+            if refused is not None and path.exists():
                 refused(f"{error}; it is passed over, though it may have been the best")
             continue
         if cost is not None and math.isfinite(cost):

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -16,7 +16,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
-from gpt1.training.checkpoints import Checkpoint, newest_checkpoint
+from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old
 from gpt1.training.distributed import World
 from gpt1.training.events import Listener, Noticed
 from gpt1.training.runs import forget_after, has_begun, read_run
@@ -44,6 +44,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 Tell = Callable[[str | None], None]
+Found = TypeVar("Found")
 
 
 def teller(listeners: Sequence[Listener]) -> Tell:
@@ -108,6 +109,12 @@ def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
     return checkpoint
 
 
+def require_as_found(run: Path, found: Found, look: Callable[[], Found]) -> None:
+    """Look again at a folder that is held now: another command may have ended there since it was looked at."""
+    if look() != found:
+        raise InputError(f"another command was at work in {run} while this one began; give the command again")
+
+
 def hardware(device: torch.device, world: World) -> dict[str, Any]:
     """Return on what a run is trained, for its facts."""
     return {"device": device_name(device), "processes": world.size}
@@ -150,6 +157,8 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
         tell(f"nothing to resume in {run}: beginning with the first step")
     if trainer.world.is_first:
         forget_after(run, trainer.progress.step)
+        if checkpoint is not None:  # a kill may have come between a save and this
+            remove_old(run, checkpoint.step, trainer.recipe.watching.keep, trainer.recipe.watching.keep_every)
     if trainer.train():
         return True
     left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same command with --resume goes on"
