@@ -44,7 +44,7 @@ def tokenizer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3})
+    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3, "vocab_size": 5})
     return tmp_path / "run"
 
 

@@ -84,7 +84,7 @@ def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
 def _known_task(run: Run, encoded: EncodedTask) -> Task:
     """Return the run's task that the examples are of, or say why their labels would not mean the same."""
     name = encoded.task.name
-    check_fit({name: encoded}, fingerprint=run.facts["tokenizer"], context=run.recipe.shape.context, init=run.path)
+    check_fit({name: encoded}, fingerprint=run.tokenizer.fingerprint, context=run.recipe.shape.context, init=run.path)
     task = task_of(run, name)
     for fact in ("shape", "labels", "score_range", "choices"):
         own, theirs = getattr(task, fact), getattr(encoded.task, fact)

@@ -23,18 +23,20 @@ from gpt1.inference.portions import Pause, go_on
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, in_int8, ready_to_use
-from gpt1.recipes.values import Recipe
+from gpt1.model.costs import product_weights
+from gpt1.recipes.values import Recipe, Shape
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.text.specials import SPECIALS
-from gpt1.text.tokenizer import Tokenizer, load_tokenizer
+from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import (
     Checkpoint,
     best_step,
+    check_numbers,
     list_checkpoints,
     load_checkpoint,
     newest_checkpoint,
 )
-from gpt1.training.runs import SEEDS_FILE, read_run, run_folder
+from gpt1.training.runs import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
 
 if TYPE_CHECKING:
     from gpt1.inference.predicting import Answers
@@ -115,6 +117,7 @@ class Run:
         return "fp32" if self.int8 else usable_precision(self.device, self.recipe.training.precision)[0]
 
     def _body(self, vocab_size: int) -> Model:
+        check_size(self.recipe.shape, vocab_size, self.checkpoint)
         return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision])
 
     def _loaded(self, model: Network) -> Network:
@@ -125,7 +128,7 @@ class Run:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer the run was trained with."""
-        return load_tokenizer(self.path)
+        return run_tokenizer(self.path)
 
     @cached_property
     def network(self) -> Model:
@@ -200,10 +203,23 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
             raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
         for problem in problems:
             refused(problem)
-        return found
-    if not isinstance(step, int) or step not in steps:
+    elif not isinstance(step, int) or step not in steps:
         raise SettingError(f"{run} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}")
-    return load_checkpoint(steps[step], with_optimizer=False)
+    else:
+        found = load_checkpoint(steps[step], with_optimizer=False)
+    check_made_for(run, found)
+    check_numbers(found)
+    return found
+
+
+def check_size(shape: Shape, vocab_size: int, checkpoint: Checkpoint) -> None:
+    """Refuse a network larger than the weights there are, before memory is asked for: a damaged size asks for any."""
+    there = sum(tensor.numel() for tensor in checkpoint.model.values())
+    if max(product_weights(shape, vocab_size), shape.context) > there:
+        raise FormatError(
+            f"{checkpoint.path} does not fit the model: it holds {there:,} weights, and a network of {vocab_size:,} "
+            f"tokens and {shape} has more"
+        )
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:

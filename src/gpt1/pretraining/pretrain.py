@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
@@ -24,6 +24,7 @@ from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -33,6 +34,7 @@ from gpt1.training.runs import (
     is_left_over,
     is_run,
     read_run,
+    run_tokenizer,
     tensorboard,
     update_run,
 )
@@ -85,6 +87,8 @@ def pretrain(
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
         tokenizer = asked.corpus / TOKENIZER_FILE
+        if load_tokenizer(tokenizer).fingerprint != texts[0].fingerprint:
+            raise FormatError(f"{tokenizer} is not the tokenizer with which {asked.corpus} was prepared; bring it back")
         require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
         going_on = asked.resume and is_run(asked.out)
         planned, notices = _resumed_recipe(asked, texts[0]) if going_on else (_new_recipe(asked), [])
@@ -218,7 +222,7 @@ def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
     model = build_model(recipe.shape, train.vocab_size, compute=DTYPES[training.precision], seed=training.seed)
     model.checkpoint_activations = training.checkpoint_activations
     if init is not None:
-        if read_run(init)["tokenizer"] != train.fingerprint:
+        if run_tokenizer(init).fingerprint != train.fingerprint:
             raise InputError(
                 f"the corpus was made with another tokenizer than {init}; prepare it with --tokenizer {init}, whose "
                 "words the weights know"
