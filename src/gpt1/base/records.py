@@ -1,15 +1,16 @@
 """What a JSON file of ours must hold, told by type hints: what is not of its kind is refused by file and place.
 
-A record's shape is a `TypedDict`, whose further keys stay as they are, or a dataclass, which has no further ones. What an
-earlier version did not write is `NotRequired`, or has a default.
+A record's shape is a `TypedDict`, whose further keys stay as they are, or a dataclass, which has no further ones. What
+an earlier version did not write is `NotRequired`, or has a default.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_args, get_
 from gpt1.base.errors import FormatError
 
 DEEPEST = 64  # levels of brackets; ours have eight at most, and walking through thousands ends in a fault
+SEAL = "sha256"  # under which a record keeps its checksum
 LARGEST = 2**63 - 1  # beyond it neither numpy nor a float of Python holds a whole number
 
 Shape = TypeVar("Shape")
@@ -172,8 +174,28 @@ def _inside(place: str, name: str) -> str:
 
 
 def _wrong(place: str, value: Any, wanted: str) -> _Wrong:
-    shown = "a list" if isinstance(value, list | tuple) else "an object" if isinstance(value, dict) else json.dumps(value)
+    shown = (
+        "a list" if isinstance(value, list | tuple) else "an object" if isinstance(value, dict) else json.dumps(value)
+    )
     return _Wrong(place, f"is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}, expected {wanted}")
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the checksum of all that it holds."""
+    return {**record, SEAL: _checksum(record)}
+
+
+def unsealed(record: Mapping[str, Any], path: Path, remedy: str) -> dict[str, Any]:
+    """Return a record without its checksum, which it must match; one that has none was written before they were."""
+    rest = {name: value for name, value in record.items() if name != SEAL}
+    if record.get(SEAL) not in (None, _checksum(rest)):
+        raise FormatError(f"{path} is damaged: it does not match its checksum; {remedy}")
+    return rest
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    as_read = json.loads(json.dumps(record))  # where every key is a string, by which they are sorted
+    return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
 
 
 def differing(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

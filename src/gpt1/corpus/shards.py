@@ -168,6 +168,11 @@ def _write_shard(
     return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}
 
 
+def is_shard_name(name: str) -> bool:
+    """Whether a name is that of a shard in its corpus's own folder, not of a file elsewhere."""
+    return name.endswith(SUFFIX) and Path(name).name == name
+
+
 def shard_files(folder: Path) -> Iterator[Path]:
     """Yield the shard files of a folder in order."""
     yield from sorted(folder.glob(f"*{SUFFIX}"))

@@ -32,6 +32,7 @@ from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 from gpt1.training.checkpoints import Tensors
 
+
 class _Sizes(TypedDict):
     """What config.json says of the network's size."""
 

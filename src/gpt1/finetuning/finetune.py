@@ -44,7 +44,17 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
-from gpt1.training.runs import RunFiles, begin_run, is_left_over, is_run, read_run, run_folder, run_tokenizer, tensorboard, update_run
+from gpt1.training.runs import (
+    RunFiles,
+    begin_run,
+    is_left_over,
+    is_run,
+    read_run,
+    run_folder,
+    run_tokenizer,
+    tensorboard,
+    update_run,
+)
 from gpt1.training.session import (
     as_recipe,
     checkpoint_to_resume,
@@ -129,7 +139,12 @@ def finetune(
     with join_world(find_device(device)) as (world, own_device):
         parent = read_run(asked.init)
         tasks, notices = read_source(source, asked.init, parent["recipe"].shape.context)
-        check_fit(tasks, fingerprint=run_tokenizer(asked.init).fingerprint, context=parent["recipe"].shape.context, init=asked.init)
+        check_fit(
+            tasks,
+            fingerprint=run_tokenizer(asked.init).fingerprint,
+            context=parent["recipe"].shape.context,
+            init=asked.init,
+        )
         check_training(tasks)
         notices += truncation_notices(tasks)
         if seeds == 1:

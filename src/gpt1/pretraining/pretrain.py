@@ -87,7 +87,8 @@ def pretrain(
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
         tokenizer = asked.corpus / TOKENIZER_FILE
-        if load_tokenizer(tokenizer).fingerprint != texts[0].fingerprint:
+        own = load_tokenizer(tokenizer)
+        if (own.fingerprint, own.vocab_size) != (texts[0].fingerprint, texts[0].vocab_size):
             raise FormatError(f"{tokenizer} is not the tokenizer with which {asked.corpus} was prepared; bring it back")
         require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
         going_on = asked.resume and is_run(asked.out)

@@ -51,7 +51,9 @@ def open_start(path: str | Path, name: str | None = None) -> Start:
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
     learned = tuple(facts.get("tasks", {})) if facts["kind"] == FINETUNING else ()
-    return Start(folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, facts["recipe"].shape, learned)
+    return Start(
+        folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, facts["recipe"].shape, learned
+    )
 
 
 def tell_start(start: Start, watcher: Watcher) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, unknown
@@ -287,9 +288,9 @@ def task_as_json(task: Task) -> dict[str, Any]:
     return asdict(task)
 
 
-def task_from_json(value: Any) -> Task:
-    """Return the task that `task_as_json` wrote."""
+def task_from_json(value: Any, path: str | Path = "a task") -> Task:
+    """Return the task that `task_as_json` wrote; `path` is the file that it stands in."""
     try:
-        return check_record(value, Task, "what it says of a task")
+        return check_record(value, Task, path)
     except SettingError as error:
-        raise FormatError(f"this is no task of this version of gpt1: {error}") from None
+        raise FormatError(f"{path} is damaged: {error}") from None

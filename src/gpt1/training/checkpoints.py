@@ -106,8 +106,8 @@ def read_state(path: Path) -> State:
         raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
     if state.get("version") != VERSION:
         raise FormatError(
-            f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train the "
-            "run again, or use the gpt1 that made it"
+            f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train "
+            "the run again, or use the gpt1 that made it"
         )
     return check_record(state, State, path / STATE_FILE)
 

@@ -147,9 +147,9 @@ def read_run(folder: Path) -> dict[str, Any]:
     if version != VERSION:
         raise FormatError(f"{folder} is a run of version {version}; this program reads version {VERSION}")
     checked = check_record(facts, RunFacts, folder / RUN_FILE)
+    for task in checked.get("tasks", {}).values():
+        task_from_json(task, folder / RUN_FILE)
     try:
-        for task in checked.get("tasks", {}).values():
-            task_from_json(task)
         return {**checked, "recipe": recipe_from_json(facts.get("recipe"))}
     except FormatError as error:
         raise FormatError(f"{folder / RUN_FILE}: {error}") from None
@@ -173,7 +173,7 @@ def made_for(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_made_for(run: Path, checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint that was saved when `run.json` said otherwise; one that does not remember is taken as it is."""
+    """Refuse a checkpoint that was saved when `run.json` said otherwise; one that does not remember is taken."""
     if not checkpoint.made_for:
         return
     for place, then, now in differing(checkpoint.made_for, made_for(read_run(run))):
@@ -190,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def run_tokenizer(place: Path) -> Tokenizer:
-    """Return the tokenizer in a file or folder; where that is a run, it must be the one that the run was trained with."""
+    """Return the tokenizer in a file or folder; that of a run must be the one that the run was trained with."""
     tokenizer = load_tokenizer(place)
     folder = place if place.is_dir() else place.parent
     if not is_run(folder):
