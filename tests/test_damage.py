@@ -24,7 +24,7 @@ from gpt1.estimators.estimators import GPTClassifier
 from gpt1.estimators.folders import write_facts
 from gpt1.exchange.from_openai import import_openai
 from gpt1.exchange.from_transformers import import_transformers
-from gpt1.finetuning.data import read_recorded
+from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import describe, results
 from gpt1.finetuning.seeds import read_result
@@ -40,7 +40,7 @@ from gpt1.training.checkpoints import best_step, list_checkpoints, load_checkpoi
 from gpt1.training.runs import check_made_for
 from gpt1.training.trainer import Progress
 from tests.exchange.tools import openai_gpt, save_openai_gpt, write_release
-from tests.finetuning.tools import SETTINGS, encode, make_pretrained, make_task, write_table, make_examples
+from tests.finetuning.tools import SETTINGS, encode, make_examples, make_pretrained, make_task, write_table
 
 DELETED, TWICE = object(), object()
 OTHERS: tuple[Any, ...] = (
@@ -157,16 +157,14 @@ def test_a_fine_tuned_run(run: Path) -> None:
     found = find_checkpoint(run, "last")
 
     def read() -> None:
-        gather([run])
-        check_made_for(run, found)
+        check_made_for(run, found)  # which reads all of it
 
     assert faults(Record(run / "run.json", read)) == []
 
 
 def test_where_the_data_of_a_run_lay(run: Path) -> None:
     def read() -> None:
-        facts = load_run(run, device="cpu").facts
-        read_recorded(facts["source"], (), run, facts["recipe"].shape.context)
+        evaluate_run(load_run(run, device="cpu"), notice=lambda text: None)
 
     record = Record(run / "run.json", read, within="source")
     assert faults(record) == []
@@ -178,13 +176,14 @@ def test_a_pretrained_run(trained: Path, tmp_path: Path) -> None:
     found = find_checkpoint(tmp_path / "run", "last")
 
     def read() -> None:
-        gather([tmp_path / "run"])
         check_made_for(tmp_path / "run", found)
 
     assert faults(Record(tmp_path / "run" / "run.json", read)) == []
 
 
-@pytest.mark.parametrize(("name", "lines"), [("attention.json", False), ("samples.jsonl", True), ("metrics.jsonl", True)])
+@pytest.mark.parametrize(
+    ("name", "lines"), [("attention.json", False), ("samples.jsonl", True), ("metrics.jsonl", True)]
+)
 def test_what_grew_with_a_run(trained: Path, tmp_path: Path, name: str, lines: bool) -> None:
     shutil.copytree(trained, tmp_path / "run")
     assert faults(Record(tmp_path / "run" / name, lambda: gather([tmp_path / "run"]), lines=lines)) == []
@@ -231,7 +230,7 @@ def test_an_estimator(run: Path, tmp_path: Path) -> None:
     classifier = GPTClassifier(str(run))
     arguments = {name: value for name, value in classifier.get_params().items() if name not in ("device", "out")}
     write_facts(tmp_path / "run", "classification", arguments, {"classes_": _labels(run), "n_features_in_": 1})
-    read = lambda: GPTClassifier.load(tmp_path / "run", device="cpu").predict(["Ann sold hats"])  # noqa: E731
+    read = lambda: GPTClassifier.load(tmp_path / "run", device="cpu")  # noqa: E731
     assert faults(Record(tmp_path / "run" / "estimator.json", read)) == []
 
 
@@ -245,8 +244,7 @@ def _labels(run: Path) -> Any:
 @pytest.mark.parametrize("kind", ["words", "bytes"])
 def test_a_tokenizer(tmp_path: Path, kind: str, words_tokenizer: Tokenizer, bytes_tokenizer: Tokenizer) -> None:
     {"words": words_tokenizer, "bytes": bytes_tokenizer}[kind].save(tmp_path / "tokenizer.json")
-    read = lambda: load_tokenizer(tmp_path).encode("Ann sold hats")  # noqa: E731
-    assert faults(Record(tmp_path / "tokenizer.json", read)) == []
+    assert faults(Record(tmp_path / "tokenizer.json", lambda: load_tokenizer(tmp_path))) == []
 
 
 def test_a_corpus(corpus: Path, tmp_path: Path) -> None:

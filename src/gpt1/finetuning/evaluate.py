@@ -84,7 +84,7 @@ def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
         )
     try:
         found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
-    except InputError as error:
+    except (InputError, SettingError) as error:  # of which none was set by who asks now
         raise InputError(
             f"what {run.path} was trained on cannot be read now; --data, --table or --encoded name other data: {error}"
         ) from None
