@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
+from gpt1.training.runs import SourceFacts
 from tests.cli.tools import run
 from tests.conftest import make_text
-from tests.inference.tools import STEP, make_run
+from tests.inference.tools import CONTEXT, STEP, make_run
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -123,3 +128,69 @@ def test_errors_are_for_people(
     found, out, err = run(capsys, "evaluate", "--device", "cpu", *(places.get(name, name) for name in arguments))
     assert (found, out) == (code, "")
     assert message in err
+
+
+# ---- what a run names is neither imported nor fetched ----
+
+
+@pytest.fixture
+def own(moods: Path, table: Path, tmp_path: Path) -> Path:
+    """The run again, which says that it was trained on a folder with a task of somebody's module."""
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = table.read_text().splitlines(keepends=True)
+    (data / "train.jsonl").write_text("".join(lines[:14]))
+    (data / "dev.jsonl").write_text("".join(lines[14:]))
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    found, _ = read_recorded(_source(data=str(data)), [MOODS], moods, CONTEXT)
+    _say(moods, source=_source(data=str(data)), identity=identity(found))
+    return moods
+
+
+def _source(**given: object) -> SourceFacts:
+    facts: dict[str, object] = dict.fromkeys(("data", "train", "dev", "test"))
+    facts |= {"tasks": ["evil:TASK"], "columns": {}, "regression": False, "symmetric": False}
+    return cast(SourceFacts, {**facts, "encoding": "utf-8", "encoded": [], **given})
+
+
+def _say(run: Path, **about: object) -> None:
+    facts = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**facts, **about}))
+
+
+def test_a_task_of_a_module_is_measured_again_without_its_module(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "evaluate", str(own), "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"moods dev, step {STEP}: 6 examples\n")
+    assert "evil" not in sys.modules
+
+
+def test_data_of_the_hub_is_fetched_only_when_it_is_named_now(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)  # whose import would be an error of its own
+    _say(own, source=_source(data="hub:evil/data"))
+    code, out, err = run(capsys, "evaluate", str(own), "--device", "cpu")
+    assert (code, out) == (1, "")
+    assert "it was trained on hub:evil/data, and what a run names is never fetched by itself" in err
+    assert "--data hub:evil/data fetches it" in err
+    assert "needs the library datasets" in run(capsys, "evaluate", str(own), "--data", "hub:evil/data")[2]
+
+
+@pytest.mark.parametrize("place", ["/dev/stdin", "/dev/zero", "PIPE", "https://example.org/rows.csv"])
+@pytest.mark.parametrize("name", ["data", "train", "dev", "encoded"])
+def test_devices_pipes_and_addresses_are_not_read_because_a_run_names_them(
+    own: Path, table: Path, tmp_path: Path, name: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    place = str(tmp_path / "pipe.csv") if place == "PIPE" else place
+    given = {"train": str(table)} if name == "dev" else {}
+    _say(own, source=_source(tasks=[], **{**given, name: [place] if name == "encoded" else place}))
+    if name == "data":
+        _say(own, source=_source(data=place))
+    code, out, err = run(capsys, "evaluate", str(own), "--device", "cpu")
+    assert (code, out) == (1, "")
+    assert f"{place} is not a file or folder" in err or f"{place} does not exist" in err

@@ -74,7 +74,7 @@ def test_a_writer_that_fails_leaves_no_shard(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@examples(20)
 @given(cuts=st.lists(st.integers(0, 2 * BLOCK_BYTES + 1000), max_size=6))
 def test_the_sums_of_blocks_are_the_same_however_the_bytes_come(cuts: list[int]) -> None:
     content = np.random.default_rng(0).bytes(2 * BLOCK_BYTES + 1000)

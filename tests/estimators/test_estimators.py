@@ -387,8 +387,9 @@ def test_what_is_no_estimator_is_not_loaded(fitted: GPTClassifier, trained: Path
     for changes, message in [
         ({"format": "other"}, "is no estimator of this version of gpt1"),
         ({"version": 9}, "is no estimator of this version of gpt1"),
-        ({"arguments": {}}, "is damaged: KeyError"),
-        ({"learned": {"classes_": {"dtype": "<i8", "values": ["x"]}}}, "is damaged: ValueError"),
+        ({"arguments": {}}, "is damaged: arguments.init is missing"),
+        ({"learned": {"classes_": {"dtype": "<i8", "values": ["x"]}}}, "is damaged: invalid literal"),
+        ({"arguments": {**whole["arguments"], "out": "/tmp/elsewhere"}}, "out is not what a file may decide"),
         ({"arguments": {**whole["arguments"], "speed": 1}}, "no estimator of this version of gpt1: .*'speed'"),
     ]:
         file.write_text(json.dumps({**whole, **changes}))

@@ -69,5 +69,5 @@ def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> Non
 
 def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     summary = {"moods dev accuracy": {"median": 0.5}}
-    (run.path.parent / "seeds.json").write_text(json.dumps({"best": "seed-1", "summary": summary}))
+    (run.path.parent / "seeds.json").write_text(json.dumps({"best": "seed-1", "seeds": {}, "summary": summary}))
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.tables import DamagedFile
@@ -302,7 +303,9 @@ def test_a_run_that_was_only_pretrained_answers_nothing(trained: Path) -> None:
 
 
 def test_ruined_weights_are_no_answer(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
-    run = load_run(make_run(tmp_path, words_tokenizer, MOODS, ruined=True), device="cpu")
+    run = load_run(make_run(tmp_path, words_tokenizer, MOODS), device="cpu")
+    with torch.no_grad():
+        run.model.tokens.fill_(torch.nan)
     with pytest.raises(InputError, match="probabilities that are no numbers: its weights are ruined"):
         list(predict_rows(run, [{"text": "Ann"}]))
 

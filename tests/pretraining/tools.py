@@ -30,9 +30,11 @@ def write_corpus(
             write_shard(folder / f"{split}-{number:05}.tok", ids[begin : begin + shard_tokens], begin == 0, vocab_size)
             for number, begin in enumerate(range(0, max(len(ids), 1), shard_tokens))
         ]
-        described[split] = {"tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
+        described[split] = {"documents": 1, "tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
     tokenizer = {"vocab_size": vocab_size, "fingerprint": FINGERPRINT}
-    write_json(folder / CORPUS_FILE, {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "splits": described})
+    documents = {"read": len(splits), "dropped": {}}
+    facts = {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "documents": documents, "splits": described}
+    write_json(folder / CORPUS_FILE, facts)
     return folder
 
 

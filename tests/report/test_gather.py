@@ -55,7 +55,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, damage: str) -> None:
 def test_a_damaged_sample_is_named(tmp_path: Path, damaged: dict[str, object]) -> None:
     folder = write_run(tmp_path / "run", "pretraining")
     write_lines(folder / "samples.jsonl", [damaged])
-    with pytest.raises(FormatError, match=r"samples\.jsonl, line 1: damaged"):
+    with pytest.raises(FormatError, match=r"samples\.jsonl, line 1 is damaged"):
         gather([folder])
 
 

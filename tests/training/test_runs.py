@@ -44,7 +44,7 @@ def tokenizer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3})
+    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3, "vocab_size": 5})
     return tmp_path / "run"
 
 
@@ -81,8 +81,9 @@ def test_what_a_run_killed_while_it_began_left_is_known(tmp_path: Path, tokenize
 def test_a_changed_recipe_is_written_anew_and_nothing_else_changes(run: Path) -> None:
     before = read_run(run)
     recipe = change(TINY, ["training.steps=77"])
-    update_run(run, recipe, corpus={"path": "moved"})
-    assert read_run(run) == {**before, "recipe": recipe, "corpus": {"path": "moved"}}
+    corpus = {"path": "moved", "identity": "0a"}
+    update_run(run, recipe, corpus=corpus)
+    assert read_run(run) == {**before, "recipe": recipe, "corpus": corpus}
 
 
 def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:

@@ -264,7 +264,7 @@ def test_the_state_of_another_network_is_refused_before_anything_changes(tmp_pat
         with pytest.raises(FormatError, match="does not fit this model"):
             other.restore(checkpoint)
         assert_same(weights_of(other), before)
-    with pytest.raises(FormatError, match="is of another version of gpt1"):
+    with pytest.raises(FormatError, match="colour is not known to this version of gpt1"):
         toy_trainer(tmp_path / "same").restore(replace(checkpoint, progress={"colour": "red"}))
 
 

@@ -14,6 +14,7 @@ from textwrap import shorten
 from typing import IO, Any
 
 from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
+from gpt1.base.records import Shape, check_record, parse_json
 from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -322,18 +323,25 @@ def json_bytes(value: Any) -> bytes:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """Read a JSON object of ours; `what` names it in the errors."""
     try:
-        value = json.loads(path.read_bytes())
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for, for ever
+            raise InputError(f"{path} is not a file; expected {what}")
+        value = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise missing(path, f"does not exist; expected {what} there") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; expected {what}") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not JSON, not UTF-8, a number of thousands of digits, brackets by the thousand
         raise FormatError(f"{path} is not {what}: {error}") from None
     if not isinstance(value, dict):
         raise FormatError(f"{path} is not {what}: it holds a JSON {type(value).__name__}, not an object")
     return value
+
+
+def read_record(path: Path, what: str, shape: type[Shape], remedy: str = "") -> Shape:
+    """Read a JSON object of ours that has this shape; `remedy` is what helps where it is damaged."""
+    return check_record(read_json(path, what), shape, path, remedy)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -341,7 +349,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                value = json.loads(line)
+                value = parse_json(line)
             except ValueError as error:
                 if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
                     return

@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean
 from gpt1.base.files import missing
+from gpt1.base.records import parse_json
 
 FORMATS = {
     ".txt": "txt",
@@ -324,12 +325,12 @@ def _jsonl_rows(path: str | Path, encoding: str, report: OnFault) -> Iterator[Ro
             report(fault)
             continue
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except json.JSONDecodeError as error:
             what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place stands before it
             message = f"the line is not JSON ({what}); write one whole {{...}} a line, with line ends in it as \\n"
             report(BadRow(path, f"{position}, column {error.colno}", message))
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets by the thousand
+        except ValueError as error:  # a number of thousands of digits, brackets by the thousand
             report(BadRow(path, position, f"the line cannot be read as JSON ({error})"))
         else:
             if isinstance(value, dict):

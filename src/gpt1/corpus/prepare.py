@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,13 @@ from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, u
 from gpt1.base.files import lock_folder, make_folder, read_json, remove_temporaries, require_own_folder, write_json
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.records import Count, Size, check_record
 from gpt1.base.tables import printable
 from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
 from gpt1.corpus.batches import begin_worker, encode_batch, in_batches
 from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
-from gpt1.corpus.shards import blocks_in, open_shard, read_sums, shard_files, verify_shard, write_sums
+from gpt1.corpus.shards import blocks_in, is_shard_name, open_shard, read_sums, shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 
@@ -39,6 +40,7 @@ PLAN_FILE = "plan.json"
 LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
+_ANEW = "prepare anew with --restart"
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,44 @@ def _prepare(
     return read_corpus(out)
 
 
+class _ShardRecord(TypedDict):
+    file: str
+    tokens: Count
+    sha256: str
+
+
+class _SplitRecord(TypedDict):
+    documents: Count
+    tokens: Count
+    bytes: Count
+    shards: list[_ShardRecord]
+
+
+class _TokenizerRecord(TypedDict):
+    vocab_size: Size
+    fingerprint: str
+
+
+class _DocumentsRecord(TypedDict):
+    read: Count
+    dropped: dict[str, Count]
+
+
+class _BlocksRecord(TypedDict):
+    block_bytes: Size
+    sha256: str
+
+
+class CorpusRecord(TypedDict):
+    """What corpus.json holds."""
+
+    plan: NotRequired[dict[str, str]]
+    tokenizer: _TokenizerRecord
+    documents: _DocumentsRecord
+    splits: dict[str, _SplitRecord]
+    blocks: NotRequired[_BlocksRecord]
+
+
 def read_corpus(folder: str | Path) -> dict[str, Any]:
     """Return the description of a prepared corpus, its shards checked for presence and size."""
     folder = Path(folder)
@@ -153,17 +193,18 @@ def read_corpus(folder: str | Path) -> dict[str, Any]:
     corpus = read_json(folder / CORPUS_FILE, "the description of a corpus")
     if corpus.get("format") != CORPUS_FORMAT:
         raise InputError(f"{folder / CORPUS_FILE} is not the description of a corpus of ours")
+    checked = check_record(corpus, CorpusRecord, folder / CORPUS_FILE, _ANEW)
     try:
-        for split in corpus["splits"].values():
+        for split in checked["splits"].values():
             for shard in split["shards"]:
+                if not is_shard_name(shard["file"]):
+                    raise FormatError(f"{folder / CORPUS_FILE} is damaged: {shard['file']!r} is no file of its folder")
                 found = open_shard(folder / shard["file"])
                 if (found.checksum, len(found.starts)) != (shard["sha256"], shard["documents"]):
                     raise FormatError(f"{shard['file']} is not the shard that {folder / CORPUS_FILE} names")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
     except Gpt1Error as error:
-        raise FormatError(f"{error}; prepare anew with --restart") from error
-    return corpus
+        raise FormatError(f"{error}; {_ANEW}") from error
+    return {**checked}
 
 
 def shards_of(folder: Path, corpus: dict[str, Any]) -> list[Path]:
@@ -177,7 +218,7 @@ def sums_of(folder: Path, corpus: dict[str, Any]) -> dict[str, npt.NDArray[np.ui
         return None
     shards = [open_shard(path) for path in shards_of(folder, corpus)]
     ends = np.cumsum([blocks_in(shard) for shard in shards])
-    sums = read_sums(folder, corpus["blocks"], int(ends[-1]))
+    sums = read_sums(folder / SUMS_FILE, corpus["blocks"], int(ends[-1]))
     return {shard.path.name: part for shard, part in zip(shards, np.split(sums, ends[:-1]), strict=True)}
 
 
@@ -230,7 +271,7 @@ def _difference(plan: dict[str, Any], fingerprints: dict[str, str]) -> str:
 
 def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, Any]:
     corpus = read_corpus(out)
-    if other := _difference(plan, corpus["plan"]):
+    if other := _difference(plan, corpus.get("plan", {})):
         raise InputError(f"{out} holds a corpus with other {other}. Choose another --out, or replace it with --restart")
     sums = [verify_shard(path) for path in shards_of(out, corpus)]
     if not _has_sums(out, corpus):

@@ -262,6 +262,11 @@ def _write_shard(
     return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}, sums
 
 
+def is_shard_name(name: str) -> bool:
+    """Whether a name is that of a shard in its corpus's own folder, not of a file elsewhere."""
+    return name.endswith(SUFFIX) and Path(name).name == name
+
+
 def shard_files(folder: Path) -> Iterator[Path]:
     """Yield the shard files of a folder in order."""
     yield from sorted(folder.glob(f"*{SUFFIX}"))
@@ -275,9 +280,9 @@ def write_sums(path: Path, sums: Iterable[BlockSums]) -> dict[str, str | int]:
     return {"file": path.name, "block_bytes": BLOCK_BYTES, "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def read_sums(folder: Path, facts: Mapping[str, Any], blocks: int) -> npt.NDArray[np.uint32]:
+def read_sums(path: Path, facts: Mapping[str, Any], blocks: int) -> npt.NDArray[np.uint32]:
     """Return the sums of all `blocks` blocks of the shards of a corpus, in order."""
-    path, again = folder / facts["file"], "the same 'gpt1 prepare' as before writes it anew"
+    again = "the same 'gpt1 prepare' as before writes it anew"
     if facts["block_bytes"] != BLOCK_BYTES:
         raise FormatError(f"{path} is of blocks of {facts['block_bytes']} bytes, not {BLOCK_BYTES}; {again}")
     try:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.wording import many, some
-from gpt1.estimators.folders import in_new_folder, pack, read_facts, unpack, write_facts
+from gpt1.estimators.folders import FILE, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
     ROWS,
     Texts,
@@ -72,6 +72,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     """What both estimators do: read rows, train, answer, travel."""
 
     _kind: ClassVar[str]
+    _learned: ClassVar[tuple[str, ...]] = ()  # what it learns besides what every estimator does
     run_: Run
     n_features_in_: int
 
@@ -209,11 +210,27 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         if kind != cls._kind:
             raise SettingError(f"{folder} holds an estimator for {kind}; {cls.__name__} is for {cls._kind}")
         try:
+            if places := [name for name in _PLACES if name in arguments]:
+                raise TypeError(f"{places[0]} is not what a file may decide")
             estimator = cls(**arguments, device=device)
         except TypeError as error:
             raise FormatError(f"{folder} is no estimator of this version of gpt1: {error}") from None
-        estimator._learn(load_run(folder, device=device), learned)
+        run = load_run(folder, device=device)
+        if not cls._fits(task_of(run), learned):
+            raise FormatError(f"{Path(folder, FILE)} is damaged: what it learned is not what its run has learned")
+        estimator._learn(run, learned)
         return estimator
+
+    @classmethod
+    def _fits(cls, task: Task, learned: Mapping[str, Any]) -> bool:
+        """Whether learned attributes that were read from a file are those of the task of the run beside it."""
+        names = learned.get("feature_names_in_")
+        return (
+            learned.get("n_features_in_") == len(task.fields)
+            and (names is None or (isinstance(names, np.ndarray) and names.shape == (len(task.fields),)))
+            and isinstance(learned.get("dev_scores_", {}), dict)
+            and learned.keys() <= {"n_features_in_", "feature_names_in_", "dev_scores_", *cls._learned}
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what goes to another process or into a copy: with the weights, as the folder may be gone by then."""
@@ -250,6 +267,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """
 
     _kind = "classification"
+    _learned = ("classes_",)
     classes_: NDArray[Any]
 
     def __init__(
@@ -294,6 +312,13 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         _, indices = self._answer(X)
         found: NDArray[Any] = self.classes_[indices]
         return found
+
+    @classmethod
+    def _fits(cls, task: Task, learned: Mapping[str, Any]) -> bool:
+        classes = learned.get("classes_")
+        if not isinstance(classes, np.ndarray) or classes.ndim != 1 or not super()._fits(task, learned):
+            return False
+        return tuple(label_name(value) for value in classes.tolist()) == task.labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class for each row, in the order of `classes_`."""

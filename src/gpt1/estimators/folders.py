@@ -6,26 +6,58 @@ Beside `run.json` lies `estimator.json`: the arguments of the estimator, and wha
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import is_temporary, lock_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.records import check_record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.training.checkpoints import Tensors, save_checkpoint
-from gpt1.training.runs import RUN_FILE
+from gpt1.training.runs import RUN_FILE, read_run
 
 FILE = "estimator.json"
 FORMAT, VERSION = "gpt1-estimator", 1
+_ARRAY_TYPE = re.compile(r"[<>|]([biuf]\d{1,2}|O|U\d{1,6})")  # of labels and of names of columns
+
+
+_Plain = str | int | float | bool | None  # a setting, which may be written as a string too
+
+
+class _Arguments(TypedDict):
+    """The arguments of an estimator, but for those that say where."""
+
+    init: str
+    recipe: str | dict[str, Any] | None
+    epochs: _Plain
+    lr: _Plain
+    batch: _Plain
+    lm_weight: _Plain
+    layers: _Plain
+    scratch: _Plain
+    class_weights: NotRequired[_Plain]
+    seed: _Plain
+    settings: dict[str, Any] | None
+    symmetric: _Plain
+    dev: _Plain
+
+
+class _Facts(TypedDict):
+    """What estimator.json holds."""
+
+    kind: str
+    arguments: _Arguments
+    learned: dict[str, Any]
 
 
 def in_new_folder(make: Callable[[Path], Run]) -> Run:
@@ -57,6 +89,7 @@ class Packed:
     step: int
     weights: Tensors
     progress: dict[str, Any]
+    made_for: Mapping[str, Any]
 
 
 def pack(run: Run) -> Packed:
@@ -66,14 +99,15 @@ def pack(run: Run) -> Packed:
         files = {path.name: path.read_bytes() for path in paths}
     except OSError as error:
         raise InputError(f"cannot read the estimator's run, {run.path}: {error.strerror}") from error
-    return Packed(files, run.checkpoint.step, run.checkpoint.model, run.checkpoint.progress)
+    used = run.checkpoint
+    return Packed(files, used.step, used.model, used.progress, used.made_for)
 
 
 def unpack(packed: Packed, folder: Path) -> Path:
     """Write a run to a new or empty folder, and return that; `run.json` comes last, so that with it all is there."""
     with lock_folder(folder):
         require_own_folder(folder, lambda entry: False)
-        save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress)
+        save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress, packed.made_for)
         for name in sorted(packed.files, key=lambda name: name == RUN_FILE):
             with whole_file(folder / name) as file:
                 file.write(packed.files[name])
@@ -98,17 +132,22 @@ def write_facts(folder: Path, kind: str, arguments: Mapping[str, Any], learned: 
 def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the kind, the arguments and the learned attributes that `write_facts` wrote."""
     path = folder / FILE
-    facts = read_json(path, f"what {maker}.save writes")
-    if facts.get("format") != FORMAT or facts.get("version") != VERSION:
+    found = read_json(path, f"what {maker}.save writes")
+    if found.get("format") != FORMAT or found.get("version") != VERSION:
         raise FormatError(f"{path} is no estimator of this version of gpt1")
+    facts = check_record(found, _Facts, path)
+    arguments: dict[str, Any] = {**facts["arguments"]}
     try:
-        arguments = dict(facts["arguments"])
         if isinstance(arguments["recipe"], dict):
             arguments["recipe"] = recipe_from_json(arguments["recipe"])
+        elif ":" in (
+            arguments["recipe"] or ""
+        ):  # a module is imported when a person names it, never because a file does
+            arguments["recipe"] = read_run(folder)["recipe"]
         learned = {name: _array_from_json(value) for name, value in facts["learned"].items()}
-        return facts["kind"], arguments, learned
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path} is damaged: {error!r}") from None
+    except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"{path} is damaged: {error}") from None
+    return facts["kind"], arguments, learned
 
 
 def _plain(value: Any) -> Any:
@@ -128,4 +167,8 @@ def _array_as_json(value: Any) -> Any:
 
 
 def _array_from_json(value: Any) -> Any:
-    return np.array(value["values"], value["dtype"]) if isinstance(value, dict) and "dtype" in value else value
+    if not isinstance(value, dict) or "dtype" not in value:
+        return value
+    if not _ARRAY_TYPE.fullmatch(str(value["dtype"])):
+        raise ValueError(f"an array of {value['dtype']!r}")
+    return np.array(value["values"], value["dtype"])

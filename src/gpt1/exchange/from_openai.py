@@ -6,7 +6,6 @@ block. How many heads there are the files do not say; each is 64 wide, as in the
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import missing
+from gpt1.base.records import parse_json
 from gpt1.exchange.imported import check_target, write_run
 from gpt1.exchange.names import PARTS, POSITIONS, TOKENS, WIDER, block_names, turned
 from gpt1.inference.run import Run
@@ -74,7 +74,7 @@ def _read(folder: Path) -> tuple[Tensors, Shape]:
 
 def _read_shapes(path: Path) -> list[list[int]]:
     try:
-        shapes = json.loads(path.read_bytes())
+        shapes = parse_json(path.read_bytes())
     except ValueError as error:
         raise FormatError(f"{path} is not a list of shapes: {error}") from None
     if not isinstance(shapes, list) or not all(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from gpt1.base.errors import FormatError, InputError, MissingDependency
-from gpt1.base.files import missing, read_json
+from gpt1.base.errors import FormatError, InputError, MissingDependency, SettingError
+from gpt1.base.files import missing, read_json, read_record
+from gpt1.base.records import Size, check_record
 from gpt1.exchange.imported import check_target, write_run
 from gpt1.exchange.names import (
     CONFIG_FILE,
@@ -29,6 +31,28 @@ from gpt1.recipes.values import Shape
 from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 from gpt1.training.checkpoints import Tensors
+
+
+class _Sizes(TypedDict):
+    """What config.json says of the network's size."""
+
+    n_layer: Size
+    n_embd: Size
+    n_head: Size
+    n_positions: Size
+    resid_pdrop: NotRequired[float]
+
+
+class _Vocabulary(TypedDict):
+    vocab: dict[str, int]
+    merges: list[str | list[str]]
+
+
+class _Fast(TypedDict):
+    """What the library's own tokenizer file says of the vocabulary."""
+
+    model: _Vocabulary
+
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -50,18 +74,18 @@ def _read_shape(path: Path) -> Shape:
         raise InputError(f"{path} is of a '{found.get('model_type')}', not of an openai-gpt; only that can be imported")
     if found.get("afn", "gelu") not in ("gelu", "gelu_new") or found.get("layer_norm_epsilon", EPSILON) != EPSILON:
         raise InputError(f"{path}: an activation or a norm that GPT-1 has not; this cannot be imported")
+    sizes = check_record(found, _Sizes, path)
     try:
-        width = found["n_embd"]
         return Shape(
-            layers=found["n_layer"],
-            width=width,
-            heads=found["n_head"],
-            feed_forward=WIDER * width,
-            context=found["n_positions"],
-            dropout=found.get("resid_pdrop", Shape().dropout),
+            layers=sizes["n_layer"],
+            width=sizes["n_embd"],
+            heads=sizes["n_head"],
+            feed_forward=WIDER * sizes["n_embd"],
+            context=sizes["n_positions"],
+            dropout=sizes.get("resid_pdrop", Shape().dropout),
         )
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{path} does not tell the network's size: {error!r}") from None
+    except SettingError as error:
+        raise FormatError(f"{path}: {error}") from None
 
 
 def _read_weights(folder: Path) -> Tensors:
@@ -87,13 +111,13 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
     path = folder / FAST_FILE
     if not path.is_file():
         raise missing(folder / VOCABULARY_FILE, f"is not there with {MERGES_FILE}, nor is {FAST_FILE}")
-    model = read_json(path, "a vocabulary").get("model")
+    model = read_record(path, "a vocabulary", _Fast)["model"]
+    ids = model["vocab"]
     try:
-        ids: dict[str, int] = model["vocab"]  # type: ignore[index]
-        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]  # type: ignore[index]
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
         return new_tokenizer("words", sorted(ids, key=ids.__getitem__), [(left, right) for left, right in pairs])
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path} is not the vocabulary of an OpenAIGPT: {error!r}") from None
+    except (ValueError, FormatError) as error:
+        raise FormatError(f"{path} is not the vocabulary of an OpenAIGPT: {error}") from None
 
 
 def _download(name: str) -> Path:

@@ -17,7 +17,7 @@ from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import FOLDER, Tensors, checkpoint_name, clean_up, save_checkpoint
-from gpt1.training.runs import begin_run
+from gpt1.training.runs import begin_run, made_for
 
 
 def check_target(out: Path) -> None:
@@ -53,7 +53,7 @@ def write_run(
     with lock_folder(out):
         check_target(out)
         clean_up(out)
-        save_checkpoint(out, 0, weights, {}, {})
+        save_checkpoint(out, 0, weights, {}, {}, made_for({"kind": PRETRAINING, "recipe": recipe, **about}))
         tokenizer.save(out / TOKENIZER_FILE, overwrite=True)
         begin_run(out, PRETRAINING, recipe, out / TOKENIZER_FILE, about)  # which makes the folder a run
     return load_run(out, device=device)

@@ -57,6 +57,8 @@ def to_ours(theirs: Tensors, layers: int, where: str) -> Tensors:
     output = theirs.pop(THEIR_OUTPUT, None)
     if output is not None and not output.equal(theirs.get(THEIR_TOKENS, output)):
         raise InputError(f"{where}: its output matrix is not its token table; GPT-1's is, so this cannot be imported")
+    if layers > len(theirs):
+        raise FormatError(f"{where} has {len(theirs)} tensors; it does not hold an OpenAIGPT of {layers:,} layers")
     names = _names(layers)
     if absent := [name for name in names.values() if name not in theirs]:
         raise FormatError(f"{where} has no tensor '{absent[0]}'; it does not hold an OpenAIGPT of {layers} layers")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.tasks.catalog import task_as_json
+from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
-from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.runs import SourceFacts, run_tokenizer
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.readers import Labelled
@@ -21,7 +21,10 @@ if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where labelled data comes from: tasks in a folder, tables, encoded folders, or values."""
+    """Where labelled data comes from, as a person names it now: tasks in a folder, tables, encoded folders, or values.
+
+    Only what is named so may be imported (`module:NAME`) or fetched (`hub:NAME`); see `read_recorded` for the rest.
+    """
 
     tasks: Sequence[str] = ()  # names, or module:NAME
     data: str | None = None  # the folder of those tasks, or hub:NAME
@@ -72,33 +75,69 @@ class Source:
         }
 
 
-def source_from_json(value: Mapping[str, Any]) -> Source:
-    """Return the source that `Source.as_json` wrote."""
-    found = {
-        **value,
-        **{name: Path(value[name]) for name in ("train", "dev", "test") if value[name] is not None},
-        "encoded": [Path(folder) for folder in value["encoded"]],
-    }
-    return Source(**found)
-
-
 def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return the encoded tasks of a source by name, and what a person should be told about them.
 
     `tokenizer` is a tokenizer or a run; rows are encoded with it, and what is encoded already must be made with it.
     """
+    tasks = [one if isinstance(one, EncodedTask) else load(one) for one in source.encoded]
+    encoded, notices = _encode_all(read_labelled(source), tokenizer, context, told=source.train is not None)
+    return _by_name([*tasks, *encoded]), notices
+
+
+def read_recorded(
+    source: SourceFacts, tasks: Iterable[Task], run: Path, context: int
+) -> tuple[dict[str, EncodedTask], list[str]]:
+    """Return what a run was trained with, read again from where its record says that it lay.
+
+    A record is a file that anybody may have written, so nothing that it names is imported or fetched: the tasks are the
+    run's own values, whatever module they came from, and the data lies in plain files and folders.
+    """
+    from gpt1.tasks.preparing import complete, read_table
+    from gpt1.tasks.readers import read_folder
+
+    if source["data"] is not None and source["data"].startswith(HUB):
+        raise InputError(
+            f"it was trained on {source['data']}, and what a run names is never fetched by itself; --data "
+            f"{source['data']} fetches it"
+        )
+    tables = {split: None if (named := source[split]) is None else _plain(named) for split in ("train", "dev", "test")}
+    rows: list[Labelled] = []
+    if source["data"] is not None:
+        folder = _plain(source["data"])
+        rows += [complete(read_folder(task, folder, encoding=source["encoding"])) for task in tasks]
+    if tables["train"] is not None:
+        how = {name: source[name] for name in ("columns", "regression", "symmetric", "encoding")}
+        rows.append(read_table(tables["train"], dev=tables["dev"], test=tables["test"], **how))
+    encoded, notices = _encode_all(rows, run, context, told=tables["train"] is not None)
+    return _by_name([*(load(_plain(folder)) for folder in source["encoded"]), *encoded]), notices
+
+
+def _plain(named: str) -> Path:
+    """Return a path that a record names, unless it is a device or a pipe, which has no end or is another's to read."""
+    path = Path(named)
+    if path.is_relative_to("/dev") or path.is_relative_to("/proc") or not (path.is_file() or path.is_dir()):
+        raise InputError(f"{named} is not a file or folder" if path.exists() else f"{named} does not exist")
+    return path
+
+
+def _encode_all(
+    rows: Iterable[Labelled], tokenizer: Path, context: int, *, told: bool
+) -> tuple[list[EncodedTask], list[str]]:
+    """Return labelled rows encoded, and all notices, with how a table was understood where that is `told`."""
     tasks: list[EncodedTask] = []
     notices: list[str] = []
-    for folder in source.encoded:
-        tasks.append(folder if isinstance(folder, EncodedTask) else load(folder))
-    for labelled in read_labelled(source):
-        encoded = encode_task(labelled.task, labelled.splits, load_tokenizer(tokenizer), context)
-        notices += [*([encoded.task.in_short()] if source.train else []), *labelled.notices]
-        tasks.append(encoded)
+    for labelled in rows:
+        tasks.append(encode_task(labelled.task, labelled.splits, run_tokenizer(tokenizer), context))
+        notices += [*([labelled.task.in_short()] if told else []), *labelled.notices]
+    return tasks, notices
+
+
+def _by_name(tasks: Sequence[EncodedTask]) -> dict[str, EncodedTask]:
     found = {encoded.task.name: encoded for encoded in tasks}
     if len(found) < len(tasks):
         raise SettingError(f"two tasks have one name: {', '.join(encoded.task.name for encoded in tasks)}")
-    return found, notices
+    return found
 
 
 def read_labelled(source: Source) -> Iterable[Labelled]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import file_hash, read_json
-from gpt1.finetuning.data import identity, read_source, source_from_json
+from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file, measure_split
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
@@ -84,19 +84,19 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
 
 def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     """Return what the run was trained with, read again."""
-    source = run.facts["source"]
-    if not (source["tasks"] or source["train"] or source["encoded"]):
+    source = run.facts.get("source")
+    if source is None or not (source["tasks"] or source["train"] or source["encoded"]):
         raise InputError(
             f"{run.path} was trained on examples that no file holds; say what to measure it on with --data, --table or "
             "--encoded"
         )
     try:
-        found, notices = read_source(source_from_json(source), run.path, run.recipe.shape.context)
-    except InputError as error:
+        found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
+    except (InputError, SettingError) as error:  # of which none was set by who asks now
         raise InputError(
             f"what {run.path} was trained on cannot be read now; --data, --table or --encoded name other data: {error}"
         ) from None
-    if identity(found) != run.facts["identity"]:
+    if identity(found) != run.facts.get("identity"):
         raise InputError(
             f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones; name "
             "what to measure it on with --data, --table or --encoded"

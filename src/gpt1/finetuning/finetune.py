@@ -44,7 +44,17 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
-from gpt1.training.runs import RunFiles, begin_run, is_left_over, is_run, read_run, run_folder, tensorboard, update_run
+from gpt1.training.runs import (
+    RunFiles,
+    begin_run,
+    is_left_over,
+    is_run,
+    read_run,
+    run_folder,
+    run_tokenizer,
+    tensorboard,
+    update_run,
+)
 from gpt1.training.session import (
     as_recipe,
     checkpoint_to_resume,
@@ -130,7 +140,12 @@ def finetune(
     with join_world(find_device(device)) as (world, own_device):
         parent = read_run(asked.init)
         tasks, notices = read_source(source, asked.init, parent["recipe"].shape.context)
-        check_fit(tasks, fingerprint=parent["tokenizer"], context=parent["recipe"].shape.context, init=asked.init)
+        check_fit(
+            tasks,
+            fingerprint=run_tokenizer(asked.init).fingerprint,
+            context=parent["recipe"].shape.context,
+            init=asked.init,
+        )
         check_training(tasks)
         notices += truncation_notices(tasks)
         if seeds == 1:
@@ -374,7 +389,7 @@ def _prepare_folder(
         return
     about: dict[str, Any] = {
         "seed": recipe.training.seed,
-        "tokenizer": read_run(asked.init)["tokenizer"],
+        "tokenizer": next(iter(tasks.values())).tokenizer_fingerprint,
         "vocab_size": vocab_size,
         "tasks": {name: task_as_json(encoded.task) for name, encoded in tasks.items()},
         "examples": {name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},

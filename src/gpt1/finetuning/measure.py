@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, unknown
-from gpt1.base.files import remove_temporaries, whole_file, write_json
+from gpt1.base.errors import FormatError, InputError, unknown
+from gpt1.base.files import read_json, remove_temporaries, whole_file, write_json
+from gpt1.base.records import Count, check_record
 from gpt1.finetuning.data import check_fit
 from gpt1.inference.predicting import answer_split, task_of
 from gpt1.inference.rows import json_line
@@ -31,9 +32,88 @@ from gpt1.tasks.shapes import CHOICES
 from gpt1.text.tokenizer import Tokenizer
 
 FORMAT, VERSION = "gpt1-evaluation", 1
+_ANEW = "gpt1 evaluate writes it anew"
 TEXT_LENGTH = 300  # characters of a mistake
 _HEAD = 200  # of which so many are its beginning; the rest is the end, where answers stand
 _GAP = " … "
+
+
+class _Cut(TypedDict):
+    examples: Count
+    tokens: NotRequired[Count]
+
+
+class ConfusionRecord(TypedDict):
+    """How often each label got each answer."""
+
+    labels: list[str | int]
+    counts: list[list[Count]]
+
+
+class ClassRecord(TypedDict):
+    """How one class was answered."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: Count
+
+
+_Bin = TypedDict("_Bin", {"from": float, "to": float, "count": Count, "confidence": float, "accuracy": float})
+
+
+class CalibrationRecord(TypedDict):
+    """How far confidence can be trusted."""
+
+    ece: float
+    brier: float
+    nll: float
+    bins: list[_Bin]
+
+
+class MistakeRecord(TypedDict):
+    """A wrong answer."""
+
+    index: Count
+    label: str | float
+    prediction: str | float
+    probability: NotRequired[float]
+    error: NotRequired[float]
+    text: str
+    right_text: NotRequired[str]
+
+
+class EvaluationRecord(TypedDict):
+    """What evaluation-TASK-SPLIT.json holds."""
+
+    task: str
+    split: str
+    step: Count
+    examples: Count
+    unlabelled: Count
+    cut: _Cut
+    metrics: dict[str, float]
+    intervals: dict[str, list[float]]  # the lower and the upper end
+    residuals: NotRequired[dict[str, float]]
+    confusion: NotRequired[ConfusionRecord]
+    classes: NotRequired[list[ClassRecord]]
+    calibration: NotRequired[CalibrationRecord]
+    mistakes: list[MistakeRecord]
+
+
+def read_evaluation(path: Path) -> EvaluationRecord:
+    """Return what was found when a split was measured."""
+    facts = read_json(path, "an evaluation")
+    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
+        raise FormatError(f"{path} is no evaluation of this version of gpt1; {_ANEW}")
+    found = check_record(facts, EvaluationRecord, path, _ANEW)
+    if any(len(ends) != 2 for ends in found["intervals"].values()):
+        raise FormatError(f"{path} is damaged: an interval has not two ends; {_ANEW}")
+    if (table := found.get("confusion")) is not None:
+        sizes = {len(table["labels"]), len(table["counts"]), len(found.get("classes", [])), *map(len, table["counts"])}
+        if len(sizes) > 1:
+            raise FormatError(f"{path} is damaged: the table of answers is not as wide as there are labels; {_ANEW}")
+    return found
 
 
 def evaluation_file(run: Path, task: str, split: str) -> Path:
@@ -92,7 +172,7 @@ def measure_split(
 def _known_task(run: Run, encoded: EncodedTask) -> Task:
     """Return the run's task that the examples are of, or say why their labels would not mean the same."""
     name = encoded.task.name
-    check_fit({name: encoded}, fingerprint=run.facts["tokenizer"], context=run.recipe.shape.context, init=run.path)
+    check_fit({name: encoded}, fingerprint=run.tokenizer.fingerprint, context=run.recipe.shape.context, init=run.path)
     task = task_of(run, name)
     for fact in ("shape", "labels", "score_range", "choices"):
         own, theirs = getattr(task, fact), getattr(encoded.task, fact)

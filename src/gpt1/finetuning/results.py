@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpt1.base.files import read_json
-from gpt1.finetuning.measure import evaluation_file
-from gpt1.finetuning.seeds import is_done
+from gpt1.finetuning.measure import EvaluationRecord, evaluation_file, read_evaluation
+from gpt1.finetuning.seeds import is_done, read_seeds
 from gpt1.inference.run import Run
 from gpt1.training.runs import SEEDS_FILE
+
+_TOLD = ("examples", "metrics", "intervals", "step")
 
 
 def results(run: Run) -> dict[str, Any]:
     """Return the run's folder and, for each task and split that was measured, metrics and their 95 % intervals."""
     measured = {
         name: {
-            split: {key: facts[key] for key in ("examples", "metrics", "intervals", "step")}
+            split: {name: value for name, value in facts.items() if name in _TOLD}
             for split, facts in _evaluations(run, name).items()
         }
         for name in run.tasks
@@ -23,7 +24,7 @@ def results(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {"run": str(run.path), "tasks": measured}
     seeds = run.path.parent / SEEDS_FILE
     if seeds.is_file():
-        found["seeds"] = read_json(seeds, "the result of several seeds")["summary"]
+        found["seeds"] = read_seeds(seeds)["summary"]
     return found
 
 
@@ -42,10 +43,10 @@ def describe(run: Run) -> list[str]:
     return [*lines, f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"]
 
 
-def _evaluations(run: Run, task: str) -> dict[str, dict[str, Any]]:
+def _evaluations(run: Run, task: str) -> dict[str, EvaluationRecord]:
     found = {}
     for split in run.tasks[task].splits:
         path = evaluation_file(run.path, task, split)
         if path.is_file():
-            found[split] = read_json(path, "an evaluation")
+            found[split] = read_evaluation(path)
     return found

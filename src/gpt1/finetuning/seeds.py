@@ -10,9 +10,10 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from gpt1.base.errors import Gpt1Error, InputError
-from gpt1.base.files import is_temporary, read_json, remove_folder, require_own_folder, write_json
+from gpt1.base.files import is_temporary, read_json, read_record, remove_folder, require_own_folder, write_json
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.training.checkpoints import FOLDER
@@ -63,6 +64,33 @@ def write_result(run: Path, scores: Scores) -> None:
     write_json(run / RESULT_FILE, {"scores": scores})
 
 
+class _Result(TypedDict):
+    """What result.json holds."""
+
+    scores: Scores
+
+
+def read_result(run: Path) -> Scores:
+    """Return what `write_result` wrote."""
+    return read_record(run / RESULT_FILE, "a result", _Result, "the same command with --resume writes it anew")[
+        "scores"
+    ]
+
+
+class SeedsRecord(TypedDict):
+    """What seeds.json holds."""
+
+    best: str
+    seeds: dict[str, dict[str, float]]  # by seed and `task split metric`
+    summary: dict[str, dict[str, float]]
+
+
+def read_seeds(path: Path) -> SeedsRecord:
+    """Return what several seeds gave."""
+    remedy = "gpt1 finetune --resume writes it anew"
+    return read_record(path, "the result of several seeds", SeedsRecord, remedy)
+
+
 def forget_result(run: Path) -> None:
     """Note that a run is not, or no longer, at its end."""
     (run / RESULT_FILE).unlink(missing_ok=True)
@@ -87,7 +115,7 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
 def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     """Write what all seeds that are done gave, remove the weights of all but the best one, and return it in words."""
     done = [path for path in _found(out).values() if is_done(path)]
-    scores: dict[str, Scores] = {path.name: read_json(path / RESULT_FILE, "a result")["scores"] for path in done}
+    scores: dict[str, Scores] = {path.name: read_result(path) for path in done}
     best = max(scores, key=lambda name: decisive(scores[name], tasks))
     flat = {name: _flat(measured) for name, measured in scores.items()}
     shared = [name for name in flat[best] if all(name in measured for measured in flat.values())]

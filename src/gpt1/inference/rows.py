@@ -12,6 +12,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent, result_file
+from gpt1.base.records import parse_json
 from gpt1.base.tables import BLOCK_BYTES, BadRow, FileError, read_rows
 from gpt1.tasks.examples import Row
 
@@ -74,8 +75,8 @@ def _arrived_lines(stream: Stream) -> Iterator[list[bytes]]:
 def _parse(line: bytes, number: int) -> Found:
     position = f"line {number}"
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(line)
+    except ValueError as error:
         return BadRow(STANDARD_INPUT, position, f"the line is not JSON ({error}); write one whole {{...}} a line")
     if not isinstance(value, dict):
         return BadRow(STANDARD_INPUT, position, "the line holds no JSON object; expected one {...} a line")

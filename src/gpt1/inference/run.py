@@ -23,20 +23,22 @@ from gpt1.inference.portions import Pause, go_on
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, in_int8, ready_to_use
-from gpt1.recipes.values import Recipe
+from gpt1.model.costs import product_weights
+from gpt1.recipes.values import Recipe, Shape
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.text.specials import SPECIALS
-from gpt1.text.tokenizer import Tokenizer, load_tokenizer
+from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import (
     Checkpoint,
     beside_a_writer,
     best_step,
+    check_numbers,
     list_checkpoints,
     load_checkpoint,
     newest_checkpoint,
     require_there,
 )
-from gpt1.training.runs import SEEDS_FILE, read_run, run_folder
+from gpt1.training.runs import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
 
 if TYPE_CHECKING:
     from gpt1.inference.predicting import Answers
@@ -117,6 +119,7 @@ class Run:
         return "fp32" if self.int8 else usable_precision(self.device, self.recipe.training.precision)[0]
 
     def _body(self, vocab_size: int) -> Model:
+        check_size(self.recipe.shape, vocab_size, self.checkpoint)
         return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision])
 
     def _loaded(self, model: Network) -> Network:
@@ -127,7 +130,7 @@ class Run:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer the run was trained with."""
-        return load_tokenizer(self.path)
+        return run_tokenizer(self.path)
 
     @cached_property
     def network(self) -> Model:
@@ -205,6 +208,8 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
         raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
     for problem in problems:
         refused(problem)
+    check_made_for(run, found)
+    check_numbers(found)
     return found
 
 
@@ -217,6 +222,16 @@ def _of_step(run: Path, step: int | str) -> Checkpoint:
     except (FormatError, InputError):
         require_there(steps[step])
         raise
+
+
+def check_size(shape: Shape, vocab_size: int, checkpoint: Checkpoint) -> None:
+    """Refuse a network larger than the weights there are, before memory is asked for: a damaged size asks for any."""
+    there = sum(tensor.numel() for tensor in checkpoint.model.values())
+    if max(product_weights(shape, vocab_size), shape.context) > there:
+        raise FormatError(
+            f"{checkpoint.path} does not fit the model: it holds {there:,} weights, and a network of {vocab_size:,} "
+            f"tokens and {shape} has more"
+        )
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:

@@ -18,9 +18,10 @@ SEQUENCES = 16  # at once
 
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
-    if corpus is None and run.facts["corpus"] is None:
+    own = run.facts.get("corpus")
+    if corpus is None and own is None:
         raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a --corpus DIR")
-    folder = Path(run.facts["corpus"]["path"] if corpus is None else corpus)
+    folder = Path(own["path"] if corpus is None else corpus)
     if corpus is None and not folder.is_dir():
         raise InputError(
             f"{run.path} was trained on {folder}, which is not there now; say where it is with --corpus DIR"
@@ -31,12 +32,12 @@ def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str,
 def measure_text(run: Run, paths: Sequence[str]) -> dict[str, float]:
     """Return a run's scores on text files, prepared with the run's tokenizer and nothing left out."""
     with tempfile.TemporaryDirectory() as folder:
-        prepare(paths, run.path, folder, valid=0.0, duplicates="keep", workers=1)
+        prepare(paths, run.tokenizer, folder, valid=0.0, duplicates="keep", workers=1)
         return _measure(run, TokenStream(folder, "train"), ", ".join(paths))
 
 
 def _measure(run: Run, stream: TokenStream, what: str) -> dict[str, float]:
-    if stream.fingerprint != run.facts["tokenizer"]:
+    if stream.fingerprint != run.tokenizer.fingerprint:
         raise InputError(f"{what} was made with another tokenizer than the run {run.path}: prepare it with that one")
     batches = validation_windows(stream, context=run.recipe.shape.context, batch=SEQUENCES)
     total, targets = text_loss(run.model, batches, SEQUENCES, run.device)

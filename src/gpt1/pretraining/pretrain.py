@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
 from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
@@ -24,6 +24,7 @@ from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -33,6 +34,7 @@ from gpt1.training.runs import (
     is_left_over,
     is_run,
     read_run,
+    run_tokenizer,
     tensorboard,
     update_run,
 )
@@ -85,6 +87,7 @@ def pretrain(
     asked = Asked(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
+        _check_tokenizer(asked.corpus, texts[0])
         looked = _look(asked, texts[0])
         planned, notices, going_on, init = looked.recipe, list(looked.notices), looked.going_on, looked.init
         precision, notice = usable_precision(own_device, planned.training.precision)
@@ -157,6 +160,14 @@ class Looked:
     recipe: Recipe
     notices: tuple[str, ...]
     init: Path | None  # the run whose weights to begin with
+
+
+def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
+    """Refuse a corpus whose tokenizer is another's: the run would take it over."""
+    path = corpus / TOKENIZER_FILE
+    own = load_tokenizer(path)
+    if (own.fingerprint, own.vocab_size) != (train.fingerprint, train.vocab_size):
+        raise FormatError(f"{path} is not the tokenizer with which {corpus} was prepared; bring it back")
 
 
 def _look(asked: Asked, train: TokenStream) -> Looked:
@@ -237,7 +248,7 @@ def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
     model = build_model(recipe.shape, train.vocab_size, compute=DTYPES[training.precision], seed=training.seed)
     model.checkpoint_activations = training.checkpoint_activations
     if init is not None:
-        if read_run(init)["tokenizer"] != train.fingerprint:
+        if run_tokenizer(init).fingerprint != train.fingerprint:
             raise InputError(
                 f"the corpus was made with another tokenizer than {init}; prepare it with --tokenizer {init}, whose "
                 "words the weights know"

@@ -12,9 +12,10 @@ from gpt1.inference.sampling import Writing
 from gpt1.model import Model, ready_to_use
 from gpt1.pretraining.stream import TokenStream
 from gpt1.recipes.values import FSDP, TRANSFORMER, Recipe
-from gpt1.text.tokenizer import Tokenizer, load_tokenizer
+from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.distributed import World
 from gpt1.training.events import Sampled
+from gpt1.training.runs import run_tokenizer
 
 PROMPT, TOKENS, SAMPLES = 16, 48, 2  # tokens, tokens, how many
 SHORTEST, LONGEST = 8, 24  # tokens that are looked at: enough to see something, few enough to read
@@ -32,7 +33,7 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
     shared_out = world.size > 1 and recipe.training.distribution == FSDP  # then no process has whole weights to cast
 
     def sample(step: int) -> Sampled:
-        tokenizer = load_tokenizer(run)
+        tokenizer = run_tokenizer(run)
         seen = model if shared_out else ready_to_use(model)
         written = continue_ids(seen, prompts, Writing(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
         samples = [

@@ -33,14 +33,11 @@ class TokenStream:
         corpus = read_corpus(folder)
         if split not in corpus["splits"]:
             raise unknown(f"split of the corpus {folder}", split, corpus["splits"])
-        try:
-            shards = _open_shards(folder, corpus, split)
-            sums = sums_of(folder, corpus)
-            self.bytes = int(corpus["splits"][split]["bytes"])
-            self.fingerprint = str(corpus["tokenizer"]["fingerprint"])
-            self.vocab_size = int(corpus["tokenizer"]["vocab_size"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{folder / CORPUS_FILE} is damaged: {error!r}; prepare anew with --restart") from error
+        shards = _open_shards(folder, corpus, split)
+        sums = sums_of(folder, corpus)
+        self.bytes: int = corpus["splits"][split]["bytes"]
+        self.fingerprint: str = corpus["tokenizer"]["fingerprint"]
+        self.vocab_size: int = corpus["tokenizer"]["vocab_size"]
         self.identity = hashlib.sha256("".join(shard.checksum for shard in shards).encode()).hexdigest()
         self._shards = [CheckedIds(shard, None if sums is None else sums[shard.path.name]) for shard in shards]
         self.notice = None

@@ -11,6 +11,7 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean
+from gpt1.base.records import LARGEST
 from gpt1.recipes.values import Recipe
 
 _NONE_WORDS = ("none", "null", "off")
@@ -67,7 +68,10 @@ def recipe_from_json(value: Any) -> Recipe:
                 if not isinstance(values, dict):
                     raise TypeError(f"'{part}' holds no settings")
                 flat.update({f"{part}.{name}": setting for name, setting in values.items()})
-        base = Recipe(name=value["name"], about=value.get("about", ""))
+        name, about = value["name"], value.get("about", "")
+        if not isinstance(name, str) or not isinstance(about, str):
+            raise TypeError("its name is not a string")
+        base = Recipe(name=name, about=about)
         return with_settings(base, flat)
     except (AttributeError, KeyError, TypeError, SettingError) as error:
         raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
@@ -92,10 +96,11 @@ def _typed(part: Any, field: str, value: Any, name: str) -> Any:
     if isinstance(value, str) and str not in kinds:
         value = _read(value, kinds)
     if float in kinds and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) <= LARGEST else math.inf
     if int in kinds and type(value) is float and value.is_integer():  # 1e6 is a way of writing a whole number
         value = int(value)
-    if type(value) not in kinds or value in (math.inf, -math.inf):  # 1e999 is a way of writing infinity
+    too_large = value in (math.inf, -math.inf) or (type(value) is int and abs(value) > LARGEST)
+    if type(value) not in kinds or too_large:  # 1e999 is a way of writing infinity
         wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
         raise SettingError(f"{name} takes {wanted}, not {value!r}")
     return value

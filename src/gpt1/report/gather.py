@@ -6,19 +6,19 @@ cut to a length that a page can show.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.base.files import read_json, read_lines, short_names
+from gpt1.base.files import read_lines, read_record, short_names
+from gpt1.base.records import LARGEST, Count, check_record
 from gpt1.base.tables import printable
-from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
-from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
+from gpt1.finetuning.measure import CalibrationRecord, ClassRecord, ConfusionRecord, MistakeRecord, read_evaluation
+from gpt1.finetuning.seeds import read_seeds
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
 from gpt1.studies.folder import read_study
@@ -43,6 +43,26 @@ _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line ends
+
+
+class _Metrics(TypedDict):
+    """What every line of metrics.jsonl holds; the rest are figures by their names."""
+
+    step: Count
+    steps: NotRequired[Count]
+    terms: NotRequired[dict[str, float]]
+
+
+class _SampleLine(TypedDict):
+    step: Count
+    prompt: str
+    text: str
+
+
+class _AttentionRecord(TypedDict):
+    step: Count
+    tokens: list[str]
+    weights: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -229,11 +249,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 def _gather_one(given: Path, name: str) -> GatheredRun:
     folder = run_folder(given)
     facts = read_run(folder)
-    try:
-        tasks = {task: task_from_json(value) for task, value in facts.get("tasks", {}).items()}
-        _check_facts(facts, tasks)
-    except (AttributeError, KeyError, TypeError, ValueError, SettingError, FormatError) as error:
-        raise FormatError(f"{folder / RUN_FILE} is damaged ({error!r})") from None
+    tasks = {task: task_from_json(value) for task, value in facts.get("tasks", {}).items()}
+    if facts["kind"] == FINETUNING and not tasks:
+        raise FormatError(f"{folder / RUN_FILE} is damaged: it is fine-tuned and names no task")
     samples, attention, log = folder / SAMPLES_FILE, folder / ATTENTION_FILE, folder / LOG_FILE
     return GatheredRun(
         name=name,
@@ -251,19 +269,6 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
     )
 
 
-def _check_facts(facts: dict[str, Any], tasks: dict[str, Task]) -> None:
-    """Refuse a run that does not say of itself what a page tells, before anything is told."""
-    if facts["kind"] == FINETUNING and not tasks:
-        raise ValueError("it is fine-tuned and names no task")
-    numbers = [facts["vocab_size"], (facts.get("corpus") or {}).get("tokens", 0)]
-    numbers += [count for splits in facts.get("examples", {}).values() for count in splits.values()]
-    if not all(isinstance(value, int) for value in numbers):
-        raise ValueError("a count is not a whole number")
-    for name in ("made_with", "trained_on"):
-        if not isinstance(facts.get(name, {}), dict):
-            raise TypeError(f"{name} is not an object")
-
-
 # ---- files that grew with the run ----
 
 
@@ -272,15 +277,12 @@ def _read_progress(path: Path) -> Progress | None:
         return None
     step = planned = 0
     curves: dict[str, Curve] = {}
-    for number, facts in read_lines(path):
-        try:
-            step = int(facts.pop("step"))
-            planned = int(facts.pop("steps", planned))
-            facts |= {f"terms.{name}": value for name, value in facts.pop("terms", {}).items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(f"{path}, line {number}: damaged ({error!r})") from None
+    for number, line in read_lines(path):
+        facts: dict[str, Any] = {**check_record(line, _Metrics, f"{path}, line {number}")}
+        step, planned = facts.pop("step"), facts.pop("steps", planned)
+        facts |= {f"terms.{name}": value for name, value in facts.pop("terms", {}).items()}
         for name, value in facts.items():
-            if isinstance(value, int | float) and math.isfinite(value):
+            if isinstance(value, int | float) and -LARGEST <= value <= LARGEST:  # which no NaN is
                 curve = curves.setdefault(name, Curve([], []))
                 curve.steps.append(step)
                 curve.values.append(value)
@@ -288,28 +290,28 @@ def _read_progress(path: Path) -> Progress | None:
 
 
 def _read_samples(path: Path) -> Iterator[Sample]:
-    for number, facts in read_lines(path):
-        try:
-            yield Sample(int(facts["step"]), _text(facts["prompt"]), _text(facts["text"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}, line {number}: damaged ({error!r})") from None
+    for number, line in read_lines(path):
+        facts = check_record(line, _SampleLine, f"{path}, line {number}")
+        yield Sample(facts["step"], _text(facts["prompt"]), _text(facts["text"]))
 
 
 def _read_attention(path: Path) -> Attention:
-    facts = read_json(path, "the attention of a run")
-    try:
-        tokens = [_text(token, LONGEST_NAME) for token in facts["tokens"]]
-        layers = facts["weights"]
-        heads = [head for layer in layers for head in layer]
-        if not tokens or not heads or len(set(map(len, layers))) > 1:
-            raise ValueError("its layers are not alike, or empty")
-        if any(list(map(len, head)) != list(range(1, len(tokens) + 1)) for head in heads):
-            raise ValueError("its rows are not as long as the text")
-        if not all(0 <= weight <= 1 for head in heads for row in head for weight in row):
-            raise ValueError("a share is not between 0 and 1")
-        return Attention(int(facts["step"]), tokens, layers)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path} is damaged ({error!r}); without it a page has no pictures of attention") from None
+    remedy = "without it a page has no pictures of attention"
+    facts = read_record(path, "the attention of a run", _AttentionRecord, remedy)
+    tokens, layers = [_text(token, LONGEST_NAME) for token in facts["tokens"]], facts["weights"]
+    heads = [head for layer in layers for head in layer]
+    problem = (
+        "its layers are not alike, or empty"
+        if not tokens or not heads or len(set(map(len, layers))) > 1
+        else "its rows are not as long as the text"
+        if any(list(map(len, head)) != list(range(1, len(tokens) + 1)) for head in heads)
+        else "a share is not between 0 and 1"
+        if not all(0 <= weight <= 1 for head in heads for row in head for weight in row)
+        else None
+    )
+    if problem is not None:
+        raise FormatError(f"{path} is damaged: {problem}; {remedy}")
+    return Attention(facts["step"], tokens, layers)
 
 
 def _read_log(path: Path) -> Log:
@@ -342,78 +344,57 @@ def _read_evaluations(folder: Path, tasks: dict[str, Task]) -> list[Evaluation]:
 
 
 def _read_evaluation(path: Path) -> Evaluation:
-    facts = read_json(path, "an evaluation")
-    if (facts.get("format"), facts.get("version")) != (EVALUATION_FORMAT, EVALUATION_VERSION):
-        raise FormatError(f"{path} is no evaluation of this version of gpt1; gpt1 evaluate writes it anew")
-    try:
-        return Evaluation(
-            task=facts["task"],
-            split=facts["split"],
-            step=int(facts["step"]),
-            examples=int(facts["examples"]),
-            unlabelled=int(facts["unlabelled"]),
-            cut=int(facts["cut"]["examples"]),
-            metrics=_numbers(facts["metrics"]),
-            intervals={name: (float(low), float(high)) for name, (low, high) in facts["intervals"].items()},
-            residuals=_numbers(facts.get("residuals", {})),
-            confusion=_confusion(facts) if "confusion" in facts else None,
-            calibration=_calibration(facts["calibration"]) if "calibration" in facts else None,
-            mistakes=[_mistake(one) for one in facts["mistakes"]],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged ({error!r}); gpt1 evaluate writes it anew") from None
+    facts = read_evaluation(path)
+    table, calibration = facts.get("confusion"), facts.get("calibration")
+    return Evaluation(
+        task=facts["task"],
+        split=facts["split"],
+        step=facts["step"],
+        examples=facts["examples"],
+        unlabelled=facts["unlabelled"],
+        cut=facts["cut"]["examples"],
+        metrics=facts["metrics"],
+        intervals={name: (low, high) for name, (low, high) in facts["intervals"].items()},
+        residuals=facts.get("residuals", {}),
+        confusion=None if table is None else _confusion(table, facts.get("classes", [])),
+        calibration=None if calibration is None else _calibration(calibration),
+        mistakes=[_mistake(one) for one in facts["mistakes"]],
+    )
 
 
-def _confusion(facts: dict[str, Any]) -> Confusion:
-    labels = [_text(str(label), LONGEST_NAME) for label in facts["confusion"]["labels"]]
-    counts = [[int(count) for count in row] for row in facts["confusion"]["counts"]]
-    if {len(labels)} != {len(counts), *map(len, counts), len(facts["classes"])}:
-        raise ValueError("the table of answers is not as wide as there are labels")
+def _confusion(table: ConfusionRecord, classes: Sequence[ClassRecord]) -> Confusion:
+    labels = [_text(str(label), LONGEST_NAME) for label in table["labels"]]
     rates = [
-        Rates(label, float(one["precision"]), float(one["recall"]), float(one["f1"]), int(one["support"]))
-        for label, one in zip(labels, facts["classes"], strict=True)
+        Rates(label, one["precision"], one["recall"], one["f1"], one["support"])
+        for label, one in zip(labels, classes, strict=True)
     ]
-    return Confusion(labels, counts, rates)
+    return Confusion(labels, table["counts"], rates)
 
 
-def _calibration(facts: dict[str, Any]) -> Calibration:
-    bins = [
-        Bin(float(one["from"]), float(one["to"]), int(one["count"]), float(one["confidence"]), float(one["accuracy"]))
-        for one in facts["bins"]
-    ]
-    return Calibration(float(facts["ece"]), float(facts["brier"]), float(facts["nll"]), bins)
+def _calibration(facts: CalibrationRecord) -> Calibration:
+    bins = [Bin(one["from"], one["to"], one["count"], one["confidence"], one["accuracy"]) for one in facts["bins"]]
+    return Calibration(facts["ece"], facts["brier"], facts["nll"], bins)
 
 
-def _mistake(facts: dict[str, Any]) -> Mistake:
+def _mistake(facts: MistakeRecord) -> Mistake:
     label, prediction = (
-        f"{float(facts[name]):.2f}" if "error" in facts else _text(str(facts[name]), LONGEST_NAME)
-        for name in ("label", "prediction")
+        f"{value:.2f}" if "error" in facts and not isinstance(value, str) else _text(str(value), LONGEST_NAME)
+        for value in (facts["label"], facts["prediction"])
     )
     return Mistake(
-        index=int(facts["index"]),
+        index=facts["index"],
         label=label,
         prediction=prediction,
-        probability=float(facts["probability"]) if "probability" in facts else None,
-        error=float(facts["error"]) if "error" in facts else None,
+        probability=facts.get("probability"),
+        error=facts.get("error"),
         text=_text(facts["text"]),
         right_text=_text(facts.get("right_text", "")),
     )
 
 
 def _read_seeds(path: Path) -> Seeds:
-    facts = read_json(path, "the result of several seeds")
-    try:
-        return Seeds(
-            best=str(facts["best"]),
-            scores={name: _numbers(scores) for name, scores in facts["seeds"].items()},
-            summary={name: _numbers(figures) for name, figures in facts["summary"].items()},
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged ({error!r}); gpt1 finetune --resume writes it anew") from None
-
-
-def _numbers(values: dict[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
+    facts = read_seeds(path)
+    return Seeds(facts["best"], facts["seeds"], facts["summary"])
 
 
 def _text(text: str, most: int = LONGEST_TEXT) -> str:

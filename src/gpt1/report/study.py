@@ -51,7 +51,7 @@ def study_section(name: str, folder: Path, study: Mapping[str, Any], anchor: str
             if part in study["sections"]:
                 blocks += tell(study["sections"][part])
         return Section(anchor, name, KINDS.get(study["kind"], ""), blocks)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{folder / STUDY_FILE} is damaged ({error!r}); the study's command writes it anew") from None
 
 

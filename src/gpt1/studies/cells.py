@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, read_json, remove_folder, remove_temporaries, write_json
+from gpt1.base.records import Seconds, check_record, differing, sealed, unsealed
 from gpt1.training.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
@@ -50,6 +51,22 @@ class Kept:
     folder: Path
     result: Result
     seconds: float
+
+
+class _ResultRecord(TypedDict):
+    score: float
+    scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
+    metrics: NotRequired[dict[str, float]]
+    curve: NotRequired[list[dict[str, float]]]
+    device: NotRequired[str]
+    notes: NotRequired[list[str]]
+
+
+class _CellRecord(TypedDict):
+    """What cell.json holds besides what decided the result."""
+
+    result: _ResultRecord
+    seconds: Seconds
 
 
 class Watcher(Protocol):
@@ -145,7 +162,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
     result = cell.compute(folder, watcher.heard)
     kept = Kept(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
     facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
-    write_json(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
+    write_json(folder / CELL_FILE, sealed({**facts, "result": result, "seconds": kept.seconds}))
     _remove_workings(folder, cell)
     watcher.ended(cell, kept)
     return kept
@@ -185,16 +202,16 @@ def _find(study: Path, cell: Cell) -> Kept | None:
         raise FormatError(f"{error}; remove {folder} to have it made anew") from None
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
         raise FormatError(f"{path} is no cell of this version of gpt1; remove {folder} to have it made anew")
+    remedy = f"remove {folder} to have it made anew"
+    facts = unsealed(facts, path, remedy)
     wanted = json.loads(json.dumps(cell.inputs))
-    if changed := _changed("", facts.get("inputs"), wanted, cell.row):
+    if changed := _changed(facts.get("inputs"), wanted, cell.row):
         raise InputError(
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
         )
-    try:
-        kept = Kept(folder, dict(facts["result"]), float(facts["seconds"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path} is damaged ({error!r}); remove {folder} to have it made anew") from None
+    found = check_record(facts, _CellRecord, path, remedy)
+    kept = Kept(folder, {**found["result"]}, found["seconds"])
     _remove_workings(folder, cell)  # a kill may have come before that
     return kept
 
@@ -207,18 +224,13 @@ _FINGERPRINTS = {
 }
 
 
-def _changed(name: str, old: Any, new: Any, row: str) -> str:
+def _changed(old: Any, new: Any, row: str) -> str:
     """Return the first of the inputs that differs, in words; nothing if they are the same."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys([*old, *new]):
-            if said := _changed(f"{name}.{key}".strip("."), old.get(key), new.get(key), row):
-                return said
-        return ""
-    if old == new:
-        return ""
-    if (words := _FINGERPRINTS.get(name.rpartition(".")[2])) is not None:
-        return words.format(row=row)
-    return f"{name} was {json.dumps(old)}, is {json.dumps(new)} now"
+    for name, before, now in differing(old, new):
+        if (words := _FINGERPRINTS.get(name.rpartition(".")[2])) is not None:
+            return words.format(row=row)
+        return f"{name or 'all of it'} was {json.dumps(before)}, is {json.dumps(now)} now"
+    return ""
 
 
 def _remove_workings(folder: Path, cell: Cell) -> None:

@@ -7,16 +7,18 @@ in pairs: both sides answered the same examples, so these are drawn with replace
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines
+from gpt1.base.records import check_record
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
@@ -33,6 +35,13 @@ class Sheet:
 
     labels: Answers
     answers: list[Answers]
+
+
+class _Line(TypedDict):
+    """What others than people read of a line of predictions."""
+
+    label: str | float | None
+    prediction: str | float
 
 
 def read_sheet(files: Sequence[Path], task: Task, remedy: str = EVALUATE) -> Sheet | None:
@@ -52,12 +61,14 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
         return None
     labels, answers = [], []
     for number, line in read_lines(path):
+        place = f"{path}, line {number}"
+        found = check_record(line, _Line, place, remedy)
         try:
-            if line["label"] is not None:
-                labels.append(_as_number(task, line["label"]))
-                answers.append(_as_number(task, line["prediction"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}, line {number}: damaged ({error!r}); {remedy}") from None
+            if found["label"] is not None:
+                labels.append(_as_number(task, found["label"]))
+                answers.append(_as_number(task, found["prediction"]))
+        except ValueError as error:
+            raise FormatError(f"{place} is damaged: {error}; {remedy}") from None
     if not labels:
         return None
     kind = np.float64 if task.score_range is not None else np.int64
@@ -67,7 +78,12 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
 def _as_number(task: Task, answer: str | float) -> float:
     if task.labels and str(answer) not in task.labels:
         raise ValueError(f"'{answer}' is no label of {task.name}")
-    return task.labels.index(str(answer)) if task.labels else float(answer)
+    if task.labels:
+        return task.labels.index(str(answer))
+    number = float(answer)
+    if not math.isfinite(number) or (task.choices and not 0 <= number < task.choices):
+        raise ValueError(f"{answer} is no answer of {task.name}")
+    return number
 
 
 # ---- drawing examples ----

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpt1.base.errors import FormatError
-from gpt1.base.files import read_json, read_lines, remove_folder
+from gpt1.base.files import read_lines, remove_folder
 from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
-from gpt1.finetuning.seeds import RESULT_FILE, summarise
+from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.changes import change, settings
 from gpt1.studies.cells import EARLIER, Cell, Compute, Kept, Result, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
@@ -94,7 +94,7 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
             device=training.device,
             listeners=[listener],
         )
-        scores = read_json(run / RESULT_FILE, "a result")["scores"][encoded.task.name]
+        scores = read_result(run)[encoded.task.name]
         curve = read_curve(run / METRICS_FILE, encoded.task)
         device = read_run(run)["trained_on"]["device"]
         found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}

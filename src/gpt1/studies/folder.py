@@ -23,6 +23,7 @@ from gpt1.base.files import (
     require_own_folder,
     write_json,
 )
+from gpt1.base.records import sealed, unsealed
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
@@ -98,7 +99,7 @@ def read_study(folder: Path) -> dict[str, Any]:
         raise FormatError(
             f"{folder / STUDY_FILE} is no study of this version of gpt1; the study's command writes it anew"
         )
-    return facts
+    return unsealed(facts, folder / STUDY_FILE, "the study's command writes it anew")
 
 
 def _require_own(out: Path, kind: str, watcher: Notebook) -> None:
@@ -149,5 +150,5 @@ def _write(
         "notes": list(dict.fromkeys([*watcher.notes, *noted])),
         "sections": {section.name: section.content for section in sections},
     }
-    write_json(out / STUDY_FILE, facts)
+    write_json(out / STUDY_FILE, sealed(facts))
     return facts

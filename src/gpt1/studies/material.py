@@ -19,9 +19,8 @@ from gpt1.studies.cells import Watcher
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example, Labelled
-from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, read_state
-from gpt1.training.runs import read_run, run_folder
+from gpt1.training.runs import read_run, run_folder, run_tokenizer
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,9 @@ def open_start(path: str | Path, name: str | None = None) -> Start:
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
     learned = tuple(facts.get("tasks", {})) if facts["kind"] == FINETUNING else ()
-    return Start(folder, name or folder.resolve().name, facts["tokenizer"], facts["recipe"].shape, learned)
+    return Start(
+        folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, facts["recipe"].shape, learned
+    )
 
 
 def tell_start(start: Start, watcher: Watcher) -> None:
@@ -111,7 +112,7 @@ class Material:
         """Return the task as the network of a run reads it."""
         key = start.tokenizer, start.shape.context
         if key not in self._encoded:
-            tokenizer = load_tokenizer(start.path)
+            tokenizer = run_tokenizer(start.path)
             self._encoded[key] = encode_task(self.task, self.labelled.splits, tokenizer, start.shape.context)
         return self._encoded[key]
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, unknown
 from gpt1.base.modules import load_value
+from gpt1.base.records import check_record
 from gpt1.base.wording import some
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
 
@@ -286,10 +288,9 @@ def task_as_json(task: Task) -> dict[str, Any]:
     return asdict(task)
 
 
-def task_from_json(value: dict[str, Any]) -> Task:
-    """Return the task that `task_as_json` wrote."""
-    fields: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+def task_from_json(value: Any, path: str | Path = "a task") -> Task:
+    """Return the task that `task_as_json` wrote; `path` is the file that it stands in."""
     try:
-        return Task(**fields)
-    except TypeError as error:
-        raise FormatError(f"this is no task of this version of gpt1: {error}") from None
+        return check_record(value, Task, path)
+    except SettingError as error:
+        raise FormatError(f"{path} is damaged: {error}") from None

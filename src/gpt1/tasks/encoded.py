@@ -21,13 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, unknown
 from gpt1.base.files import make_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.records import Count, Size, check_record
 from gpt1.tasks.catalog import Task, task_as_json, task_from_json
 from gpt1.tasks.shapes import CONTEXT, lay_out
 from gpt1.text.specials import SPECIALS
@@ -43,6 +44,28 @@ MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
 _ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
 _OUR_FILES = re.compile(r"(task\.json|.+\.encoded)(\.\d+\.tmp)?")  # a kill may leave a temporary file
 _BATCH = 4096  # texts handed to the tokenizer at once
+
+
+class _ArrayRecord(TypedDict):
+    name: str
+    dtype: Literal["<u2", "<u4", "<i8", "<f8"]
+    count: Count
+
+
+class _SplitRecord(TypedDict):
+    bytes: Count
+    sha256: str
+    arrays: list[_ArrayRecord]
+
+
+class _Manifest(TypedDict):
+    """What task.json holds."""
+
+    task: dict[str, Any]
+    context: Size
+    tokenizer_fingerprint: str
+    vocab_size: Size
+    splits: dict[str, _SplitRecord]
 
 
 class Tokenizer(Protocol):
@@ -259,16 +282,22 @@ def load(folder: Path) -> EncodedTask:
         raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {VERSION}; prepare it again")
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
+    found = check_record(manifest, _Manifest, path, "prepare the task again")
+    task = task_from_json(found["task"], path)
+    if odd := [split for split in found["splits"] if split not in task.splits]:  # it becomes a name of files
+        raise FormatError(f"{path} is damaged: '{odd[0]}' is no split of '{task.name}'; prepare the task again")
     return EncodedTask(
-        task=task_from_json(manifest["task"]),
-        context=manifest["context"],
-        tokenizer_fingerprint=manifest["tokenizer_fingerprint"],
-        vocab_size=manifest["vocab_size"],
-        splits={split: _load_split(_file(folder, split), about) for split, about in manifest["splits"].items()},
+        task=task,
+        context=found["context"],
+        tokenizer_fingerprint=found["tokenizer_fingerprint"],
+        vocab_size=found["vocab_size"],
+        splits={
+            split: _load_split(_file(folder, split), about, task, found) for split, about in found["splits"].items()
+        },
     )
 
 
-def _load_split(path: Path, about: dict[str, Any]) -> EncodedSplit:
+def _load_split(path: Path, about: _SplitRecord, task: Task, manifest: _Manifest) -> EncodedSplit:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -279,12 +308,35 @@ def _load_split(path: Path, about: dict[str, Any]) -> EncodedSplit:
         raise FormatError(f"{path} has {len(data)} bytes, {MANIFEST} says {about['bytes']}; copy or prepare it again")
     if hashlib.sha256(data).hexdigest() != about["sha256"]:
         raise FormatError(f"{path} is damaged: its sha256 is not the one in {MANIFEST}; copy or prepare it again")
-    arrays, start = {}, len(MAGIC)
+    arrays: dict[str, NDArray[Any]] = {}
+    start = len(MAGIC)
     for described in about["arrays"]:
-        found = np.frombuffer(data, dtype=described["dtype"], count=described["count"], offset=start)
-        arrays[described["name"]] = found
-        start += found.nbytes
-    return EncodedSplit(**arrays)
+        size = described["count"] * np.dtype(described["dtype"]).itemsize
+        if start + size > len(data):
+            raise FormatError(f"{path} is damaged: it is shorter than {MANIFEST} says; prepare the task again")
+        arrays[described["name"]] = np.frombuffer(data, described["dtype"], described["count"], start)
+        start += size
+    if arrays.keys() != set(_ARRAYS) or not _fit(split := EncodedSplit(**arrays), task, manifest):
+        raise FormatError(f"{path} is damaged: its arrays are not those of '{task.name}'; prepare the task again")
+    return split
+
+
+def _fit(split: EncodedSplit, task: Task, manifest: _Manifest) -> bool:
+    """Whether the arrays of a split are those of examples of the task: as many, in their order, with known labels."""
+    examples, offsets, labels = len(split.labels), split.offsets, split.labels
+    if len(offsets) != examples * task.sequences + 1 or {len(split.groups), len(split.cut)} != {examples}:
+        return False
+    lengths = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != len(split.ids) or ((lengths < 1) | (lengths > manifest["context"])).any():
+        return False
+    if len(split.ids) and split.ids.max() >= manifest["vocab_size"] + len(SPECIALS):
+        return False
+    if ((split.groups < -1) | (split.groups >= len(task.groups))).any():
+        return False
+    if task.score_range is not None:
+        return labels.dtype.kind == "f"
+    classes = task.choices or len(task.labels)
+    return labels.dtype.kind == "i" and bool(((labels >= -1) & (labels < classes)).all())
 
 
 def _file(folder: Path, split: str) -> Path:

@@ -5,13 +5,13 @@ A row has only the cells that its line has; whether that is enough is for others
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError
+from gpt1.base.records import parse_json
 from gpt1.base.tables import read_rows, read_text_blocks
 from gpt1.base.wording import some
 from gpt1.tasks.examples import SHOWN, Row
@@ -76,7 +76,7 @@ def story_cloze(path: Path, encoding: str) -> Iterator[Row]:
 def race(path: Path, encoding: str) -> Iterator[Row]:
     """Yield the questions about one passage: the file is a JSON object, its folder is the level."""
     try:
-        found = json.loads("".join(read_text_blocks(path, encoding)))
+        found = parse_json("".join(read_text_blocks(path, encoding)))
         article, level = found["article"], path.parent.name
         asked = list(zip(found["questions"], found["options"], found["answers"], strict=True))
         for number, (question, options, answer) in enumerate(asked, 1):

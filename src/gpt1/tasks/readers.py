@@ -76,6 +76,8 @@ def find_splits(task: Task, folder: Path) -> dict[str, Path]:
         found = sorted([*folder.glob(f"{split}.jsonl"), *folder.glob(f"{split}.jsonl.*")])
         if len(found) > 1:
             raise InputError(f"{folder} has two files for '{split}', {found[0].name} and {found[1].name}; keep one")
+        if found and not found[0].is_file():
+            raise InputError(f"{found[0]} is not a file; expected the rows of '{split}'")
         if found:
             files[split] = found[0]
     return files

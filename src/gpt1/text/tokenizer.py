@@ -17,12 +17,13 @@ from importlib import metadata
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
 from gpt1.base.files import json_bytes, read_json, require_absent, result_file
+from gpt1.base.records import check_record
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
@@ -34,6 +35,16 @@ from gpt1.text.specials import special_ids
 FORMAT = "gpt1-tokenizer"
 FILE_NAME = "tokenizer.json"
 KINDS: dict[str, ModuleType] = {"words": word_kind, "bytes": byte_kind}
+
+
+class _TokenizerRecord(TypedDict):
+    """What tokenizer.json holds."""
+
+    rules: int
+    vocabulary: list[str]
+    merges: list[str]
+    probe: str
+    made_with: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -265,24 +276,21 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             f"{path} follows version {data.get('rules')} of the {kind} rules; this program knows "
             f"version {KINDS[kind].RULES_VERSION}: use the gpt1 that made it, or train a new one"
         )
+    found = check_record(data, _TokenizerRecord, path, "make it anew")
+    # A file may not name what a person is then told to install.
+    made_with = {name: version for name, version in found["made_with"].items() if name in KINDS[kind].LIBRARIES}
     try:
         vocabulary = Vocabulary(
             kind=kind,
-            rules=data["rules"],
-            tokens=_strings(data["vocabulary"]),
-            merges=tuple(_merge(line) for line in _strings(data["merges"])),
-            probe=str(data["probe"]),
-            made_with={**data["made_with"]},
+            rules=found["rules"],
+            tokens=tuple(found["vocabulary"]),
+            merges=tuple(_merge(line) for line in found["merges"]),
+            probe=found["probe"],
+            made_with=made_with,
         )
         return Tokenizer(vocabulary)
-    except (KeyError, TypeError, ValueError, FormatError) as error:
-        raise FormatError(f"{path} is damaged: {error or repr(error)}; make it anew") from error
-
-
-def _strings(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError("its vocabulary or its merges are not a list of strings")
-    return tuple(values)
+    except (ValueError, FormatError) as error:
+        raise FormatError(f"{path} is damaged: {error}; make it anew") from error
 
 
 def _merge(line: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """Checkpoints on disk: folders that are whole or not there, checked when they are read.
 
 `checkpoints/step-00001000/` holds model.safetensors, optimizer.safetensors and state.json, which is written last and
-knows the checksum of each file and of itself. A damaged checkpoint is refused by name, and the one before it is used.
+knows the checksum of each file and of itself, and what its run was when it was saved: other words, labels or shapes in
+`run.json` do not go with its weights. A damaged checkpoint is refused by name, and the one before it is used.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -30,12 +31,15 @@ from gpt1.base.files import (
     whole_folder,
     write_json,
 )
+from gpt1.base.records import Count, Seconds, check_record
 
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 FORMAT, VERSION = "gpt1-checkpoint", 2
 MOST_LOOKS = 10  # at the checkpoints of a run that goes on meanwhile
 _NAME = re.compile(r"step-(\d{8,})")
+
+_WEIGHT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 Tensors = dict[str, torch.Tensor]
 Found = TypeVar("Found")
@@ -50,10 +54,37 @@ class Checkpoint:
     model: Tensors
     optimizer: Tensors
     progress: dict[str, Any]
+    made_for: Mapping[str, Any]  # what its run was when it was saved; nothing where an earlier version saved it
 
 
-def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, progress: dict[str, Any]) -> Path:
-    """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is."""
+class _Progress(TypedDict):
+    """What others than the loop read of its progress."""
+
+    cost: NotRequired[float | None]
+    seconds: NotRequired[Seconds]
+
+
+class State(TypedDict):
+    """What state.json holds."""
+
+    step: Count
+    files: dict[str, str]
+    progress: _Progress
+    made_for: NotRequired[dict[str, Any]]
+
+
+def save_checkpoint(
+    run: Path,
+    step: int,
+    model: Tensors,
+    optimizer: Tensors,
+    progress: dict[str, Any],
+    made_for: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is.
+
+    `made_for` is what decides, besides the weights, what the run answers.
+    """
     make_folder(run / FOLDER)
     path = run / FOLDER / checkpoint_name(step)
     with whole_folder(path) as folder:
@@ -64,6 +95,8 @@ def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, pr
                 raise InputError(f"cannot write {path}: {error}") from error
         files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": progress}
+        if made_for:
+            state["made_for"] = dict(made_for)
         write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})
     return path
 
@@ -73,35 +106,52 @@ def checkpoint_name(step: int) -> str:
     return f"step-{step:08}"
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def read_state(path: Path) -> State:
     """Return the state.json of a checkpoint folder, checked against its own checksum."""
     state = read_json(path / STATE_FILE, "the state of a checkpoint")
     wanted = state.pop("sha256", None)
     if state.get("format") != FORMAT or wanted != _own_hash(state):
         raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
-    if state["version"] != VERSION:
+    if state.get("version") != VERSION:
         raise FormatError(
-            f"{path} is a checkpoint of version {state['version']}; this program reads version {VERSION}: train the "
-            "run again, or use the gpt1 that made it"
+            f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train "
+            "the run again, or use the gpt1 that made it"
         )
-    return state
+    return check_record(state, State, path / STATE_FILE)
 
 
 def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint; a file that is missing, cut short or changed is named."""
     state = read_state(path)
-    tensors: dict[str, Tensors] = {MODEL_FILE: {}, OPTIMIZER_FILE: {}}
-    for name in (MODEL_FILE, OPTIMIZER_FILE) if with_optimizer else (MODEL_FILE,):
-        file = path / name
-        try:
-            if file_hash(file) != state["files"][name]:
-                raise FormatError(f"{path} is damaged: {name} does not match its checksum")
-            tensors[name] = load_file(file)
-        except PermissionError as error:
-            raise InputError(f"cannot read {file}: {error.strerror}") from error
-        except OSError as error:
-            raise FormatError(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
-    return Checkpoint(path, state["step"], tensors[MODEL_FILE], tensors[OPTIMIZER_FILE], state["progress"])
+    model = _load_tensors(path, MODEL_FILE, state)
+    optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if with_optimizer else {}
+    return Checkpoint(path, state["step"], model, optimizer, {**state["progress"]}, state.get("made_for", {}))
+
+
+def _load_tensors(path: Path, name: str, state: State) -> Tensors:
+    file = path / name
+    try:
+        if file_hash(file) != state["files"].get(name):
+            raise FormatError(f"{path} is damaged: {name} does not match its checksum")
+        return load_file(file)
+    except SafetensorError as error:
+        raise FormatError(f"{path} is damaged: {name} holds no tensors ({error})") from error
+    except PermissionError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+    except OSError as error:
+        raise FormatError(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
+
+
+def check_numbers(checkpoint: Checkpoint) -> None:
+    """Refuse weights that are no numbers, before anything is computed with them."""
+    for name, tensor in checkpoint.model.items():
+        if tensor.dtype not in _WEIGHT_TYPES:
+            raise FormatError(f"{checkpoint.path} cannot be used: '{name}' holds {tensor.dtype}, which are no weights")
+        if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):  # NaN where there is any
+            raise FormatError(
+                f"{checkpoint.path} cannot be used: '{name}' holds weights that are no numbers (NaN or infinite); "
+                "--step names another checkpoint, where the run has one"
+            )
 
 
 def list_checkpoints(run: Path) -> list[tuple[int, Path]]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError, MissingDependency
@@ -24,21 +25,69 @@ from gpt1.base.files import (
     make_folder,
     missing,
     read_json,
+    read_lines,
     remove_temporaries,
     whole_file,
     write_json,
 )
+from gpt1.base.records import Count, Size, check_record, differing, parse_json
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
+from gpt1.tasks.catalog import task_from_json
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
-from gpt1.training.checkpoints import list_checkpoints
+from gpt1.text.tokenizer import Tokenizer, load_tokenizer
+from gpt1.training.checkpoints import Checkpoint, list_checkpoints
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 
 RUN_FILE = "run.json"
 FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE = "seeds.json"
 METRICS_FILE, SAMPLES_FILE, LOG_FILE = "metrics.jsonl", "samples.jsonl", "log.txt"
+_LONGEST_SHOWN = 80  # characters of a fact
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
+
+
+_SEED_FOLDER = re.compile(r"seed-\d+")
+
+
+class CorpusFacts(TypedDict):
+    """What a run says of the text it was trained on."""
+
+    path: str
+    identity: str
+    tokens: NotRequired[Count]
+
+
+class SourceFacts(TypedDict):
+    """What a fine-tuned run says of where its labelled data lay."""
+
+    tasks: list[str]
+    data: str | None
+    train: str | None
+    dev: str | None
+    test: str | None
+    columns: dict[str, str]
+    regression: bool
+    symmetric: bool
+    encoding: str
+    encoded: list[str]
+
+
+class RunFacts(TypedDict):
+    """What run.json holds besides its recipe."""
+
+    kind: str
+    vocab_size: Size
+    tokenizer: NotRequired[str]  # its fingerprint
+    seed: NotRequired[int | None]
+    corpus: NotRequired[CorpusFacts | None]
+    parent: NotRequired[str | None]
+    tasks: NotRequired[dict[str, dict[str, Any]]]
+    examples: NotRequired[dict[str, dict[str, Count]]]
+    identity: NotRequired[str]
+    source: NotRequired[SourceFacts]
+    trained_on: NotRequired[dict[str, Any]]
+    made_with: NotRequired[dict[str, Any]]
 
 
 def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +121,10 @@ def run_folder(folder: Path) -> Path:
     """Return the folder of the run itself: of several seeds, the best one's."""
     if is_run(folder) or not (folder / SEEDS_FILE).is_file():
         return folder
-    return folder / str(read_json(folder / SEEDS_FILE, "the result of several seeds").get("best"))
+    best = read_json(folder / SEEDS_FILE, "the result of several seeds").get("best")
+    if not isinstance(best, str) or not _SEED_FOLDER.fullmatch(best):  # never a way out of the folder
+        raise FormatError(f"{folder / SEEDS_FILE} is damaged: best is {best!r}, expected the folder of a seed")
+    return folder / best
 
 
 def is_left_over(entry: Path, tokenizer: Path) -> bool:
@@ -94,8 +146,11 @@ def read_run(folder: Path) -> dict[str, Any]:
     version = facts.get("version")
     if version != VERSION:
         raise FormatError(f"{folder} is a run of version {version}; this program reads version {VERSION}")
+    checked = check_record(facts, RunFacts, folder / RUN_FILE)
+    for task in checked.get("tasks", {}).values():
+        task_from_json(task, folder / RUN_FILE)
     try:
-        return {**facts, "recipe": recipe_from_json(facts.get("recipe"))}
+        return {**checked, "recipe": recipe_from_json(facts.get("recipe"))}
     except FormatError as error:
         raise FormatError(f"{folder / RUN_FILE}: {error}") from None
 
@@ -104,6 +159,54 @@ def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
     """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
     facts = read_json(folder / RUN_FILE, "a run")
     write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
+
+
+# ---- what belongs together ----
+
+
+def made_for(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a run's facts decides, with its weights, what it answers: each of its checkpoints remembers it."""
+    found = {name: facts.get(name) for name in ("kind", "vocab_size", "tokenizer", "seed", "tasks", "identity")}
+    found |= {"shape": recipe_as_json(facts["recipe"])["shape"], "corpus": (facts.get("corpus") or {}).get("identity")}
+    plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in found.items() if value is not None}))
+    return plain
+
+
+def check_made_for(run: Path, checkpoint: Checkpoint) -> None:
+    """Refuse a checkpoint that was saved when `run.json` said otherwise; one that does not remember is taken."""
+    if not checkpoint.made_for:
+        return
+    for place, then, now in differing(checkpoint.made_for, made_for(read_run(run))):
+        if then is not None:  # else it is a fact that the version which saved it did not know
+            raise FormatError(
+                f"{run / RUN_FILE} and {checkpoint.path} do not belong together: {place} is {_shown(now)}, and was "
+                f"{_shown(then)} when the weights were saved; bring back the file that belongs to the other"
+            )
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+def run_tokenizer(place: Path) -> Tokenizer:
+    """Return the tokenizer in a file or folder; that of a run must be the one that the run was trained with."""
+    tokenizer = load_tokenizer(place)
+    folder = place if place.is_dir() else place.parent
+    if not is_run(folder):
+        return tokenizer
+    facts = read_run(folder)
+    if tokenizer.fingerprint != facts.get("tokenizer", tokenizer.fingerprint):
+        raise FormatError(
+            f"{folder / TOKENIZER_FILE} is not the tokenizer that {folder} was trained with: its fingerprint is "
+            f"{tokenizer.fingerprint[:12]}, {RUN_FILE} has {facts['tokenizer'][:12]}; bring back the run's own"
+        )
+    if tokenizer.vocab_size != facts["vocab_size"]:
+        raise FormatError(
+            f"{folder / TOKENIZER_FILE} has {tokenizer.vocab_size:,} tokens, the network of {folder} knows "
+            f"{facts['vocab_size']:,}; bring back the run's own"
+        )
+    return tokenizer
 
 
 def _made_with() -> dict[str, Any]:
@@ -179,7 +282,7 @@ def has_begun(folder: Path) -> bool:
 def _step_of(line: bytes) -> int:
     """Return the step that a line tells of, or -1 for one that a power cut spoilt."""
     try:
-        step = json.loads(line)["step"]
+        step = parse_json(line)["step"]
     except (ValueError, TypeError, KeyError):
         return -1
     return step if isinstance(step, int) else -1
@@ -203,8 +306,7 @@ def forget_after(folder: Path, step: int) -> None:
 def last_scores(folder: Path) -> tuple[int, dict[str, float]]:
     """Return the step and the scores of a run's last evaluation; where there was none, the last step and no scores."""
     path = folder / METRICS_FILE
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    metrics = [json.loads(line) for line in lines]
+    metrics = [facts for _, facts in read_lines(path)] if path.exists() else []
     evaluations = [facts for facts in metrics if "valid_loss" in facts]
     if not evaluations:
         return (metrics[-1]["step"] if metrics else 0), {}

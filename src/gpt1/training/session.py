@@ -16,10 +16,10 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
-from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old
+from gpt1.training.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
 from gpt1.training.distributed import World
 from gpt1.training.events import Listener, Noticed
-from gpt1.training.runs import forget_after, has_begun, read_run
+from gpt1.training.runs import check_made_for, forget_after, has_begun, read_run
 from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
@@ -101,6 +101,9 @@ def resumed(
 def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
     """Return the checkpoint a run goes on from, None where it never got to one."""
     checkpoint = newest_checkpoint(run, tell)
+    if checkpoint is not None:
+        check_made_for(run, checkpoint)
+        check_numbers(checkpoint)
     if checkpoint is None and has_begun(run):
         raise InputError(
             f"{run} has no whole checkpoint to go on from; bring one back into its folder 'checkpoints', or "

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from gpt1.base.devices import memory_peak
 from gpt1.base.errors import FormatError, Gpt1Error
+from gpt1.base.records import check_record
 from gpt1.model import Noise, step_noise
 from gpt1.recipes.values import Recipe
 from gpt1.training.batches import Batches, Loader
@@ -40,6 +41,7 @@ from gpt1.training.distributed import (
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.optimizers import build_optimizer
 from gpt1.training.recording import Pass, Recorder
+from gpt1.training.runs import is_run, made_for, read_run
 from gpt1.training.schedules import factor
 from gpt1.training.signals import StopRequests
 
@@ -151,6 +153,7 @@ class Trainer:
         training = recipe.training
         self.model = cast(Objective, objective).model
         self._weights = cast(Objective, objective).weights
+        self._made_for = made_for(read_run(run)) if world.is_first and is_run(run) else {}
         self._step_module = distribute(objective, self.model, world, training.distribution)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(recipe.optimizer, self.model.named_parameters())
@@ -186,10 +189,7 @@ class Trainer:
         reshard(self.model)
         self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
         load_whole(self.model, checkpoint.model)
-        try:
-            self.progress = Progress(**checkpoint.progress)
-        except TypeError as error:
-            raise FormatError(f"{checkpoint.path} is of another version of gpt1: {error}") from None
+        self.progress = check_record(checkpoint.progress, Progress, checkpoint.path)
         running = self.progress.running_loss
         self._running = torch.tensor(math.nan if running is None else running, device=self.device, dtype=self._dtype)
 
@@ -200,7 +200,9 @@ class Trainer:
         self.progress.running_loss = None if math.isnan(running) else running
         model, optimizer = whole(dict(self.model.named_parameters())), whole(self.optimizer.state())
         if self.world.is_first:
-            path = save_checkpoint(self.run, self.progress.step, model, optimizer, asdict(self.progress))
+            path = save_checkpoint(
+                self.run, self.progress.step, model, optimizer, asdict(self.progress), self._made_for
+            )
             watching = self.recipe.watching
             remove_old(self.run, self.progress.step, watching.keep, watching.keep_every)
             self._tell(Saved(self.progress.step, path))
