@@ -10,7 +10,7 @@ import matplotlib
 import pytest
 
 from gpt1.report.gather import Bin, Curve
-from gpt1.report.page import with_own_ids
+from gpt1.report.svg import with_own_ids
 from gpt1.report.plots import (
     LONGEST_LABEL,
     MOST_POINTS,

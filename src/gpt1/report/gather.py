@@ -42,7 +42,8 @@ MOST_LINES = 50  # of each kind from a log
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line ends
+# All but tabs and line ends; also those that turn the direction of whatever stands after them on the page.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return a name for each path that tells it from the others and that a page can show."""
-    found = [_text(name, LONGEST_NAME) for name in short_names(paths)]
+    found = [_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
