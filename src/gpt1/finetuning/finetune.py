@@ -29,7 +29,7 @@ from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import check_folder, folder_of, forget_result, is_done, report_seeds, write_result
 from gpt1.finetuning.transfer import make_classifier
-from gpt1.inference.classification import probabilities
+from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import FINETUNING, Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
@@ -383,13 +383,16 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
         decisive = []
         for name, split, data in splits:
             task, known = tasks[name].task, data.labelled
-            chances = probabilities(model, name, data)
-            own = scores(task, data.labels[known], predictions(task, chances)[known])
+            answers, likelihood = np.zeros_like(data.labels), np.zeros(len(data))
+            for examples, chances in probabilities_by_portion(model, name, data):
+                answers[examples] = predictions(task, chances)
+                shares = as_shares(task, data.labels[examples])
+                likelihood[examples] = (shares * np.log(np.maximum(chances, 1e-30))).sum(1)
+            own = scores(task, data.labels[known], answers[known])
             decisive.append(own[task.metrics[0]])
-            likelihood = (as_shares(task, data.labels) * np.log(np.maximum(chances, 1e-30))).sum(1)[known]
             prefix = f"{name}_{split}" if len(tasks) > 1 else split
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
-            found[f"{prefix}_loss"] = float(-likelihood.mean())
+            found[f"{prefix}_loss"] = float(-likelihood[known].mean())
         return Evaluation(found, cost=1 - float(np.mean(decisive)))
 
     return evaluate

@@ -1,7 +1,8 @@
 """A fine-tuned run measured on labelled examples, and what was found kept in its folder.
 
     evaluation-TASK-SPLIT.json      metrics with their intervals, confusion, calibration, the worst mistakes with texts
-    predictions-TASK-SPLIT.jsonl    label, answer and probabilities of every example, so that runs can be compared
+    predictions-TASK-SPLIT.jsonl    label, answer and probabilities (of over a hundred classes those of the likeliest
+                                    hundred) of every example, so that runs can be compared
 
 Encoded examples need no library but torch, numpy and safetensors: mistakes show their texts decoded from the ids.
 """
@@ -14,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, unknown
 from gpt1.base.files import whole_file, write_json
 from gpt1.finetuning.data import check_fit
-from gpt1.inference.predicting import answer_split, task_of
+from gpt1.inference.predicting import answer_labelled, task_of
 from gpt1.inference.rows import json_line
 from gpt1.inference.run import Run
-from gpt1.tasks.answers import Floats
-from gpt1.tasks.assessment import answer_name, assess, share_names
+from gpt1.tasks.assessment import Answered, answer_name, assess, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.shapes import CHOICES
@@ -60,8 +59,8 @@ def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
     known = np.flatnonzero(data.labelled)
     if not len(known):
         raise InputError(f"split '{split}' of '{task.name}' has no labels to measure by; gpt1 predict answers its rows")
-    shares, answers = answer_split(run, task, data)
-    found = assess(task, data.labels[known], shares[known], groups=data.groups[known] if task.groups else None)
+    answered = answer_labelled(run, task, data)
+    found = assess(task, data.labels[known], answered.of(known), groups=data.groups[known] if task.groups else None)
     cut = data.cut[data.cut > 0]
     evaluation = {
         "format": FORMAT,
@@ -76,7 +75,7 @@ def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }
     with whole_file(predictions_file(run.path, task.name, split)) as file:
-        file.writelines(map(json_line, _sheet(task, data, shares, answers)))
+        file.writelines(map(json_line, _sheet(task, data, answered)))
     write_json(evaluation_file(run.path, task.name, split), evaluation)
     return evaluation
 
@@ -95,16 +94,18 @@ def _known_task(run: Run, encoded: EncodedTask) -> Task:
     return task
 
 
-def _sheet(task: Task, data: EncodedSplit, shares: Floats, answers: NDArray[Any]) -> Iterator[dict[str, Any]]:
+def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[dict[str, Any]]:
     """Yield a line for each example."""
     labelled = data.labelled
-    for index, answer in enumerate(answers):
+    for index, answer in enumerate(answered.answers):
         line = {
             "index": index,
             "label": answer_name(task, data.labels[index]) if labelled[index] else None,
             "prediction": answer_name(task, answer),
         }
-        yield line if task.score_range is not None else {**line, "probabilities": share_names(task, shares[index])}
+        if task.score_range is None:
+            line["probabilities"] = share_names(task, answered.likeliest[index], answered.shares[index])
+        yield line
 
 
 def _with_text(

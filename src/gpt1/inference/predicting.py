@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.tables import FileError
 from gpt1.base.wording import many, some
-from gpt1.inference.classification import probabilities
+from gpt1.inference.classification import probabilities, probabilities_by_portion
 from gpt1.inference.rows import Found, Stream, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats, predictions
-from gpt1.tasks.assessment import answer_name, share_names
+from gpt1.tasks.assessment import MOST_SHARES, Answered, answer_name, hold_against, joined, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, encode_task
 from gpt1.tasks.examples import Example, Row, make_example
@@ -78,12 +78,25 @@ def task_of(run: Run, name: str | None = None) -> Task:
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
     found = probabilities(run.ready_classifier, task.name, split, run.pause)
+    _check_finite(run, found)
+    return found, predictions(task, found)
+
+
+def answer_labelled(run: Run, task: Task, split: EncodedSplit) -> Answered:
+    """Return what a run answers to each example, held against its label, in memory that classes hardly add to."""
+    parts = []
+    for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
+        _check_finite(run, found)
+        parts.append((examples, hold_against(task, split.labels[examples], found)))
+    return joined(parts)
+
+
+def _check_finite(run: Run, found: Floats) -> None:
     if not np.isfinite(found).all():
         raise InputError(
             f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
             "use the checkpoint of another step, or train again"
         )
-    return found, predictions(task, found)
 
 
 class Answers(Iterator[dict[str, Any]]):
@@ -96,6 +109,8 @@ class Answers(Iterator[dict[str, Any]]):
         self.unread: list[int] = []  # tokens of each answered row that the context had no room for
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
+        if len(task.labels) > MOST_SHARES:
+            notice(f"of {len(task.labels):,} labels, probabilities are told of the {MOST_SHARES} likeliest of each row")
         self._answered = self._answer_all(chain([first], chunks))
 
     @property
@@ -183,5 +198,6 @@ class Answers(Iterator[dict[str, Any]]):
         named = {ANSWER: answer_name(self._task, answer)}
         if self._task.score_range is not None:
             return named
-        shares = share_names(self._task, row)
+        places = likeliest(row[None])[0]
+        shares = share_names(self._task, places, row[places])
         return {**named, PROBABILITIES: shares, CONFIDENCE: max(shares.values())}

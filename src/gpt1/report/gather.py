@@ -19,6 +19,7 @@ from gpt1.base.files import read_json, read_lines, short_names
 from gpt1.base.tables import printable
 from gpt1.finetuning.measure import FORMAT as EVALUATION_FORMAT
 from gpt1.finetuning.measure import VERSION as EVALUATION_VERSION
+from gpt1.finetuning.wording import confused_pairs
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
 from gpt1.studies.folder import read_study
@@ -37,6 +38,7 @@ from gpt1.training.runs import (
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
+MOST_PAIRS = 100  # of labels that were mixed up
 MOST_LINES = 50  # of each kind from a log
 
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
@@ -104,10 +106,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each label (a row) got each answer (a column), and what that means for each class."""
+    """How often each label (a row) got each answer (a column), and what that means for each class.
+
+    Of very many labels there is no such table; `pairs` tells which wrong answers came most often.
+    """
 
     labels: list[str]
     counts: list[list[int]]
+    pairs: list[tuple[int, str, str]]
     rates: list[Rates]
 
 
@@ -366,15 +372,19 @@ def _read_evaluation(path: Path) -> Evaluation:
 
 
 def _confusion(facts: dict[str, Any]) -> Confusion:
-    labels = [_text(str(label), LONGEST_NAME) for label in facts["confusion"]["labels"]]
-    counts = [[int(count) for count in row] for row in facts["confusion"]["counts"]]
-    if {len(labels)} != {len(counts), *map(len, counts), len(facts["classes"])}:
+    labels = [_text(str(one["label"]), LONGEST_NAME) for one in facts["classes"]]
+    counts = [[int(count) for count in row] for row in facts["confusion"].get("counts", [])]
+    if "pairs" not in facts["confusion"] and {len(labels)} != {len(counts), *map(len, counts)}:
         raise ValueError("the table of answers is not as wide as there are labels")
+    pairs = [
+        (int(count), _text(str(label), LONGEST_NAME), _text(str(answer), LONGEST_NAME))
+        for count, label, answer in confused_pairs(facts["confusion"])[:MOST_PAIRS]
+    ]
     rates = [
         Rates(label, float(one["precision"]), float(one["recall"]), float(one["f1"]), int(one["support"]))
         for label, one in zip(labels, facts["classes"], strict=True)
     ]
-    return Confusion(labels, counts, rates)
+    return Confusion(labels, counts, pairs, rates)
 
 
 def _calibration(facts: dict[str, Any]) -> Calibration:

@@ -65,9 +65,9 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
 
 
 def _as_number(task: Task, answer: str | float) -> float:
-    if task.labels and str(answer) not in task.labels:
+    if task.labels and str(answer) not in task.label_places:
         raise ValueError(f"'{answer}' is no label of {task.name}")
-    return task.labels.index(str(answer)) if task.labels else float(answer)
+    return task.label_places[str(answer)] if task.labels else float(answer)
 
 
 # ---- drawing examples ----
