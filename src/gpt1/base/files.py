@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpt1.base.errors import FormatError, InputError, did_you_mean
+from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -174,12 +175,12 @@ def missing(path: Path, problem: str = "does not exist") -> InputError:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically.
+    """Write `value` as readable JSON, atomically; a number that JSON does not have becomes null.
 
     Half a surrogate pair, as in a file name that is not UTF-8, becomes an escape that JSON readers give back.
     """
     with whole_file(path) as file:
-        file.write((json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+        file.write((to_json(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

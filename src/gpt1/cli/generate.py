@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 from gpt1.cli.evaluate import open_run, step_option
 
@@ -63,7 +63,7 @@ def command(
         if as_json:
             texts = [{"text": one.text, "tokens": len(one.ids), "ended": one.ended} for one in found]
             answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt, "samples": texts}
-            click.echo(json.dumps(answer, ensure_ascii=False, indent=1))
+            click.echo(to_json(answer, ensure_ascii=False, indent=1))
         else:
             click.echo("\n\n".join(prompt + one.text for one in found))
         return

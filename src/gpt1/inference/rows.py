@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import whole_file
+from gpt1.base.strict_json import to_json
 from gpt1.base.tables import (
     BLOCK_BYTES,
     LONGEST_RECORD,
@@ -91,16 +90,7 @@ def _parse(line: bytes, number: int) -> Found:
 def json_line(row: dict[str, Any]) -> bytes:
     """Return a row as a line of JSON; what JSON cannot hold, such as a date, is written as text."""
     # A half character, which UTF-8 cannot hold, becomes an escape that JSON readers give back.
-    return json.dumps(_plain(row), ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with null for numbers that JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    return to_json(row, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def check_target(out: Path) -> None:
@@ -150,4 +140,4 @@ class _Utf8:
 
 def _cell(value: Any) -> Any:
     """Return a value as a cell shows it: lists and mappings as JSON."""
-    return json.dumps(_plain(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    return to_json(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value

@@ -29,6 +29,7 @@ from gpt1.base.files import (
     whole_folder,
     write_json,
 )
+from gpt1.base.strict_json import finite
 
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
@@ -60,7 +61,7 @@ def save_checkpoint(run: Path, step: int, model: Tensors, optimizer: Tensors, pr
             except SafetensorError as error:  # how the library reports a full disk
                 raise InputError(f"cannot write {path}: {error}") from error
         files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
-        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": progress}
+        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
         write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})
     return path
 
