@@ -558,9 +558,7 @@ def test_a_small_archive_of_one_huge_row_takes_little_memory_and_names_the_row(
     tmp_path: Path, name: str, before: bytes, after: bytes, told: list[str]
 ) -> None:
     pack = PACK[Path(name).suffix]
-    memory, found = read_in_a_process(
-        write(tmp_path, name, pack(before) + 300 * pack(b"a" * 1_000_000) + pack(after))
-    )
+    memory, found = read_in_a_process(write(tmp_path, name, pack(before) + 300 * pack(b"a" * 1_000_000) + pack(after)))
     assert len(found) == len(told)
     assert all(said in line for said, line in zip(told, found, strict=True))
     assert memory < 250
@@ -586,7 +584,9 @@ def test_a_quote_that_is_not_closed_costs_no_more_than_the_longest_row(tmp_path:
     good = "".join(f"{number},text\n" for number in range(5000))
     rows, faults = rows_of(write(tmp_path, "t.csv", f'n,text\n0,ok\n1,"open\n{good}'))
     (fault,) = faults
-    assert str(fault).startswith(f"{tmp_path}/t.csv, row 2: more than 10,000 characters, the most that a row may have; ")
+    assert str(fault).startswith(
+        f"{tmp_path}/t.csv, row 2: more than 10,000 characters, the most that a row may have; "
+    )
     assert re.search(r"is a quote opened and not closed before line \d+\? cut it into several rows", str(fault))
     assert rows[0] == (1, {"n": "0", "text": "ok"})
     read = [int(row["n"]) for _, row in rows[1:]]

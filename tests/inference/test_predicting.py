@@ -167,7 +167,7 @@ def test_no_more_than_a_few_chunks_are_ever_held(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("gpt1.inference.rows.CHUNK", 8)
     gone: list[int] = []
     held: list[int] = []
-    assert sum(1 for _ in predict_rows(run, source())) == 100
+    assert sum(1 for _ in predict_rows(run, source(), notice=quiet)) == 100
     assert 8 <= max(held) <= 3 * 8
 
 

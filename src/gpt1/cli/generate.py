@@ -54,15 +54,23 @@ def command(
       gpt1 generate runs/tiny "The captain opened the door"
       gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
     """
+    import numpy as np
+
+    from gpt1.tasks.unknowns import count_unknown
+
     if prompt == "-":
         prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
     opened = open_run(run, step, device, int8)
+    unknown = count_unknown(np.array([opened.tokenizer.count_unknown(prompt)]))
+    for text in unknown.notice("the prompt"):
+        click.echo(text, err=True)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:
         found = opened.generate_batch([prompt] * samples, **given)
         if as_json:
             texts = [{"text": one.text, "tokens": len(one.ids), "ended": one.ended} for one in found]
-            answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt, "samples": texts}
+            answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt}
+            answer |= {"unknown_tokens": unknown.tokens, "samples": texts}
             click.echo(to_json(answer, ensure_ascii=False, indent=1))
         else:
             click.echo("\n\n".join(prompt + one.text for one in found))

@@ -24,6 +24,8 @@ from gpt1.finetuning.data import (
     identity,
     read_source,
     truncation_notices,
+    unknown_notices,
+    unknown_tokens,
 )
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
@@ -41,6 +43,7 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -132,6 +135,7 @@ def finetune(
         check_fit(tasks, fingerprint=parent["tokenizer"], context=parent["recipe"].shape.context, init=asked.init)
         check_training(tasks)
         notices += truncation_notices(tasks)
+        notices += unknown_notices(unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id))
         if seeds == 1:
             _train_one(asked, out, tasks, notices, world, own_device)
         else:
@@ -345,6 +349,10 @@ def _prepare_folder(
         "vocab_size": vocab_size,
         "tasks": {name: task_as_json(encoded.task) for name, encoded in tasks.items()},
         "examples": {name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
+        "unknown": {
+            name: {split: unknown.as_json() for split, unknown in own.items()}
+            for name, own in unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id).items()
+        },
         "identity": identity(tasks),
         "source": source,
         "parent": str(asked.init.resolve()),

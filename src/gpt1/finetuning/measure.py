@@ -26,6 +26,7 @@ from gpt1.tasks.assessment import Answered, answer_name, assess, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
 
 FORMAT, VERSION = "gpt1-evaluation", 1
@@ -71,6 +72,9 @@ def measure_split(run: Run, encoded: EncodedTask, split: str) -> dict[str, Any]:
         "unlabelled": len(data) - len(known),
         "context": encoded.context,
         "cut": {"examples": len(cut), "tokens": int(cut.sum())},
+        "unknown": count_unknown(
+            unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)
+        ).as_json(),
         **found,
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpt1.base.wording import many
+from gpt1.tasks.unknowns import Unknown
 
 MISTAKES = 5  # shown; the file has more
 _WIDE = 12  # classes, beyond which a table is no longer readable and the commonest mistakes are listed instead
@@ -33,6 +34,9 @@ def _scores(evaluation: dict[str, Any]) -> list[str]:
     lines = [title]
     if cut := evaluation["cut"]["examples"]:
         lines.append(f"{many(cut, 'example')} had more text than {evaluation['context']} tokens and lost the rest")
+    if "unknown" in evaluation:  # kept since there is such a count
+        everything = evaluation["examples"] + evaluation["unlabelled"]
+        lines += Unknown(**evaluation["unknown"], of_examples=everything).notice()
     scores = dict(evaluation["metrics"])
     if "right" in evaluation:
         scores.setdefault("accuracy", evaluation["right"] / evaluation["examples"])

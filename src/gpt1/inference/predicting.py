@@ -6,6 +6,7 @@ Rows are checked, encoded and laid out by the very functions that fine-tuning us
 from __future__ import annotations
 
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -26,6 +27,7 @@ from gpt1.tasks.assessment import MOST_SHARES, Answered, answer_name, hold_again
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, encode_task
 from gpt1.tasks.examples import Example, Row, make_example
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "prediction", "probabilities", "confidence", "error"
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
@@ -107,6 +109,7 @@ class Answers(Iterator[dict[str, Any]]):
         self._task = replace(task, dev_splits=(), test_splits=(_ROWS,))  # test rows may lack a label
         self._rows = self._bad = 0
         self.unread: list[int] = []  # tokens of each answered row that the context had no room for
+        self.unknown, self.tokens = array("I"), array("I")  # of each, those not in the vocabulary, and all it has read
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
         if len(task.labels) > MOST_SHARES:
@@ -144,6 +147,8 @@ class Answers(Iterator[dict[str, Any]]):
                 f"{cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
                 "the ends were not read"
             )
+        for text in count_unknown(np.stack((self.unknown, self.tokens), 1)).notice():
+            self._notice(text)
 
     @property
     def _context(self) -> int:
@@ -190,6 +195,10 @@ class Answers(Iterator[dict[str, Any]]):
         encoded = encode_task(self._task, {_ROWS: examples}, self._run.tokenizer, self._context)
         split = encoded.splits[_ROWS]
         self.unread += split.cut.tolist()
+        unknown_id = self._run.tokenizer.unknown_id
+        counts = unknown_by_example(self._task, split, unknown_id, encoded.vocab_size)
+        self.unknown.extend(counts[:, 0].tolist())
+        self.tokens.extend(counts[:, 1].tolist())
         return [
             self._named(row, answer) for row, answer in zip(*answer_split(self._run, self._task, split), strict=True)
         ]

@@ -199,6 +199,7 @@ def _evaluation(evaluation: Evaluation) -> list[Block]:
         evaluation.unlabelled
     )
     left += [f"{many(evaluation.cut, 'example')} had more text than fits and lost the rest."] * bool(evaluation.cut)
+    left += [f"{text}." for text in (evaluation.unknown.notice() if evaluation.unknown else [])]
     blocks += map(Note, left)
     columns: list[list[Block]] = []
     if evaluation.calibration and evaluation.calibration.bins:

@@ -24,6 +24,7 @@ from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.tasks.unknowns import Unknown
 from gpt1.training.runs import (
     ATTENTION_FILE,
     LOG_FILE,
@@ -161,6 +162,7 @@ class Evaluation:
     examples: int
     unlabelled: int
     cut: int  # examples that lost tokens
+    unknown: Unknown | None  # what the vocabulary does not have, where that was counted
     metrics: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     residuals: dict[str, float]
@@ -360,6 +362,7 @@ def _read_evaluation(path: Path) -> Evaluation:
             examples=int(facts["examples"]),
             unlabelled=int(facts["unlabelled"]),
             cut=int(facts["cut"]["examples"]),
+            unknown=_unknown(facts) if "unknown" in facts else None,
             metrics=_numbers(facts["metrics"]),
             intervals={name: (float(low), float(high)) for name, (low, high) in facts["intervals"].items()},
             residuals=_numbers(facts.get("residuals", {})),
@@ -369,6 +372,11 @@ def _read_evaluation(path: Path) -> Evaluation:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{path} is damaged ({error!r}); gpt1 evaluate writes it anew") from None
+
+
+def _unknown(facts: dict[str, Any]) -> Unknown:
+    counts = {name: int(facts["unknown"][name]) for name in ("tokens", "of", "examples")}
+    return Unknown(**counts, of_examples=int(facts["examples"]) + int(facts["unlabelled"]))
 
 
 def _confusion(facts: dict[str, Any]) -> Confusion:

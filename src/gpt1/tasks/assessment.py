@@ -69,9 +69,7 @@ def hold_against(task: Task, labels: NDArray[Any], probabilities: Floats) -> Ans
 def joined(parts: Sequence[tuple[NDArray[np.int64], Answered]]) -> Answered:
     """Return the parts, each with the places of its examples, as one, in the order of the examples."""
     back = np.argsort(np.concatenate([examples for examples, _ in parts]))
-    return Answered(
-        *(np.concatenate([getattr(part, one.name) for _, part in parts])[back] for one in fields(Answered))
-    )
+    return Answered(*(np.concatenate([getattr(part, one.name) for _, part in parts])[back] for one in fields(Answered)))
 
 
 def likeliest(probabilities: Floats) -> NDArray[np.int64]:
