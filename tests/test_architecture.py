@@ -61,6 +61,24 @@ def test_one_file_owns_each_fact(fact: str, owner: str) -> None:
     assert spelled == [owner]
 
 
+def test_json_that_is_written_or_printed_is_strict() -> None:
+    """What is only hashed, compared or read back at once may be as Python writes it."""
+    hashed = {
+        "base/strict_json.py",
+        "corpus/batches.py",
+        "corpus/prepare.py",
+        "finetuning/data.py",
+        "inspection/survey.py",
+        "studies/cells.py",
+        "studies/material.py",
+        "tasks/encoded.py",
+        "text/tokenizer.py",
+        "training/checkpoints.py",
+    }
+    found = {str(path.relative_to(SOURCE)) for path in modules() if "json.dump" in path.read_text()}
+    assert found == hashed
+
+
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
     assert gpt1.__all__ == [
         "GPTClassifier",

@@ -13,6 +13,8 @@ import lzma
 import os
 import pickle
 import random
+import re
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -26,8 +28,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from gpt1.base import tables
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.tables import (
+    MOST_COLUMNS,
     BadRow,
     DamagedFile,
     FileError,
@@ -36,6 +40,7 @@ from gpt1.base.tables import (
     lines,
     open_bytes,
     read_rows,
+    read_rows_or_faults,
     read_text_blocks,
 )
 from tests.properties import examples
@@ -82,8 +87,9 @@ TABLES = {
 
 
 def rows_of(path: Path, **options: Any) -> tuple[list[tuple[int, dict[str, Any]]], list[FileError]]:
-    faults: list[FileError] = []
-    return list(read_rows(path, on_fault=faults.append, **options)), faults
+    found = list(read_rows_or_faults(path, **options))
+    rows = [one for one in found if not isinstance(one, FileError)]
+    return rows, [one for one in found if isinstance(one, FileError)]
 
 
 def write(folder: Path, name: str, content: bytes | str) -> Path:
@@ -340,7 +346,7 @@ def test_a_table_cut_short_is_damage_even_when_row_faults_are_taken(tmp_path: Pa
         suffix = ".jsonl"  # naming it .json would have it looked into before
     path = write(tmp_path, f"t{suffix}.gz", packed[:-6])
     with pytest.raises(DamagedFile, match=r"t\.\w+\.gz, byte \d+"):
-        list(read_rows(path, on_fault=lambda fault: None))
+        list(read_rows_or_faults(path))
 
 
 @pytest.mark.parametrize("cut", [0, 3, 100, -1])
@@ -488,11 +494,9 @@ def test_a_value_of_parquet_that_python_cannot_hold_costs_its_row_and_names_its_
 
 
 def test_of_a_parquet_file_one_column_may_be_read_alone(far_dates: Path) -> None:
-    assert [row for _, row in read_rows(far_dates, column="text")] == [
-        {"text": "one"},
-        {"text": "two"},
-        {"text": "three"},
-    ]
+    rows, faults = rows_of(far_dates, column="text")
+    assert [row for _, row in rows] == [{"text": "one"}, {"text": "two"}, {"text": "three"}]
+    assert not faults
     rows, _ = rows_of(far_dates, column="txt")
     assert list(rows[0][1]) == ["day", "text"]
 
@@ -520,6 +524,181 @@ def test_what_pythons_csv_and_json_write_comes_back(tmp_path: Path, rows: list[d
     path = write(tmp_path, "t.csv", codecs.BOM_UTF8 + as_csv(rows))
     assert [row for _, row in read_rows(path)] == rows
     assert [row for _, row in read_rows(write(tmp_path, "t.jsonl", as_jsonl(rows)))] == rows
+
+
+# --- what is too large ---
+
+
+def read_in_a_process(path: Path) -> tuple[int, list[str]]:
+    """Return the most memory, in megabytes, that reading a table took, and what was found: rows, then faults."""
+    script = """
+import re, sys
+from pathlib import Path
+from gpt1.base import tables
+from gpt1.base.tables import FileError, read_rows_or_faults
+tables.LONGEST_RECORD = 1 << 22
+try:
+    for found in read_rows_or_faults(sys.argv[1]):
+        print(found if isinstance(found, FileError) else f"row {found[0]}")
+except FileError as fault:
+    print(fault)
+print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    *told, memory = done.stdout.splitlines()
+    return int(memory) // 1000, told
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's peak memory")
+@pytest.mark.parametrize(
+    ("name", "before", "after", "told"),
+    [
+        ("t.csv.gz", b"text,label\nok,1\n", b",2\nok,1\n", ["row 1", "row 2: more", "row 3"]),
+        ("t.csv.bz2", b"text", b",label\nok,1\n", ["header: more"]),
+        ("t.tsv.xz", b'text\tlabel\nok\t1\nx\t"', b"\n", ["row 1", "row 2: more"]),
+        ("t.jsonl.zst", b'{"text": "ok"}\n{"text": "', b'"}\n{"text": "ok"}\n', ["row 1", "line 2: more", "row 3"]),
+    ],
+)
+def test_a_small_archive_of_one_huge_row_takes_little_memory_and_names_the_row(
+    tmp_path: Path, name: str, before: bytes, after: bytes, told: list[str]
+) -> None:
+    pack = PACK[Path(name).suffix]
+    memory, found = read_in_a_process(write(tmp_path, name, pack(before) + 300 * pack(b"a" * 1_000_000) + pack(after)))
+    assert len(found) == len(told)
+    assert all(said in line for said, line in zip(told, found, strict=True))
+    assert memory < 250
+
+
+def test_an_archive_that_asks_for_half_a_gigabyte_of_memory_is_refused(tmp_path: Path) -> None:
+    fast = {"id": lzma.FILTER_LZMA2, "mode": lzma.MODE_FAST, "mf": lzma.MF_HC3, "nice_len": 3, "depth": 1}
+    path = write(tmp_path, "t.txt.xz", lzma.compress(b"a" * 1000, filters=[{**fast, "dict_size": 1 << 29}]))
+    with pytest.raises(DamagedFile, match=r"t\.txt\.xz, byte 0: .*Memory usage limit exceeded"):
+        list(read_text_blocks(path))
+    largest = lzma.compress(b"a" * 1000, preset=9 | lzma.PRESET_EXTREME)
+    assert "".join(read_text_blocks(write(tmp_path, "t.txt.xz", largest))) == "a" * 1000
+
+
+@pytest.fixture
+def short_records(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows may have no more than so many characters."""
+    monkeypatch.setattr(tables, "LONGEST_RECORD", 10_000)
+    return 10_000
+
+
+def test_a_quote_that_is_not_closed_costs_no_more_than_the_longest_row(tmp_path: Path, short_records: int) -> None:
+    good = "".join(f"{number},text\n" for number in range(5000))
+    rows, faults = rows_of(write(tmp_path, "t.csv", f'n,text\n0,ok\n1,"open\n{good}'))
+    (fault,) = faults
+    assert str(fault).startswith(
+        f"{tmp_path}/t.csv, row 2: more than 10,000 characters, the most that a row may have; "
+    )
+    assert re.search(r"is a quote opened and not closed before line \d+\? cut it into several rows", str(fault))
+    assert rows[0] == (1, {"n": "0", "text": "ok"})
+    read = [int(row["n"]) for _, row in rows[1:]]
+    assert read == list(range(read[0], 5000))
+    assert sum(len(f"{number},text\n") for number in range(read[0])) < short_records + 100
+
+
+def test_a_row_of_the_longest_length_is_read_and_one_beyond_it_is_not(tmp_path: Path, short_records: int) -> None:
+    for name, empty in (("t.jsonl", '{"a": ""}\n'), ("t.csv", ',""\n')):
+        head, tail = empty[:-3], empty[-3:]
+        longest = head + "x" * (short_records - len(empty)) + tail
+        beyond = head + "x" * (short_records - len(empty) + 1) + tail
+        opening = "" if name == "t.jsonl" else "b,a\n"
+        rows, faults = rows_of(write(tmp_path, name, opening + longest + beyond + longest))
+        assert [number for number, _ in rows] == [1, 3]
+        assert [fault.position for fault in faults] == ["line 2" if name == "t.jsonl" else "row 2"]
+
+
+def test_long_cells_of_parquet_are_faults_naming_their_row(tmp_path: Path, short_records: int) -> None:
+    texts = ["ok", "x" * (short_records + 1), "ok too"]
+    parquet.write_table(pa.table({"text": texts * 3}), tmp_path / "t.parquet")
+    rows, faults = rows_of(tmp_path / "t.parquet")
+    assert [number for number, _ in rows] == [1, 3, 4, 6, 7, 9]
+    assert [fault.position for fault in faults] == ["row 2", "row 5", "row 8"]
+    assert "more than 10,000 characters" in str(faults[0])
+
+
+def test_parquet_rows_that_are_long_throughout_are_refused_before_they_are_unpacked(
+    tmp_path: Path, short_records: int
+) -> None:
+    texts = [str(number) * (5 * short_records) for number in range(9)]
+    parquet.write_table(pa.table({"text": texts}), tmp_path / "t.parquet", compression="zstd")
+    with pytest.raises(BadRow, match=r"t\.parquet, rows from 1 on: more than 10,000 characters"):
+        rows_of(tmp_path / "t.parquet")
+
+
+def test_a_dictionary_of_parquet_is_not_multiplied(tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 128), pa.array(["x" * 10_000_000]))
+    parquet.write_table(pa.table({"text": column}), tmp_path / "t.parquet")
+    tracemalloc.start()
+    try:
+        assert sum(len(row["text"]) for _, row in read_rows(tmp_path / "t.parquet")) == 1_280_000_000
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("cell", ['"' + '""' * 500_000 + '"', '"' + "a\0b" * 1000 + '"', '"' + "y" * 1_000_000 + '"'])
+def test_a_million_quotes_nul_bytes_and_a_huge_cell_are_read_as_they_are(tmp_path: Path, cell: str) -> None:
+    rows, faults = rows_of(write(tmp_path, "t.csv", f"text,label\n{cell},1\nok,2\n"))
+    assert not faults
+    assert [row["text"] for _, row in rows] == [cell[1:-1].replace('""', '"'), "ok"]
+
+
+class CountedName(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_the_header_of_a_wide_table_is_looked_at_once_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [CountedName(f"column-{number}") for number in range(MOST_COLUMNS)]
+    monkeypatch.setattr(tables, "_next_record", lambda records: names)
+    assert tables._header("t.csv", None, "utf-8") == names
+    assert CountedName.compared < 100 * MOST_COLUMNS
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_table_as_wide_as_may_be_is_read_and_a_wider_one_refused(tmp_path: Path, delimiter: str) -> None:
+    suffix = ".csv" if delimiter == "," else ".tsv"
+
+    def wide(columns: int) -> Path:
+        content = delimiter.join(f"c{n}" for n in range(columns)) + "\n" + delimiter.join("x" * columns) + "\n"
+        return write(tmp_path, f"t{suffix}", content)
+
+    ((_, row),) = read_rows(wide(MOST_COLUMNS))
+    assert len(row) == MOST_COLUMNS
+    with pytest.raises(BadRow, match="header: 100,000 columns where a table may have 10,000; keep those with texts"):
+        rows_of(wide(100_000))
+
+
+def test_equal_names_and_keys_are_refused_whatever_the_format(tmp_path: Path) -> None:
+    twice = pa.Table.from_arrays([pa.array(["one"]), pa.array(["two"])], names=["text", "text"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    for column in (None, "text"):
+        with pytest.raises(BadRow, match=r"t\.parquet, header: two columns are named 'text'; rename one"):
+            rows_of(tmp_path / "t.parquet", column=column)
+    with pytest.raises(BadRow, match=r"t\.tsv, header: two columns are named 'text'; rename one"):
+        rows_of(write(tmp_path, "t.tsv", "text\ttext\none\ttwo\n"))
+    rows, (fault,) = rows_of(write(tmp_path, "t.jsonl", '{"text": "one", "text": "two"}\n{"text": "three"}\n'))
+    assert rows == [(2, {"text": "three"})]
+    assert "t.jsonl, line 1: the key 'text' stands twice in one {...}; keep one of them" in str(fault)
+
+
+def test_faults_come_one_by_one_and_are_not_held(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.jsonl", "no json\n" * 5000)
+    tracemalloc.start()
+    try:
+        assert sum(isinstance(found, BadRow) for found in read_rows_or_faults(path)) == 5000
+        assert tracemalloc.get_traced_memory()[1] < 2_500_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.slow

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from tests.cli.tools import run
 from tests.conftest import make_text
 
@@ -40,6 +44,23 @@ def test_files_are_measured_as_they_are(trained: Path, tmp_path: Path, capsys: p
     assert code == 0
     assert re.search(LINE, out)
     assert json.loads(run(capsys, *arguments, "--json")[1])["targets"] > 100
+
+
+def test_a_loss_that_is_no_number_is_null_in_json(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ruined = tmp_path / "ruined"
+    shutil.copytree(trained, ruined)
+    old = load_checkpoint(list_checkpoints(ruined)[-1][1])
+    weights = {name: torch.full_like(tensor, math.nan) for name, tensor in old.model.items()}
+    save_checkpoint(ruined, old.step, weights, old.optimizer, old.progress | {"cost": math.nan})
+    arguments = ("evaluate", str(ruined), "--step", "last", "--device", "cpu")
+    code, out, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    assert "NaN" not in out
+    found = json.loads(out)
+    assert (found["valid_loss"], found["bits_per_byte"]) == (None, None)
+    assert "loss nan" in run(capsys, *arguments)[1]
 
 
 @pytest.mark.parametrize(

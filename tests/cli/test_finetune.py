@@ -17,6 +17,7 @@ from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, m
 
 Capture = pytest.CaptureFixture[str]
 MOODS = make_task()
+KOREAN = ("영화가 정말 재미있었다", "다시는 보고 싶지 않다", "배우의 연기가 좋았다")  # sentences of ours
 FAST = [word for setting in SETTINGS for word in ("--set", setting)]
 
 
@@ -380,3 +381,66 @@ def test_init_and_out_are_asked_for(capsys: Capture) -> None:
     assert (code, "--init" in err) == (2, True)
     code, _, err = run(capsys, "finetune", "--init", "x", "--train", "t.csv")
     assert (code, "--out" in err) == (2, True)
+
+
+# ---- what the vocabulary does not have ----
+
+
+def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_answering(
+    trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    rows = [f"{KOREAN[row % 3]} {row},{'bad' if row % 2 else 'good'}\n" for row in range(20)]
+    table = tmp_path / "korean.csv"
+    table.write_text("text,label\n" + "".join(rows))
+    folder = tmp_path / "run"
+    code, _, err = finetune(capsys, trained, folder, "--train", table, "--steps", "2")
+    assert code == 0
+    assert "korean train: 1" in err
+    told = (
+        "tokens are not in the vocabulary, in 18 of 18 examples most of them; the network takes them all for the same"
+    )
+    assert told in err
+    assert told in (folder / "log.txt").read_text()
+    counts = read_run(folder)["unknown"]["korean"]["train"]
+    assert counts["examples"] == 18
+    assert 0.9 * counts["of"] < counts["tokens"] <= counts["of"]
+
+    _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")
+    assert "tokens are not in the vocabulary, in 2 of 2 examples most of them" in out
+    kept = json.loads((folder / "evaluation-korean-dev.json").read_text())
+    assert kept["unknown"].keys() == {"tokens", "of", "examples"}
+
+    _, _, err = run(capsys, "predict", str(folder), str(table), "--device", "cpu")
+    assert "tokens are not in the vocabulary, in 20 of 20 examples most of them" in err
+
+    run(capsys, "report", str(folder), "--out", str(tmp_path / "report.html"))
+    assert "tokens are not in the vocabulary, in 2 of 2 examples" in (tmp_path / "report.html").read_text()
+
+    del kept["unknown"]  # as it was kept before there was such a count
+    (folder / "evaluation-korean-dev.json").write_text(json.dumps(kept))
+    assert run(capsys, "report", str(folder), "--out", str(tmp_path / "report.html"))[0] == 0
+
+
+def test_very_many_labels_are_learned_measured_answered_and_reported_in_little(
+    trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    table = tmp_path / "many.csv"
+    table.write_text("text,label\n" + "".join(f"Ann sold nothing {row},label {row % 250}\n" for row in range(500)))
+    folder = tmp_path / "run"
+    assert finetune(capsys, trained, folder, "--train", table, "--steps", "2")[0] == 0
+    kept = json.loads((folder / "evaluation-many-dev.json").read_text())
+    assert kept["confusion"].keys() == {"pairs", "other_pairs"}
+    assert len(kept["classes"]) == 250
+    lines = [json.loads(line) for line in (folder / "predictions-many-dev.jsonl").read_text().splitlines()]
+    assert {len(line["probabilities"]) for line in lines} == {100}
+    assert all(next(iter(line["probabilities"])) == line["prediction"] for line in lines)
+    _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")
+    assert "What is mixed up most:" in out
+    assert "and 200 labels with fewer examples" in out
+    _, out, err = run(capsys, "predict", str(folder), str(table), "--device", "cpu")
+    assert "of 250 labels, probabilities are told of the 100 likeliest of each row" in err
+    assert len(json.loads(out.splitlines()[0])["probabilities"]) == 100
+    assert run(capsys, "report", str(folder), "--out", str(tmp_path / "report.html"))[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "What is mixed up most, of 250 labels." in page
+    assert "How the 200 most frequent labels were answered." in page

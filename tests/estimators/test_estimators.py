@@ -402,3 +402,11 @@ def test_an_estimator_whose_folder_was_taken_away_says_so(trained: Path, tmp_pat
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="cannot read the estimator's run"):
         estimator.save(tmp_path / "saved")
+
+
+def test_texts_that_the_vocabulary_does_not_have_are_warned_of(trained: Path, fitted: GPTClassifier) -> None:
+    with pytest.warns(UserWarning, match=r"10 of 10 tokens are not in the vocabulary, in 2 of 2 examples most of them"):
+        fitted.predict(["재미있었다", "보고싶었다"])
+    texts = [f"{'영화' if row % 2 else '연기'} 좋았다" for row in range(8)]
+    with pytest.warns(UserWarning, match=r"in 8 of 8 examples most of them; the network takes them all for the same"):
+        GPTClassifier(trained, epochs=1, device="cpu").fit(texts, [row % 2 for row in range(8)])

@@ -19,7 +19,7 @@ from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measu
 from gpt1.finetuning.wording import describe
 from gpt1.inference.predicting import answer_split
 from gpt1.inference.run import Run, load_run
-from gpt1.tasks.assessment import assess
+from gpt1.tasks.assessment import assess, hold_against
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
 from gpt1.tasks.examples import Example
@@ -86,7 +86,8 @@ def test_metrics_and_assessment_are_those_of_the_answers(run: Run, name: str) ->
     metrics = measure(run, encoded, ["dev"])
     split = encoded.splits["dev"]
     shares, _ = answer_split(run, task, split)
-    expected = assess(task, split.labels, shares, groups=split.groups if task.groups else None)
+    answered = hold_against(task, split.labels, shares)
+    expected = assess(task, split.labels, answered, groups=split.groups if task.groups else None)
     kept = json.loads(evaluation_file(run.path, name, "dev").read_text())
     assert metrics == {"dev": expected["metrics"]}
     for key in expected.keys() - {"mistakes"}:

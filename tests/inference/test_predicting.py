@@ -168,7 +168,7 @@ def test_no_more_than_a_few_chunks_are_ever_held(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("gpt1.inference.rows.CHUNK", 8)
     gone: list[int] = []
     held: list[int] = []
-    assert sum(1 for _ in predict_rows(run, source())) == 100
+    assert sum(1 for _ in predict_rows(run, source(), notice=quiet)) == 100
     assert 8 <= max(held) <= 3 * 8
 
 
@@ -251,7 +251,7 @@ def test_lines_that_cannot_be_read_are_named_in_their_place(run: Run, tmp_path: 
         assert [list(row) == ["error"] for row in found] == [False, True, True, False, True]
         assert found[1]["error"].startswith(f"{place}, line 2")
         assert "holds no JSON object" in found[2]["error"]
-    with pytest.raises(InputError, match="standard input, line 2: the line is not JSON"):
+    with pytest.raises(InputError, match="standard input, line 2, column 10: the line is not JSON"):
         list(predict_file(run, io.BytesIO(lines)))
     with pytest.raises(InputError, match=r"rows\.jsonl, line 2, column \d+: the line is not JSON"):
         list(predict_file(run, tmp_path / "rows.jsonl"))

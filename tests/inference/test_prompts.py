@@ -24,6 +24,7 @@ class Letters:
         self.words: list[str] = []
         self.fingerprint = "letters"
         self.newline_id = NEWLINE
+        self.unknown_id = None
         self.vocab_size = 1000
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from gpt1.base.errors import FormatError, InputError, MissingDependency
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import settings
 from gpt1.report import report
+from gpt1.report.plots import Bar, draw_bars
+from gpt1.report.svg import with_own_ids
 from gpt1.tasks.catalog import Task
 from gpt1.training.events import RolledBack
 from gpt1.training.runs import RunFiles
@@ -183,6 +186,48 @@ def test_texts_are_never_markup(tmp_path: Path) -> None:
     assert not {"script", "img", "i", "b"} & {tag for tag, _ in found.elements}
     assert found.words.count("<script>alert('x')</script>") >= 5
     assert not any(name.startswith("on") for _, attributes in found.elements for name in attributes)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("url(#", "url(#"),
+        ("url(#x)", "url(#x)"),
+        ('href="#a', 'href="#a'),
+        ('url(#a id="b" c', 'url(#a id="b" c'),
+        ("fill: #000001", "fill: #000001"),
+        ("<!-- --> x", "<!-- --> x"),
+        ("'q' \"r\" <", "'q' \"r\" <"),
+        ("$x_1$ $\\frac{", "$x_1$ $\\frac{"),
+        ("100%s {{ 7*7 }} {% x", "100%s {{ 7*7 }} {% x"),
+        ("_under", "_under"),
+        ("two\nlines", "two lines"),
+        ("\u202eturned", "\ufffdturned"),
+        ("n" * 250, "n" * 59 + "…"),
+    ],
+)
+def test_a_run_is_shown_by_its_name_whatever_that_looks_like(tmp_path: Path, name: str, shown: str) -> None:
+    runs = [
+        write_finetuned(tmp_path / name, {"dev": MOSTLY}),
+        write_finetuned(tmp_path / "plain", {"dev": WRONG}),
+        write_pretrained(tmp_path / f"x{name}"),
+    ]
+    found = page(tmp_path, *runs)
+    assert f"Report on {shown}, plain, " in found.words
+    assert found.named("script") == []
+    values = [value or "" for _, attributes in found.elements for value in attributes.values()]
+    used = {name for value in values for name in re.findall(r"^(?:url\(#([^)]+)\)|#(.+))$", value)}
+    assert {first or second for first, second in used} <= {attributes.get("id") for _, attributes in found.elements}
+
+
+@pytest.mark.parametrize("name", ["url(#", "url(#x)", "fill: #000001", "$x_1$", "_under"])
+def test_a_picture_shows_a_name_as_it_is(name: str) -> None:
+    svg = with_own_ids(draw_bars({name: {"dev": Bar(0.5, None)}}, "accuracy"), "own")
+    assert f">{name}</text>" in svg
+
+
+def test_a_title_of_ten_thousand_characters_is_shown(tmp_path: Path, three: list[Path]) -> None:
+    assert "url(# " * 1600 in page(tmp_path, three[0], title="url(# " * 1700).words
 
 
 def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:

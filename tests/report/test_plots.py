@@ -10,7 +10,6 @@ import matplotlib
 import pytest
 
 from gpt1.report.gather import Bin, Curve
-from gpt1.report.page import with_own_ids
 from gpt1.report.plots import (
     LONGEST_LABEL,
     MOST_POINTS,
@@ -22,6 +21,7 @@ from gpt1.report.plots import (
     draw_reliability,
     thinned,
 )
+from gpt1.report.svg import with_own_ids
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]

@@ -14,7 +14,7 @@ import numpy as np
 from gpt1.finetuning.measure import FORMAT, VERSION
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, recipe_as_json
-from gpt1.tasks.assessment import answer_name, assess, share_names
+from gpt1.tasks.assessment import answer_name, assess, hold_against, share_names
 from gpt1.tasks.catalog import Task, task_as_json
 
 MOODS = Task(
@@ -118,7 +118,8 @@ def write_answers(
     """Write what an evaluation leaves: what was found, and every answer."""
     shares = np.full((len(labels), len(task.labels)), 0.2 / (len(task.labels) - 1))
     shares[np.arange(len(labels)), answers] = 0.8
-    found = assess(task, np.array(labels), shares)
+    answered = hold_against(task, np.array(labels), shares)
+    found = assess(task, np.array(labels), answered)
     found["mistakes"] = [{**one, "text": f"[start] {texts} [extract]"} for one in found["mistakes"]]
     about = {"format": FORMAT, "version": VERSION, "task": task.name, "split": split, "step": 4, "unlabelled": 0}
     evaluation = {**about, "context": 16, "cut": {"examples": 0, "tokens": 0}, **found}
@@ -128,7 +129,7 @@ def write_answers(
             "index": index,
             "label": answer_name(task, label),
             "prediction": answer_name(task, answer),
-            "probabilities": share_names(task, shares[index]),
+            "probabilities": share_names(task, answered.likeliest[index], answered.shares[index]),
         }
         for index, (label, answer) in enumerate(zip(labels, answers, strict=True))
     ]

@@ -116,6 +116,13 @@ def test_a_text_whose_end_is_not_read_says_so(client: httpx.Client) -> None:
     assert [one["truncated"] for one in answer["data"]] == [False, True]
 
 
+def test_tokens_that_the_vocabulary_does_not_have_are_counted(client: httpx.Client) -> None:
+    asked = {"model": "taught", "task": "moods", "input": ["Ann", "Ann 재미있었다"]}
+    first, second = client.post("/v1/classify", json=asked).json()["data"]
+    assert (first["unknown_tokens"], second["unknown_tokens"]) == (0, 5)
+    assert second["tokens"] == first["tokens"] + 5
+
+
 def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, trained: Path) -> None:
     run, texts = load_run(trained, device="cpu"), ["Ann sold a hat", "the cat"]
     for pooling in ("mean", "last"):

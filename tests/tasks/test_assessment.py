@@ -18,11 +18,17 @@ from sklearn.metrics import (
 )
 
 from gpt1.base.errors import InputError
+from gpt1.tasks import assessment
 from gpt1.tasks.answers import as_shares
-from gpt1.tasks.assessment import BINS, MISTAKES, answer_name, assess, wilson
+from gpt1.tasks.assessment import BINS, MISTAKES, MOST_CONFUSED, MOST_SHARES, answer_name, hold_against, joined, wilson
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.metrics import scores
 from gpt1.tasks.shapes import SINGLE
+
+
+def assess(task: Task, labels: Any, probabilities: Any, **more: Any) -> dict[str, Any]:
+    """Assess answers that are all there at once."""
+    return assessment.assess(task, labels, hold_against(task, labels, probabilities), **more)
 
 
 def topics(classes: int, metrics: tuple[str, ...] = ("accuracy",)) -> Task:
@@ -203,3 +209,59 @@ def test_an_assessment_is_plain_json(name: str) -> None:
 def test_nothing_to_measure_is_said() -> None:
     with pytest.raises(InputError, match="task 'topics': no row has a label"):
         assess(topics(2), np.array([], int), np.zeros((0, 2)))
+
+
+@pytest.mark.parametrize("task", [CATALOGUE["sst2"], CATALOGUE["storycloze"], CATALOGUE["stsb"]], ids=lambda t: t.name)
+def test_answers_in_portions_of_any_order_are_those_of_the_whole(task: Task) -> None:
+    draws = np.random.default_rng(0)
+    probabilities = draws.dirichlet(np.ones(6 if task.score_range else 2), 50)
+    labels = draws.uniform(0, 5, 50) if task.score_range else draws.integers(2, size=50)
+    order = draws.permutation(50)
+    parts = [(some, hold_against(task, labels[some], probabilities[some])) for some in np.split(order, [7, 8, 30])]
+    whole = hold_against(task, labels, probabilities)
+    assert assessment.assess(task, labels, joined(parts)) == assessment.assess(task, labels, whole)
+    assert (joined(parts).likeliest == whole.likeliest).all()
+    assert (joined(parts).shares == whole.shares).all()
+
+
+def test_of_very_many_classes_the_pairs_mixed_up_most_are_told_and_each_class_has_its_figures() -> None:
+    classes, count = MOST_CONFUSED + 1, 3000
+    draws = np.random.default_rng(0)
+    labels, answers = draws.integers(classes, size=count), draws.integers(classes, size=count)
+    labels[:40], answers[:40] = 3, 5
+    labels[40:60], answers[40:60] = 5, 3
+    found = assess(topics(classes), labels, np.eye(classes)[answers] * 0.9)
+    told = found["confusion"]
+    assert told["pairs"][:2] == [
+        {"label": "topic 3", "answer": "topic 5", "count": 40},
+        {"label": "topic 5", "answer": "topic 3", "count": 20},
+    ]
+    assert len(told["pairs"]) == MOST_CONFUSED
+    wrong = {(label, answer) for label, answer in zip(labels, answers, strict=True) if label != answer}
+    assert told["other_pairs"] == len(wrong) - MOST_CONFUSED
+    precision, recall, f1, support = precision_recall_fscore_support(
+        labels, answers, labels=range(classes), zero_division=0
+    )
+    for place, one in enumerate(found["classes"]):
+        figures = [one["precision"], one["recall"], one["f1"], one["support"]]
+        assert figures == pytest.approx([precision[place], recall[place], f1[place], support[place]])
+
+
+def test_what_is_kept_of_answers_does_not_grow_with_the_square_of_the_classes() -> None:
+    def size(classes: int) -> int:
+        labels = np.arange(50)
+        found = hold_against(topics(classes), labels, np.full((50, classes), 1 / classes))
+        kept = sum(getattr(found, name).nbytes for name in found.__dataclass_fields__)
+        return kept + len(json.dumps(assessment.assess(topics(classes), labels, found)))
+
+    assert size(4000) < 4.5 * size(1000)
+
+
+def test_of_many_classes_the_likeliest_are_told_and_equal_ones_in_their_order() -> None:
+    probabilities = np.full((2, MOST_SHARES + 50), 0.001)
+    probabilities[0, 120], probabilities[0, 7] = 0.5, 0.3
+    places = assessment.likeliest(probabilities)
+    assert places.shape == (2, MOST_SHARES)
+    assert places[0, :2].tolist() == [120, 7]
+    assert (np.diff(places[0, 2:]) > 0).all()
+    assert assessment.likeliest(probabilities[:, :MOST_SHARES]).tolist() == [list(range(MOST_SHARES))] * 2

@@ -537,3 +537,10 @@ def test_the_first_lines_of_the_original_files_are_those_of_glue(name, data):
     both = [example for example in found if (example.texts, example.label) in glue]
     # GLUE holds some rows of MRPC out, so that its first lines reach further.
     assert len(both) == len(glue) or (name == "mrpc" and len(both) > 30)
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpt1.tasks.formats.LONGEST_RECORD", 1 << 20)
+    tsv(tmp_path / "SST-2" / "train.tsv", "sentence\tlabel", "fine \t1", "bad " * 1_000_000 + "\t0")
+    with pytest.raises(InputError, match=r"train\.tsv, line 3: more than"):
+        read("sst2", tmp_path)

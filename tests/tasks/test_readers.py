@@ -494,3 +494,11 @@ def test_tasks_are_found_in_folders_of_their_own_or_official_names(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", [{"text": "in no folder of its own", "label": "1"}])
     assert tasks_in(tmp_path) == ["sst2", "rte"]
     assert tasks_in(tmp_path / "absent") == []
+
+
+def test_columns_that_differ_in_case_or_blanks_alone_are_asked_about(tmp_path: Path) -> None:
+    for header in ("text,Text,label", "text,label,Label ", "premise,Premise,hypothesis,label"):
+        path = tmp_path / "t.csv"
+        path.write_text(f"{header}\n" + "".join(f"{','.join('abcd'[: header.count(',') + 1])}{n}\n" for n in range(4)))
+        with pytest.raises(InputError, match=r"t\.csv: which column is the \w+, \w+ or \w+"):
+            read_tables({"train": path})

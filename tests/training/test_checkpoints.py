@@ -284,3 +284,14 @@ def test_what_has_another_name_is_no_checkpoint(tmp_path: Path) -> None:
     for name in ("step-12", "step-00000013.9.tmp", "best", "step-0000001x"):
         (tmp_path / FOLDER / name).mkdir()
     assert steps_of(tmp_path) == [12]
+
+
+def test_a_cost_that_is_no_number_is_kept_as_json_and_an_older_file_with_it_is_still_read(tmp_path: Path) -> None:
+    path = save(tmp_path, 1, cost=float("nan"))
+    assert "NaN" not in (path / "state.json").read_text()
+    assert checkpoints.read_state(path)["progress"]["cost"] is None
+    old = checkpoints.read_state(path)
+    old["progress"]["cost"] = float("nan")
+    (path / "state.json").write_text(json.dumps({**old, "sha256": checkpoints._own_hash(old)}))
+    assert checkpoints.load_checkpoint(path).step == 1
+    assert best_step(tmp_path) is None

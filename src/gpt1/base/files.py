@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
 from gpt1.base.records import Shape, check_record, parse_json
+from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -307,7 +307,7 @@ def missing(path: Path, problem: str = "does not exist") -> InputError:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically."""
+    """Write `value` as readable JSON, atomically; a number that JSON does not have becomes null."""
     with whole_file(path) as file:
         file.write(json_bytes(value))
 
@@ -317,7 +317,7 @@ def json_bytes(value: Any) -> bytes:
 
     Half a surrogate pair, as in a file name that is not UTF-8, becomes an escape that JSON readers give back.
     """
-    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
+    return (to_json(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -48,10 +48,13 @@ class _Wrong(Exception):
         self.place = place
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Return what a JSON text holds; a ValueError says why it cannot be read, brackets by the thousand included."""
+def parse_json(text: str | bytes, **how: Any) -> Any:
+    """Return what a JSON text holds; a ValueError says why it cannot be read, brackets by the thousand included.
+
+    `how` is what `json.loads` takes besides.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, **how)
     except RecursionError:
         raise ValueError(f"brackets are nested more than {DEEPEST} deep") from None
     level = [value]

@@ -1,7 +1,7 @@
 """Opening any text or table: txt, md, csv, tsv, jsonl, parquet, each also as gz, bz2, xz or zst.
 
-Nothing here reads a whole file: text comes in blocks and tables come row by row, so memory stays small
-whatever the size, except that one row of a csv or jsonl file must fit in memory.
+Nothing here reads a whole file: text comes in blocks and tables come row by row, each of at most `LONGEST_RECORD`
+characters, so memory stays small whatever the size, and whatever a small archive unpacks to.
 A fault names the file and the place in it; which rows or documents are worth keeping is for others to say.
 """
 
@@ -20,7 +20,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,8 +43,11 @@ BLOCK_BYTES = 1 << 20
 COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
 # What Python can encode text with, though no file is written so: host names, source code, and one that always fails.
 NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
-LONGEST_CELL = 1 << 26  # characters; beyond it a csv quote was opened and never closed
+LONGEST_RECORD = 1 << 25  # characters of a row, thirty thick novels; the worst JSON makes 0.8 GB of so many
+XZ_MEMORY = 1 << 28  # bytes that unpacking xz may take; four times what `xz -9` asks for
+MOST_COLUMNS = 10_000  # of a table
 PARQUET_ROWS = 128  # rows decoded at a time: few, as a row may be a whole book
+PARQUET_BYTES = 1 << 27  # decoded at a time, as far as the mean row of a row group tells
 # What pyarrow raises for a value that Python cannot hold: bad UTF-8, a date after the year 9999, an unknown time zone.
 UNCONVERTIBLE = (ArithmeticError, LookupError, NotImplementedError, ValueError)
 
@@ -84,9 +87,6 @@ class BadRow(FileError):
     """A row of a table that cannot be read, though others can."""
 
     reason = "bad-row"
-
-
-OnFault = Callable[[FileError], None]
 
 
 def printable(text: str) -> str:
@@ -211,25 +211,78 @@ def lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str]:
         yield "".join(held)
 
 
-def read_rows(
-    path: str | Path, *, encoding: str = "utf-8", on_fault: OnFault | None = None, column: str | None = None
-) -> Iterator[Row]:
-    """Yield the rows of a table as (number as a person counts, values by column); one row must fit in memory.
+def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
+    """Yield the rows of a table as (number as a person counts, values by column); one that cannot be read is raised.
 
-    Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line. A row that cannot be
-    read goes to `on_fault`, after which reading goes on; without `on_fault` it is raised, as damage always is.
+    Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line.
+    """
+    for found in read_rows_or_faults(path, encoding=encoding):
+        if isinstance(found, FileError):
+            raise found
+        yield found
+
+
+def read_rows_or_faults(
+    path: str | Path, *, encoding: str = "utf-8", column: str | None = None
+) -> Iterator[Row | FileError]:
+    """Yield the rows of a table, and in the place of each that cannot be read its fault; damage is raised.
+
     A parquet file that has the column `column` is read for it alone; elsewhere all columns come at one price.
     """
     kind = file_format(path)
-    report = _raise if on_fault is None else on_fault
     if kind == "jsonl":
-        yield from _jsonl_rows(path, encoding, report)
-    elif kind == "parquet":
-        yield from _parquet_rows(path, report, column)
-    elif kind in ("csv", "tsv"):
-        yield from _csv_rows(path, encoding, "\t" if kind == "tsv" else None, report)
-    else:
-        raise SettingError(f"{path} is a text, not a table; tables are csv, tsv, jsonl and parquet")
+        return _jsonl_rows(path, encoding)
+    if kind == "parquet":
+        return _parquet_rows(path, column)
+    if kind in ("csv", "tsv"):
+        return _csv_rows(path, encoding, "\t" if kind == "tsv" else None)
+    raise SettingError(f"{path} is a text, not a table; tables are csv, tsv, jsonl and parquet")
+
+
+def too_long(path: str | Path, position: str, hint: str = "") -> BadRow:
+    """Return the fault of a row of more than `LONGEST_RECORD` characters."""
+    what = f"more than {LONGEST_RECORD:,} characters, the most that a row may have"
+    return BadRow(path, position, f"{what}; {hint}cut it into several rows, or write long texts as .txt files")
+
+
+def parse_object(line: str | bytes, path: str | Path, number: int) -> dict[str, Any]:
+    """Return the JSON object that a line holds, or raise what is wrong with it; a key may stand in it once."""
+    position = f"line {number}"
+    try:
+        value = parse_json(line, object_pairs_hook=_with_own_keys)
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place stands before it
+        message = f"the line is not JSON ({what}); write one whole {{...}} a line, with line ends in it as \\n"
+        raise BadRow(path, f"{position}, column {error.colno}", message) from None
+    except _KeyTwice as error:
+        message = f"the key '{error}' stands twice in one {{...}}; keep one of them"
+        raise BadRow(path, position, message) from None
+    except ValueError as error:  # a number of thousands of digits, brackets by the thousand
+        raise BadRow(path, position, f"the line cannot be read as JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise BadRow(path, position, "the line holds no JSON object; expected one {...} a line")
+    return value
+
+
+class _KeyTwice(Exception):
+    """A key that stands twice in a JSON object, where readers would silently take the last."""
+
+
+def _with_own_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _KeyTwice(_first_twice(name for name, _ in pairs))
+    return found
+
+
+def _first_twice(names: Iterable[str]) -> str | None:
+    """Return the first name that has stood before, if any."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 class _Unpacked(io.RawIOBase):
@@ -238,17 +291,17 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, path: Path, packed: IO[bytes]) -> None:
         self._path, self._packed, self._at = path, packed, 0
         self._kind = path.suffix.lower()
-        self._stream = _unpacker(self._kind, packed)
-        # Python's gzip takes an empty file for an empty archive; no packer writes one.
-        self._empty = path.stat().st_size == 0
+        self._stream: Any = None  # made by the first read, of which the beginning may be damaged
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         try:
-            if self._empty:
-                raise EOFError("the file is empty")
+            if self._stream is None:
+                if self._path.stat().st_size == 0:  # to Python's gzip an empty archive, though no packer writes one
+                    raise EOFError("the file is empty")
+                self._stream = _unpacker(self._kind, self._packed)
             data = self._stream.read1(len(buffer))
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
             what = "is damaged or cut short" if self._at else f"is no {self._kind} archive, or damaged at its beginning"
@@ -261,7 +314,8 @@ class _Unpacked(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            self._stream.close()
+            if self._stream is not None:
+                self._stream.close()
             self._packed.close()
         super().close()
 
@@ -272,6 +326,9 @@ def _unpacker(kind: str, packed: IO[bytes]) -> Any:
     if kind == ".bz2":
         return bz2.BZ2File(packed)
     if kind == ".xz":
+        # Python's own reader would take as much memory as the archive asks for: here its beginning is asked how much.
+        lzma.LZMADecompressor(memlimit=XZ_MEMORY).decompress(packed.read(BLOCK_BYTES), max_length=1)
+        packed.seek(0)
         return lzma.LZMAFile(packed)
     import pyarrow  # the zstandard library takes a file that is cut short for a whole one
 
@@ -312,36 +369,66 @@ def _holds_json_lines(path: Path) -> bool:
     return not text or (line.startswith(b"{") and (line.rstrip().endswith(b"}") or not newline))
 
 
-def _raise(fault: FileError) -> None:
-    raise fault
+class _TooLong(Exception):
+    """A record that has grown beyond `LONGEST_RECORD` characters before its end."""
 
 
-def _jsonl_rows(path: str | Path, encoding: str, report: OnFault) -> Iterator[Row]:
-    for number, line in enumerate(lines(read_text_blocks(path, encoding, errors="surrogateescape")), 1):
+class _Lines(Iterator[str]):
+    """The lines of a file as records are made of them: none, nor all of a record together, may grow without bounds.
+
+    Where one does, `_TooLong` is raised; what follows is the next line, as of the long one nothing is kept.
+    """
+
+    def __init__(self, path: str | Path, encoding: str) -> None:
+        blocks = read_text_blocks(path, encoding, errors="surrogateescape")
+        self._parts = lines(blocks, LONGEST_RECORD)
+        self._inside = False  # a line of which the beginning was too long
+        self._size = 0
+
+    def begin_record(self) -> None:
+        """Count anew: the next line begins a record."""
+        self._size = 0
+
+    def __next__(self) -> str:
+        line = next(self._parts)
+        while self._inside:
+            self._inside = not line.endswith(("\n", "\r"))
+            line = next(self._parts)
+        self._size += len(line)
+        if self._size > LONGEST_RECORD:
+            self._inside = not line.endswith(("\n", "\r"))
+            raise _TooLong
+        return line
+
+
+def _jsonl_rows(path: str | Path, encoding: str) -> Iterator[Row | FileError]:
+    file_lines = _Lines(path, encoding)
+    for number in itertools.count(1):
+        position = f"line {number}"
+        file_lines.begin_record()
+        try:
+            line = next(file_lines)
+        except StopIteration:
+            return
+        except _TooLong:
+            yield too_long(path, position, "is there a line end after each {...}? ")
+            continue
         if line.isspace():
             continue
-        position = f"line {number}"
         if fault := undecodable(path, position, line, encoding):
-            report(fault)
+            yield fault
             continue
         try:
-            value = parse_json(line)
-        except json.JSONDecodeError as error:
-            what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place stands before it
-            message = f"the line is not JSON ({what}); write one whole {{...}} a line, with line ends in it as \\n"
-            report(BadRow(path, f"{position}, column {error.colno}", message))
-        except ValueError as error:  # a number of thousands of digits, brackets by the thousand
-            report(BadRow(path, position, f"the line cannot be read as JSON ({error})"))
+            value = parse_object(line, path, number)
+        except BadRow as bad:
+            yield bad
         else:
-            if isinstance(value, dict):
-                yield number, value
-            else:
-                report(BadRow(path, position, "the line holds no JSON object; expected one {...} a line"))
+            yield number, value
 
 
-def _csv_rows(path: str | Path, encoding: str, delimiter: str | None, report: OnFault) -> Iterator[Row]:
-    file_lines = lines(read_text_blocks(path, encoding, errors="surrogateescape"))
-    first = next((line for line in file_lines if not line.isspace()), None)
+def _csv_rows(path: str | Path, encoding: str, delimiter: str | None) -> Iterator[Row | FileError]:
+    file_lines = _Lines(path, encoding)
+    first = _first_line(path, file_lines)
     if first is None:
         return
     delimiter = delimiter or _delimiter(first)
@@ -349,10 +436,14 @@ def _csv_rows(path: str | Path, encoding: str, delimiter: str | None, report: On
     header = _header(path, records, encoding)
     for number in itertools.count(1):
         position = f"row {number}"
+        file_lines.begin_record()
         try:
             cells = _next_record(records)
         except csv.Error as error:
-            report(BadRow(path, position, f"the quotes do not match, up to line {records.line_num} ({error})"))
+            yield BadRow(path, position, f"the quotes do not match, up to line {records.line_num} ({error})")
+            continue
+        except _TooLong:
+            yield too_long(path, position, f"is a quote opened and not closed before line {records.line_num + 1}? ")
             continue
         if cells is None:
             return
@@ -361,14 +452,22 @@ def _csv_rows(path: str | Path, encoding: str, delimiter: str | None, report: On
             advice = f"a cell that holds {delimiter!r} or a line end needs quotes around it"
             fault = BadRow(path, position, f"{len(cells)} cells where the header has {len(header)}; {advice}")
         if fault:
-            report(fault)
+            yield fault
         else:
             yield number, dict(zip(header, cells, strict=True))
 
 
+def _first_line(path: str | Path, file_lines: _Lines) -> str | None:
+    """Return the first line of a table that is not blank, which its header begins with."""
+    try:
+        return next((line for line in file_lines if not line.isspace()), None)
+    except _TooLong:
+        raise too_long(path, "header", "is it a table? ") from None
+
+
 def _next_record(records: Any) -> list[str] | None:
     # The limit is a global of Python's csv: it is ours only while a record is read.
-    limit = csv.field_size_limit(LONGEST_CELL)
+    limit = csv.field_size_limit(LONGEST_RECORD)
     try:
         return next((cells for cells in records if cells), None)
     finally:
@@ -385,17 +484,26 @@ def _header(path: str | Path, records: Any, encoding: str) -> list[str]:
         header = _next_record(records) or []
     except csv.Error as error:
         raise BadRow(path, "header", f"the quotes do not match ({error})") from None
+    except _TooLong:
+        raise too_long(path, "header", "is a quote opened and not closed? ") from None
     # A column without a name is usually the index that pandas writes.
     header = [name if name.strip() else f"column {column}" for column, name in enumerate(header, 1)]
-    for column, name in enumerate(header, 1):
-        if fault := undecodable(path, "header", name, encoding):
-            raise fault
-        if name in header[: column - 1]:
-            raise BadRow(path, "header", f"two columns are named '{name}'; rename one, or is there no header?")
+    if fault := undecodable(path, "header", "".join(header), encoding):
+        raise fault
+    _check_columns(path, header, ", or is there no header?")
     return header
 
 
-def _parquet_rows(path: str | Path, report: OnFault, column: str | None) -> Iterator[Row]:
+def _check_columns(path: str | Path, names: Sequence[str], advice: str = "") -> None:
+    """Refuse a table of which two columns have one name, or which is wider than any table of texts."""
+    if len(names) > MOST_COLUMNS:
+        message = f"{len(names):,} columns where a table may have {MOST_COLUMNS:,}; keep those with texts and labels"
+        raise BadRow(path, "header", message)
+    if (twice := _first_twice(names)) is not None:
+        raise BadRow(path, "header", f"two columns are named '{twice}'; rename one{advice}")
+
+
+def _parquet_rows(path: str | Path, column: str | None) -> Iterator[Row | FileError]:
     import pyarrow
     from pyarrow import parquet
 
@@ -408,35 +516,55 @@ def _parquet_rows(path: str | Path, report: OnFault, column: str | None) -> Iter
         try:
             # Without pre-buffering a column comes page by page, not a whole row group at once.
             table = stack.enter_context(parquet.ParquetFile(file, pre_buffer=False, buffer_size=BLOCK_BYTES))
+            _check_columns(path, table.schema_arrow.names)
             columns = [column] if column in table.schema_arrow.names else None
-            for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=columns):
-                yield from _batch_rows(path, batch, number, report)
-                number += batch.num_rows
+            for group in range(table.num_row_groups):
+                rows = _rows_at_once(path, table.metadata.row_group(group), columns, number)
+                for batch in table.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
+                    yield from _batch_rows(path, batch, number)
+                    number += batch.num_rows
         except (pyarrow.ArrowException, OSError) as error:
             message = f"the parquet file is damaged or cut short ({error}); write or fetch it again"
             raise DamagedFile(path, f"row {number + 1}", message) from None
 
 
-def _batch_rows(path: str | Path, batch: Any, before: int, report: OnFault) -> Iterator[Row]:
-    try:
-        rows = batch.to_pylist()
-    except UNCONVERTIBLE:
-        yield from _sound_rows(path, batch, before, report)
-    else:
-        yield from enumerate(rows, before + 1)
+def _rows_at_once(path: str | Path, group: Any, columns: Sequence[str] | None, before: int) -> int:
+    """Return how many rows of a row group to decode at a time, or refuse one whose mean row is too long."""
+    parts = [group.column(index) for index in range(group.num_columns)]
+    wanted = [part for part in parts if columns is None or part.path_in_schema.split(".")[0] in columns]
+    mean = sum(part.total_uncompressed_size for part in wanted) // max(1, group.num_rows)
+    if mean > 4 * LONGEST_RECORD:  # the most bytes that so many characters take
+        raise too_long(path, f"rows from {before + 1} on")
+    return max(1, min(PARQUET_ROWS, PARQUET_BYTES // max(1, mean)))
 
 
-def _sound_rows(path: str | Path, batch: Any, before: int, report: OnFault) -> Iterator[Row]:
-    """Yield the rows of a batch that can be converted, and report those that cannot."""
-    for index in range(batch.num_rows):
-        row = {}
+def _batch_rows(path: str | Path, batch: Any, before: int) -> Iterator[Row | FileError]:
+    from pyarrow.types import is_dictionary
+
+    # Values that share memory in arrow do not as Python's strings.
+    if batch.nbytes <= LONGEST_RECORD and not any(is_dictionary(field.type) for field in batch.schema):
         try:
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                row[name] = column[index].as_py()
-        except UnicodeDecodeError as error:
-            report(_bad_byte(path, f"row {before + index + 1}", error.object[error.start], "utf-8"))
-        except UNCONVERTIBLE as error:
-            message = f"the value in column '{name}' cannot be read ({error}); mend it or leave the column out"
-            report(BadRow(path, f"row {before + index + 1}", message))
+            rows = batch.to_pylist()
+        except UNCONVERTIBLE:
+            pass  # row by row it is seen which
         else:
-            yield before + index + 1, row
+            yield from enumerate(rows, before + 1)
+            return
+    for index in range(batch.num_rows):
+        yield _sound_row(path, batch, index, before + index + 1)
+
+
+def _sound_row(path: str | Path, batch: Any, index: int, number: int) -> Row | FileError:
+    """Return a row of a batch, or why it cannot be converted."""
+    row: dict[str, Any] = {}
+    try:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            row[name] = column[index].as_py()
+    except UnicodeDecodeError as error:
+        return _bad_byte(path, f"row {number}", error.object[error.start], "utf-8")
+    except UNCONVERTIBLE as error:
+        message = f"the value in column '{name}' cannot be read ({error}); mend it or leave the column out"
+        return BadRow(path, f"row {number}", message)
+    if sum(len(value) for value in row.values() if isinstance(value, str | bytes)) > LONGEST_RECORD:
+        return too_long(path, f"row {number}")
+    return number, row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 data_option = click.option(
@@ -48,7 +48,7 @@ def print_check(task: str, data: str | None, as_json: bool, settings: dict[str, 
         raise click.UsageError(f"--{next(iter(settings))} goes with --data")
     report = check_task(task, data=data, **load_if_named(settings))
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=1))
+        click.echo(to_json(report, ensure_ascii=False, indent=1))
         return
     for notice in report.get("notices", ()):
         click.echo(printable(notice), err=True)

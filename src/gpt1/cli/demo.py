@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from pathlib import Path
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -65,7 +65,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     finally:
         terminal.done()
     if as_json:
-        click.echo(json.dumps({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
+        click.echo(to_json({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
         return
     said = [f"The network has read your text: {run}"] if text else lines(found)
     following = (

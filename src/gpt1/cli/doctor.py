@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -40,4 +39,4 @@ def command(paths: tuple[str, ...], as_json: bool, **settings: object) -> None:
 
     given = {name: value for name, value in settings.items() if value is not None}
     report = examine(paths, progress=Terminal(), **given)  # type: ignore[arg-type]
-    click.echo(printable(json.dumps(report, ensure_ascii=False, indent=1) if as_json else draw_page(report)))
+    click.echo(printable(to_json(report, ensure_ascii=False, indent=1) if as_json else draw_page(report)))

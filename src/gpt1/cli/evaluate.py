@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _evaluate_text(
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
     what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
     if as_json:
-        click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))
+        click.echo(to_json({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))
     else:
         click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
@@ -107,7 +107,7 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
     named = {name: value for name, value in given.items() if value is not None}
     found = evaluate_run(opened, **named, overwrite=overwrite, notice=lambda text: click.echo(text, err=True))
     if as_json:
-        click.echo(json.dumps({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
+        click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
         return
     for index, one in enumerate(found):
         file = evaluation_file(opened.path, one["task"], one["split"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -81,7 +81,7 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
     finally:
         terminal.done()
     if os.environ.get("RANK", "0") == "0":
-        click.echo(json.dumps(results(run), indent=1) if as_json else "\n".join(describe(run)))
+        click.echo(to_json(results(run), indent=1) if as_json else "\n".join(describe(run)))
 
 
 def _settings(given: dict[str, Any]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 from gpt1.cli.evaluate import open_run, step_option
 
@@ -54,16 +54,24 @@ def command(
       gpt1 generate runs/tiny "The captain opened the door"
       gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
     """
+    import numpy as np
+
+    from gpt1.tasks.unknowns import count_unknown
+
     if prompt == "-":
         prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
     opened = open_run(run, step, device, int8)
+    unknown = count_unknown(np.array([opened.tokenizer.count_unknown(prompt)]))
+    for text in unknown.notice("the prompt"):
+        click.echo(text, err=True)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:
         found = opened.generate_batch([prompt] * samples, **given)
         if as_json:
             texts = [{"text": one.text, "tokens": len(one.ids), "ended": one.ended} for one in found]
-            answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt, "samples": texts}
-            click.echo(json.dumps(answer, ensure_ascii=False, indent=1))
+            answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt}
+            answer |= {"unknown_tokens": unknown.tokens, "samples": texts}
+            click.echo(to_json(answer, ensure_ascii=False, indent=1))
         else:
             click.echo("\n\n".join(prompt + one.text for one in found))
         return

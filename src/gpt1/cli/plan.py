@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -32,4 +31,4 @@ def command(recipe: str, changes: tuple[str, ...], as_json: bool, **given: objec
     from gpt1.recipes.changes import change
 
     planned = plan(change(find_recipe(recipe), changes), **given)  # type: ignore[arg-type]
-    click.echo(json.dumps(planned, indent=1) if as_json else "\n".join(describe(planned)))
+    click.echo(to_json(planned, indent=1) if as_json else "\n".join(describe(planned)))

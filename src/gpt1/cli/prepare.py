@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
@@ -78,7 +78,7 @@ def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: boo
     from gpt1.corpus.prepare import describe, prepare
 
     corpus = prepare(paths, tokenizer, out, progress=Terminal(), **settings)
-    click.echo(json.dumps(corpus, indent=1) if as_json else "\n".join(describe(corpus)))
+    click.echo(to_json(corpus, indent=1) if as_json else "\n".join(describe(corpus)))
 
 
 def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
@@ -92,4 +92,4 @@ def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: 
     for notice in notices:
         click.echo(notice, err=True)
     manifest = read_json(Path(out, MANIFEST), "an encoded task")
-    click.echo(json.dumps(manifest, indent=1) if as_json else "\n".join(describe(encoded)))
+    click.echo(to_json(manifest, indent=1) if as_json else "\n".join(describe(encoded)))

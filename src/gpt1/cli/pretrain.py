@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -80,7 +80,7 @@ def command(
     evaluated, scores = last_scores(run.path)
     if as_json:
         of = {"evaluated_step": evaluated} if scores else {}
-        click.echo(json.dumps({"run": str(run.path), "step": step, **of, **scores}, indent=1))
+        click.echo(to_json({"run": str(run.path), "step": step, **of, **scores}, indent=1))
     elif not scores:
         click.echo(f"{run.path}: step {step}, not evaluated")
     else:

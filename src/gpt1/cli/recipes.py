@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 
 
@@ -33,19 +33,19 @@ def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, 
         one, other = (find_recipe(given) for given in diff)
         found = differences(one, other)
         if as_json:
-            click.echo(json.dumps(found, indent=1))
+            click.echo(to_json(found, indent=1))
         else:
             _table([("setting", one.name, other.name), *((key, *pair) for key, pair in found.items())])
     elif name is not None:
         values = settings(change(find_recipe(name), changes))
         if as_json:
-            click.echo(json.dumps(values, indent=1))
+            click.echo(to_json(values, indent=1))
         else:
             _table(list(values.items()))
     elif changes:
         raise click.UsageError("--set changes one recipe; name it")
     elif as_json:
-        click.echo(json.dumps({recipe.name: settings(recipe) for recipe in RECIPES.values()}, indent=1))
+        click.echo(to_json({recipe.name: settings(recipe) for recipe in RECIPES.values()}, indent=1))
     else:
         _table([(recipe.name, recipe.about) for recipe in RECIPES.values()])
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 from gpt1.cli.app import Verbs
 
@@ -198,7 +198,7 @@ def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> 
     finally:
         terminal.done()
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        click.echo(to_json(found, indent=1))
         return
     from gpt1.studies.wording import describe
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 from gpt1.cli.check import context_option, data_option, load_if_named, print_check, tokenizer_option
 
@@ -52,7 +52,7 @@ def _list(as_json: bool) -> None:
     from gpt1.tasks.checking import describe_catalogue
 
     if as_json:
-        click.echo(json.dumps({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
+        click.echo(to_json({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
     else:
         click.echo("\n".join(describe_catalogue()))
 
@@ -67,6 +67,6 @@ def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, A
     for notice in notices:
         click.echo(printable(notice), err=True)
     if as_json:
-        click.echo(json.dumps([asdict(example) for example in shown], ensure_ascii=False, indent=1))
+        click.echo(to_json([asdict(example) for example in shown], ensure_ascii=False, indent=1))
     else:
         click.echo(printable("\n".join(line for example in shown for line in in_lines(example))))

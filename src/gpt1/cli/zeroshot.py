@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options
 from gpt1.cli.evaluate import open_run, step_option
 
@@ -67,7 +67,7 @@ def _as_json(run: str, found: ZeroShot) -> str:
 
     facts = {name: value for name, value in asdict(found).items() if name != "lines"}
     scaled = {name: normalised(found.task, value) for name, value in found.metrics.items()}
-    return json.dumps({"run": run, **facts, "normalised": scaled}, indent=1)
+    return to_json({"run": run, **facts, "normalised": scaled}, indent=1)
 
 
 def _in_words(run: str, found: ZeroShot) -> list[str]:

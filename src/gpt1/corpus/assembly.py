@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from gpt1.base.files import whole_file
 from gpt1.base.progress import Progress, stage
+from gpt1.base.strict_json import to_json
 from gpt1.corpus.batches import read_batch, read_positions
 from gpt1.corpus.documents import Fault, Source
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
@@ -250,7 +250,7 @@ def _write_dropped(
     with whole_file(path) as file:
 
         def write(row: dict[str, Any]) -> None:
-            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+            file.write((to_json(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
         for document in dropped.tolist():
             repeats = {"repeats": places[original[document]]} if original[document] >= 0 else {}

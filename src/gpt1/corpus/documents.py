@@ -26,7 +26,7 @@ from gpt1.base.tables import (
     file_format,
     lines,
     printable,
-    read_rows,
+    read_rows_or_faults,
     read_text_blocks,
     undecodable,
 )
@@ -359,16 +359,19 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
 
 
 def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
-    faults: list[FileError] = []
+    rows: Iterable[tuple[int, Mapping[str, Any]] | FileError]
     if source.format == "hub":
         rows = _hub_rows(source.name)
     else:
         column = reading.field or "text"
-        rows = read_rows(source.name, encoding=reading.encoding, on_fault=faults.append, column=column)
+        rows = read_rows_or_faults(source.name, encoding=reading.encoding, column=column)
     varied = source.format == "jsonl"  # each row has its own columns; elsewhere the first row shows those of all
     field = reading.field
-    for number, row in rows:
-        yield from _drained(index, faults)
+    for found in rows:
+        if isinstance(found, FileError):
+            yield Fault(index, found.position, found.reason, str(found))
+            continue
+        number, row = found
         position = f"line {number}" if varied else f"row {number}"
         if field is None:
             field = _text_field(row)
@@ -384,13 +387,6 @@ def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Pa
             yield Fault(index, position, "not-text", message)
         else:
             yield from _document(index, position, _cut([row[field]], reading.unwrap))
-    yield from _drained(index, faults)
-
-
-def _drained(index: int, faults: list[FileError]) -> Iterator[Fault]:
-    for fault in faults:
-        yield Fault(index, fault.position, fault.reason, str(fault))
-    faults.clear()
 
 
 def _text_field(row: Mapping[str, Any]) -> str | None:

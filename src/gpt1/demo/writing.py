@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from random import Random
 from typing import Any
 
 from gpt1.base.files import make_folder, whole_file, write_json
+from gpt1.base.strict_json import to_json
 from gpt1.demo.stories import RUN, Run, runs, tell_story, words_of
 from gpt1.demo.tasks import OTHER, TASKS, TESTS, Row, make_rows, text_of, texts_of
 
@@ -39,7 +39,7 @@ def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[
         make_folder(folder / LABELLED / name)
         for split, rows in splits.items():
             with whole_file(folder / LABELLED / name / f"{split}.jsonl") as file:
-                file.writelines((json.dumps(row) + "\n").encode() for row in rows)
+                file.writelines((to_json(row) + "\n").encode() for row in rows)
     kept_back = runs_of_tests(tasks)
     make_folder(folder / CORPUS)
     told = Told()

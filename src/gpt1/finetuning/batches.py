@@ -35,7 +35,6 @@ class Lesson:
 
     task: Task
     split: EncodedSplit
-    shares: NDArray[np.float64]  # of each answer, an example a row
     weights: NDArray[np.float64]  # of each example
 
 
@@ -45,7 +44,7 @@ def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> Lesson:
     weights = np.ones(len(split))
     if class_weights and task.labels:
         weights = balanced_weights(task, split.labels)[split.labels]
-    return Lesson(task, split, as_shares(task, split.labels), weights)
+    return Lesson(task, split, weights)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class PackedBatch:
             **row.arrays(),
             "targets": targets,
             "token_weights": counted[row.sequence],
-            "shares": _filled(lesson.shares[chosen], size).astype(packing.dtype),
+            "shares": _filled(as_shares(lesson.task, lesson.split.labels[chosen]), size).astype(packing.dtype),
             "weights": _filled(lesson.weights[chosen], size).astype(packing.dtype),
             "examples": np.arange(first, first + size, dtype=np.int32),
         }

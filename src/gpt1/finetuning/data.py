@@ -13,6 +13,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
+from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
 from gpt1.training.runs import SourceFacts, run_tokenizer
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
@@ -199,6 +200,27 @@ def identity(tasks: Mapping[str, EncodedTask]) -> str:
                 for array in (split.ids, split.offsets, split.labels):
                     digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def unknown_tokens(tasks: Mapping[str, EncodedTask], unknown_id: int | None) -> dict[str, dict[str, Unknown]]:
+    """Return for each split of each task how much of it the vocabulary does not have."""
+    return {
+        name: {
+            split: count_unknown(unknown_by_example(encoded.task, data, unknown_id, encoded.vocab_size))
+            for split, data in encoded.splits.items()
+        }
+        for name, encoded in tasks.items()
+    }
+
+
+def unknown_notices(found: Mapping[str, Mapping[str, Unknown]]) -> list[str]:
+    """Tell of splits of which a good deal is not in the vocabulary."""
+    return [
+        text
+        for name, own in found.items()
+        for split, unknown in own.items()
+        for text in unknown.notice(f"{name} {split}")
+    ]
 
 
 def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:

@@ -24,12 +24,14 @@ from gpt1.finetuning.data import (
     identity,
     read_source,
     truncation_notices,
+    unknown_notices,
+    unknown_tokens,
 )
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import check_folder, folder_of, forget_result, is_done, report_seeds, write_result
 from gpt1.finetuning.transfer import make_classifier
-from gpt1.inference.classification import probabilities
+from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import FINETUNING, Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
@@ -41,6 +43,7 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
@@ -148,6 +151,7 @@ def finetune(
         )
         check_training(tasks)
         notices += truncation_notices(tasks)
+        notices += unknown_notices(unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id))
         if seeds == 1:
             _train_one(asked, out, tasks, notices, world, own_device)
         else:
@@ -393,6 +397,10 @@ def _prepare_folder(
         "vocab_size": vocab_size,
         "tasks": {name: task_as_json(encoded.task) for name, encoded in tasks.items()},
         "examples": {name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
+        "unknown": {
+            name: {split: unknown.as_json() for split, unknown in own.items()}
+            for name, own in unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id).items()
+        },
         "identity": identity(tasks),
         "source": source,
         "parent": str(asked.init.resolve()),
@@ -431,13 +439,16 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
         decisive = []
         for name, split, data in splits:
             task, known = tasks[name].task, data.labelled
-            chances = probabilities(model, name, data)
-            own = scores(task, data.labels[known], predictions(task, chances)[known])
+            answers, likelihood = np.zeros_like(data.labels), np.zeros(len(data))
+            for examples, chances in probabilities_by_portion(model, name, data):
+                answers[examples] = predictions(task, chances)
+                shares = as_shares(task, data.labels[examples])
+                likelihood[examples] = (shares * np.log(np.maximum(chances, 1e-30))).sum(1)
+            own = scores(task, data.labels[known], answers[known])
             decisive.append(own[task.metrics[0]])
-            likelihood = (as_shares(task, data.labels) * np.log(np.maximum(chances, 1e-30))).sum(1)[known]
             prefix = f"{name}_{split}" if len(tasks) > 1 else split
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
-            found[f"{prefix}_loss"] = float(-likelihood.mean())
+            found[f"{prefix}_loss"] = float(-likelihood[known].mean())
         return Evaluation(found, cost=1 - float(np.mean(decisive)))
 
     return evaluate

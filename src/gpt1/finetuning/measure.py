@@ -1,7 +1,8 @@
 """A fine-tuned run measured on labelled examples, and what was found kept in its folder.
 
     evaluation-TASK-SPLIT.json      metrics with their intervals, confusion, calibration, the worst mistakes with texts
-    predictions-TASK-SPLIT.jsonl    label, answer and probabilities of every example, so that runs can be compared
+    predictions-TASK-SPLIT.jsonl    label, answer and probabilities (of over a hundred classes those of the likeliest
+                                    hundred) of every example, so that runs can be compared
 
 Encoded examples need no library but torch, numpy and safetensors: mistakes show their texts decoded from the ids.
 """
@@ -15,20 +16,19 @@ from types import MappingProxyType
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError, unknown
 from gpt1.base.files import read_json, remove_temporaries, whole_file, write_json
 from gpt1.base.records import Count, check_record
 from gpt1.finetuning.data import check_fit
-from gpt1.inference.predicting import answer_split, task_of
+from gpt1.inference.predicting import answer_labelled, task_of
 from gpt1.inference.rows import json_line
 from gpt1.inference.run import Run
-from gpt1.tasks.answers import Floats
-from gpt1.tasks.assessment import answer_name, assess, share_names
+from gpt1.tasks.assessment import Answered, answer_name, assess, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
 
 FORMAT, VERSION = "gpt1-evaluation", 1
@@ -43,16 +43,31 @@ class _Cut(TypedDict):
     tokens: NotRequired[Count]
 
 
-class ConfusionRecord(TypedDict):
-    """How often each label got each answer."""
+class _Unknown(TypedDict):
+    tokens: Count
+    of: Count
+    examples: Count
 
-    labels: list[str | int]
-    counts: list[list[Count]]
+
+class _Pair(TypedDict):
+    label: str | int
+    answer: str | int
+    count: Count
+
+
+class ConfusionRecord(TypedDict):
+    """How often each label got each answer; of very many labels only which were mixed up most."""
+
+    labels: NotRequired[list[str | int]]
+    counts: NotRequired[list[list[Count]]]
+    pairs: NotRequired[list[_Pair]]
+    other_pairs: NotRequired[Count]
 
 
 class ClassRecord(TypedDict):
     """How one class was answered."""
 
+    label: str | int
     precision: float
     recall: float
     f1: float
@@ -92,6 +107,7 @@ class EvaluationRecord(TypedDict):
     examples: Count
     unlabelled: Count
     cut: _Cut
+    unknown: NotRequired[_Unknown]
     metrics: dict[str, float]
     intervals: dict[str, list[float]]  # the lower and the upper end
     residuals: NotRequired[dict[str, float]]
@@ -110,8 +126,9 @@ def read_evaluation(path: Path) -> EvaluationRecord:
     if any(len(ends) != 2 for ends in found["intervals"].values()):
         raise FormatError(f"{path} is damaged: an interval has not two ends; {_ANEW}")
     if (table := found.get("confusion")) is not None:
-        sizes = {len(table["labels"]), len(table["counts"]), len(found.get("classes", [])), *map(len, table["counts"])}
-        if len(sizes) > 1:
+        labels, counts = table.get("labels", []), table.get("counts", [])
+        sizes = {len(labels), len(counts), len(found.get("classes", [])), *map(len, counts)}
+        if "pairs" not in table and len(sizes) > 1:
             raise FormatError(f"{path} is damaged: the table of answers is not as wide as there are labels; {_ANEW}")
     return found
 
@@ -146,8 +163,8 @@ def measure_split(
     known = np.flatnonzero(data.labelled)
     if not len(known):
         raise InputError(f"split '{split}' of '{task.name}' has no labels to measure by; gpt1 predict answers its rows")
-    shares, answers = answer_split(run, task, data)
-    found = assess(task, data.labels[known], shares[known], groups=data.groups[known] if task.groups else None)
+    answered = answer_labelled(run, task, data)
+    found = assess(task, data.labels[known], answered.of(known), groups=data.groups[known] if task.groups else None)
     cut = data.cut[data.cut > 0]
     evaluation = {
         "format": FORMAT,
@@ -158,13 +175,16 @@ def measure_split(
         "unlabelled": len(data) - len(known),
         "context": encoded.context,
         "cut": {"examples": len(cut), "tokens": int(cut.sum())},
+        "unknown": count_unknown(
+            unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)
+        ).as_json(),
         **about,
         **found,
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }
     remove_temporaries(run.path)
     with whole_file(predictions_file(run.path, task.name, split)) as file:
-        file.writelines(map(json_line, _sheet(task, data, shares, answers)))
+        file.writelines(map(json_line, _sheet(task, data, answered)))
     write_json(evaluation_file(run.path, task.name, split), evaluation)
     return evaluation
 
@@ -183,16 +203,18 @@ def _known_task(run: Run, encoded: EncodedTask) -> Task:
     return task
 
 
-def _sheet(task: Task, data: EncodedSplit, shares: Floats, answers: NDArray[Any]) -> Iterator[dict[str, Any]]:
+def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[dict[str, Any]]:
     """Yield a line for each example."""
     labelled = data.labelled
-    for index, answer in enumerate(answers):
+    for index, answer in enumerate(answered.answers):
         line = {
             "index": index,
             "label": answer_name(task, data.labels[index]) if labelled[index] else None,
             "prediction": answer_name(task, answer),
         }
-        yield line if task.score_range is not None else {**line, "probabilities": share_names(task, shares[index])}
+        if task.score_range is None:
+            line["probabilities"] = share_names(task, answered.likeliest[index], answered.shares[index])
+        yield line
 
 
 def _with_text(

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpt1.base.wording import many
+from gpt1.tasks.unknowns import Unknown
 
 MISTAKES = 5  # shown; the file has more
 _WIDE = 12  # classes, beyond which a table is no longer readable and the commonest mistakes are listed instead
+_MANY = 50  # classes, beyond which only the most frequent are listed
 _LONG = 24  # characters of a class's name in a table
 
 
@@ -32,6 +34,9 @@ def _scores(evaluation: dict[str, Any]) -> list[str]:
     lines = [title]
     if cut := evaluation["cut"]["examples"]:
         lines.append(f"{many(cut, 'example')} had more text than {evaluation['context']} tokens and lost the rest")
+    if "unknown" in evaluation:  # kept since there is such a count
+        everything = evaluation["examples"] + evaluation["unlabelled"]
+        lines += Unknown(**evaluation["unknown"], of_examples=everything).notice()
     scores = dict(evaluation["metrics"])
     if "right" in evaluation:
         scores.setdefault("accuracy", evaluation["right"] / evaluation["examples"])
@@ -45,21 +50,33 @@ def _scores(evaluation: dict[str, Any]) -> list[str]:
 
 
 def _confusion(evaluation: dict[str, Any]) -> list[str]:
-    labels, counts = evaluation["confusion"]["labels"], evaluation["confusion"]["counts"]
-    rates = [
-        [one["label"], f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['f1']:.3f}", f"{one['support']:,}"]
-        for one in evaluation["classes"]
-    ]
-    if len(labels) > _WIDE:
-        pairs = [
-            (counts[i][j], i, j) for i in range(len(labels)) for j in range(len(labels)) if i != j and counts[i][j]
-        ]
-        common = [[f"{count:,}", labels[i], labels[j]] for count, i, j in sorted(pairs, key=lambda p: -p[0])[:_WIDE]]
+    confusion, classes = evaluation["confusion"], evaluation["classes"]
+    if len(classes) > _WIDE:
+        common = [[f"{count:,}", label, answer] for count, label, answer in confused_pairs(confusion)[:_WIDE]]
         mixed = ["What is mixed up most:", *_table(["times", "label", "answered"], common, left=(1, 2))]
     else:
+        labels, counts = confusion["labels"], confusion["counts"]
         rows = [[label, *(f"{count:,}" for count in row)] for label, row in zip(labels, counts, strict=True)]
         mixed = ["Labels (rows) and answers (columns):", *_table(["", *labels], rows)]
-    return [*mixed, "", *_table(["label", "precision", "recall", "f1", "examples"], rates)]
+    rates = [
+        [one["label"], f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['f1']:.3f}", f"{one['support']:,}"]
+        for one in sorted(classes, key=lambda one: -one["support"] if len(classes) > _MANY else 0)[:_MANY]
+    ]
+    rest = [f"  and {len(classes) - _MANY:,} labels with fewer examples"] if len(classes) > _MANY else []
+    return [*mixed, "", *_table(["label", "precision", "recall", "f1", "examples"], rates), *rest]
+
+
+def confused_pairs(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """Return how often each label got a wrong answer that was told of, with the two, the commonest first."""
+    if "pairs" in confusion:
+        return [(one["count"], one["label"], one["answer"]) for one in confusion["pairs"]]
+    pairs = [
+        (count, label, answer)
+        for row, (label, counts) in enumerate(zip(confusion["labels"], confusion["counts"], strict=True))
+        for column, (answer, count) in enumerate(zip(confusion["labels"], counts, strict=True))
+        if count and row != column
+    ]
+    return sorted(pairs, key=lambda pair: -pair[0])
 
 
 def _calibration(calibration: dict[str, Any]) -> list[str]:

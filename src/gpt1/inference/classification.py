@@ -30,23 +30,27 @@ def head_shapes(tasks: Mapping[str, Task]) -> dict[str, HeadShape]:
     return {name: head_shape(task) for name, task in tasks.items()}
 
 
-@torch.no_grad()
 def probabilities(model: Classifier, task: str, split: EncodedSplit, pause: Pause = go_on) -> Probabilities:
     """Return the probability of each answer to each example [examples, answers], in float64."""
-    found: list[Probabilities] = []
-    order: list[NDArray[np.int64]] = []
+    everything = np.zeros((0, 0))
+    for examples, found in probabilities_by_portion(model, task, split, pause):
+        if not len(everything):
+            everything = np.zeros((len(split), found.shape[1]))
+        everything[examples] = found
+    return everything
+
+
+@torch.no_grad()
+def probabilities_by_portion(
+    model: Classifier, task: str, split: EncodedSplit, pause: Pause = go_on
+) -> Iterator[tuple[NDArray[np.int64], Probabilities]]:
+    """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
     device = next(model.parameters()).device
     sequences = model.tasks[task].sequences
     for examples in _portions(split, sequences, device, pause):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
         logits_EA, *_ = model(*on_device(row, device), task)
-        found.append(logits_EA.float().cpu().double().softmax(-1).numpy())
-        order.append(examples)
-    if not found:
-        return np.zeros((0, 0))
-    everything = np.concatenate(found)
-    everything[np.concatenate(order)] = everything.copy()
-    return everything
+        yield examples, logits_EA.float().cpu().double().softmax(-1).numpy()
 
 
 def _portions(split: EncodedSplit, sequences: int, device: torch.device, pause: Pause) -> Iterator[NDArray[np.int64]]:

@@ -6,6 +6,7 @@ Rows are checked, encoded and laid out by the very functions that fine-tuning us
 from __future__ import annotations
 
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -18,14 +19,15 @@ from numpy.typing import NDArray
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.tables import FileError
 from gpt1.base.wording import many, some
-from gpt1.inference.classification import probabilities
+from gpt1.inference.classification import probabilities, probabilities_by_portion
 from gpt1.inference.rows import Found, Stream, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats, predictions
-from gpt1.tasks.assessment import answer_name, share_names
+from gpt1.tasks.assessment import MOST_SHARES, Answered, answer_name, hold_against, joined, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, encode_task
 from gpt1.tasks.examples import Example, Row, make_example
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "prediction", "probabilities", "confidence", "error"
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
@@ -78,12 +80,25 @@ def task_of(run: Run, name: str | None = None) -> Task:
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
     found = probabilities(run.ready_classifier, task.name, split, run.pause)
+    _check_finite(run, found)
+    return found, predictions(task, found)
+
+
+def answer_labelled(run: Run, task: Task, split: EncodedSplit) -> Answered:
+    """Return what a run answers to each example, held against its label, in memory that classes hardly add to."""
+    parts = []
+    for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
+        _check_finite(run, found)
+        parts.append((examples, hold_against(task, split.labels[examples], found)))
+    return joined(parts)
+
+
+def _check_finite(run: Run, found: Floats) -> None:
     if not np.isfinite(found).all():
         raise InputError(
             f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
             "use the checkpoint of another step, or train again"
         )
-    return found, predictions(task, found)
 
 
 class Answers(Iterator[dict[str, Any]]):
@@ -94,8 +109,11 @@ class Answers(Iterator[dict[str, Any]]):
         self._task = replace(task, dev_splits=(), test_splits=(_ROWS,))  # test rows may lack a label
         self._rows = self._bad = 0
         self.unread: list[int] = []  # tokens of each answered row that the context had no room for
+        self.unknown, self.tokens = array("I"), array("I")  # of each, those not in the vocabulary, and all it has read
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
+        if len(task.labels) > MOST_SHARES:
+            notice(f"of {len(task.labels):,} labels, probabilities are told of the {MOST_SHARES} likeliest of each row")
         self._answered = self._answer_all(chain([first], chunks))
 
     @property
@@ -129,6 +147,8 @@ class Answers(Iterator[dict[str, Any]]):
                 f"{cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
                 "the ends were not read"
             )
+        for text in count_unknown(np.stack((self.unknown, self.tokens), 1)).notice():
+            self._notice(text)
 
     @property
     def _context(self) -> int:
@@ -175,6 +195,10 @@ class Answers(Iterator[dict[str, Any]]):
         encoded = encode_task(self._task, {_ROWS: examples}, self._run.tokenizer, self._context)
         split = encoded.splits[_ROWS]
         self.unread += split.cut.tolist()
+        unknown_id = self._run.tokenizer.unknown_id
+        counts = unknown_by_example(self._task, split, unknown_id, encoded.vocab_size)
+        self.unknown.extend(counts[:, 0].tolist())
+        self.tokens.extend(counts[:, 1].tolist())
         return [
             self._named(row, answer) for row, answer in zip(*answer_split(self._run, self._task, split), strict=True)
         ]
@@ -183,5 +207,6 @@ class Answers(Iterator[dict[str, Any]]):
         named = {ANSWER: answer_name(self._task, answer)}
         if self._task.score_range is not None:
             return named
-        shares = share_names(self._task, row)
+        places = likeliest(row[None])[0]
+        shares = share_names(self._task, places, row[places])
         return {**named, PROBABILITIES: shares, CONFIDENCE: max(shares.values())}

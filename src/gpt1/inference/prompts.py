@@ -30,6 +30,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import encode_texts
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.shapes import CHOICES, SINGLE
+from gpt1.tasks.unknowns import Unknown, count_unknown
 
 PRONOUN_FIELDS = ("text", "pronoun", "choices")
 FEELINGS = (" negative", " positive")  # in the order of SST-2's labels
@@ -125,6 +126,7 @@ class Prompts:
     cut: int  # examples that lost their beginning
     shots: int  # solved examples asked for
     short_of_shots: int  # examples before which fewer of them fit
+    unknown: Unknown  # of what is read of the examples, and of the answers to choose from
 
     def notices(self, context: int) -> list[str]:
         """Return what a person should be told."""
@@ -135,7 +137,7 @@ class Prompts:
         if self.short_of_shots:
             shots = many(self.shots, "solved example")
             told.append(f"before {self.short_of_shots:,} {of} fewer than {shots} fit into {context} tokens")
-        return told
+        return [*told, *self.unknown.notice()]
 
 
 def make_prompts(
@@ -164,12 +166,15 @@ def make_prompts(
     ids_of = encode_texts(texts, tokenizer)
     before = [[*_ids(reading.parts, ids_of), tokenizer.newline_id] for reading in solved]
     sequences: list[Scored] = []
+    unspelled: list[tuple[int, int]] = []
     cut = short = 0
     for example, own in zip(examples, readings, strict=True):
         parted = [_parted(task, split, example, reading, ids_of) for reading in own]
         longest = max(len(read) + len(scored) for read, scored in parted)
         fitting = sum(total <= context - longest for total in accumulate(map(len, before)))
         cut += longest > context
+        ids = [id for read, scored in parted for id in (*read, *scored)]
+        unspelled.append((0 if tokenizer.unknown_id is None else ids.count(tokenizer.unknown_id), len(ids)))
         short += fitting < len(before)
         shown = [id for shot in before[:fitting] for id in shot]
         sequences += [_fitted([*shown, *read], scored, longest, context) for read, scored in parted]
@@ -183,6 +188,7 @@ def make_prompts(
         cut=cut,
         shots=shots,
         short_of_shots=short,
+        unknown=count_unknown(np.array(unspelled).reshape(-1, 2)),
     )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -12,12 +10,21 @@ from typing import IO, Any, Protocol, TypeVar
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent, result_file
-from gpt1.base.records import parse_json
-from gpt1.base.tables import BLOCK_BYTES, BadRow, FileError, read_rows
+from gpt1.base.strict_json import to_json
+from gpt1.base.tables import (
+    BLOCK_BYTES,
+    LONGEST_RECORD,
+    BadRow,
+    FileError,
+    parse_object,
+    read_rows_or_faults,
+    too_long,
+)
 from gpt1.tasks.examples import Row
 
 CHUNK = 1024  # rows
 STANDARD_INPUT = "standard input"
+_LONGEST_BYTES = 4 * LONGEST_RECORD  # the most that so many characters take
 WRITTEN = {".jsonl": None, ".csv": ",", ".tsv": "\t"}  # suffix -> what parts the cells
 
 Found = Row | FileError  # a row, or why there is none
@@ -40,16 +47,8 @@ def by_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 def file_chunks(path: str | Path, encoding: str) -> Iterator[list[Found]]:
     """Yield the rows of a table by chunks, with the fault in the place of each row that cannot be read."""
-    return by_chunks(_file_rows(path, encoding))
-
-
-def _file_rows(path: str | Path, encoding: str) -> Iterator[Found]:
-    faults: list[FileError] = []
-    for number, cells in read_rows(path, encoding=encoding, on_fault=faults.append):
-        yield from faults
-        faults.clear()
-        yield Row(cells, str(path), number)
-    yield from faults
+    found = read_rows_or_faults(path, encoding=encoding)
+    return by_chunks(one if isinstance(one, FileError) else Row(one[1], str(path), one[0]) for one in found)
 
 
 def stream_chunks(stream: Stream) -> Iterator[list[Found]]:
@@ -62,40 +61,36 @@ def stream_chunks(stream: Stream) -> Iterator[list[Found]]:
 
 
 def _arrived_lines(stream: Stream) -> Iterator[list[bytes]]:
+    """Yield lines as they arrive; of one that is too long, as much as shows that."""
     begun: list[bytes] = []  # the blocks of a line that has not ended
+    size = 0
     while block := stream.read1(BLOCK_BYTES):
         first, *rest = block.split(b"\n")
-        begun.append(first)
+        if size <= _LONGEST_BYTES:
+            begun.append(first)
+        size += len(first)
         if rest:
             yield [b"".join(begun), *rest[:-1]]
-            begun = [rest[-1]]
+            begun, size = [rest[-1]], len(rest[-1])
     yield [b"".join(begun)]
 
 
 def _parse(line: bytes, number: int) -> Found:
     position = f"line {number}"
     try:
-        value = parse_json(line)
-    except ValueError as error:
-        return BadRow(STANDARD_INPUT, position, f"the line is not JSON ({error}); write one whole {{...}} a line")
-    if not isinstance(value, dict):
-        return BadRow(STANDARD_INPUT, position, "the line holds no JSON object; expected one {...} a line")
-    return Row(value, STANDARD_INPUT, number)
+        if len(line) > _LONGEST_BYTES or len(text := line.decode("utf-8-sig")) > LONGEST_RECORD:
+            return too_long(STANDARD_INPUT, position, "is there a line end after each {...}? ")
+        return Row(parse_object(text, STANDARD_INPUT, number), STANDARD_INPUT, number)
+    except UnicodeDecodeError as error:
+        return BadRow(STANDARD_INPUT, position, f"the byte 0x{line[error.start]:02x} is not utf-8 text; write UTF-8")
+    except BadRow as bad:
+        return bad
 
 
 def json_line(row: dict[str, Any]) -> bytes:
     """Return a row as a line of JSON; what JSON cannot hold, such as a date, is written as text."""
     # A half character, which UTF-8 cannot hold, becomes an escape that JSON readers give back.
-    return json.dumps(_plain(row), ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with null for numbers that JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    return to_json(row, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def check_target(out: Path, *, overwrite: bool) -> None:
@@ -146,4 +141,4 @@ class _Utf8:
 
 def _cell(value: Any) -> Any:
     """Return a value as a cell shows it: lists and mappings as JSON."""
-    return json.dumps(_plain(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    return to_json(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value

@@ -50,6 +50,7 @@ class ZeroShot:
     step: int
     examples: int
     metrics: dict[str, float]
+    unknown: dict[str, int]  # tokens that are not in the vocabulary, of how many, and examples that have mostly such
     thresholds: dict[str, float]  # of CoLA: by which metric sentences were parted where
     lines: list[dict[str, Any]]
 
@@ -121,6 +122,7 @@ def answer(run: Run, questions: Questions) -> ZeroShot:
         run.checkpoint.step,
         len(asked.labels),
         metrics,
+        asked.unknown.as_json(),
         thresholds,
         _lines(asked, found, answers),
     )

@@ -42,6 +42,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 
 MISTAKES = 5  # shown at once, the others in a fold
+MOST_RATES = 200  # labels of which it is told how they were answered
 WIDE = 15  # classes, beyond which a table of all pairs is no longer readable
 
 
@@ -198,6 +199,7 @@ def _evaluation(evaluation: Evaluation) -> list[Block]:
         evaluation.unlabelled
     )
     left += [f"{many(evaluation.cut, 'example')} had more text than fits and lost the rest."] * bool(evaluation.cut)
+    left += [f"{text}." for text in (evaluation.unknown.notice() if evaluation.unknown else [])]
     blocks += map(Note, left)
     columns: list[list[Block]] = []
     if evaluation.calibration and evaluation.calibration.bins:
@@ -208,16 +210,19 @@ def _evaluation(evaluation: Evaluation) -> list[Block]:
 
 
 def _confusion(confusion: Confusion) -> list[Block]:
+    many_labels = len(confusion.rates) > MOST_RATES
+    most = sorted(confusion.rates, key=lambda one: -one.support)[:MOST_RATES] if many_labels else confusion.rates
     rates = Table(
-        "How each label was answered.",
+        f"How the {MOST_RATES} most frequent labels were answered." if many_labels else "How each label was answered.",
         ["label", "precision", "recall", "F1", "examples"],
         [
             Row(one.label, [number(one.precision), number(one.recall), number(one.f1), Cell(f"{one.support:,}")])
-            for one in confusion.rates
+            for one in most
         ],
     )
     if len(confusion.labels) > WIDE:
-        return [_commonest_confusions(confusion), Folded(f"All {len(confusion.labels)} labels", [rates])]
+        summary = f"{'All ' if len(most) == len(confusion.labels) else ''}{len(most):,} labels"
+        return [_commonest_confusions(confusion), Folded(summary, [rates])]
     rows = []
     for place, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True)):
         total = sum(counts) or 1
@@ -234,17 +239,11 @@ def _confusion(confusion: Confusion) -> list[Block]:
 
 
 def _commonest_confusions(confusion: Confusion) -> Table:
-    pairs = [
-        (count, label, answer)
-        for row, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True))
-        for column, (answer, count) in enumerate(zip(confusion.labels, counts, strict=True))
-        if count and row != column
-    ]
     rows = [
         Row(label, [Cell(answer, is_number=False), Cell(f"{count:,}")])
-        for count, label, answer in sorted(pairs, key=lambda pair: -pair[0])[:WIDE]
+        for count, label, answer in confusion.pairs[:WIDE]
     ]
-    caption = f"What is mixed up most, of {len(confusion.labels)} labels."
+    caption = f"What is mixed up most, of {len(confusion.labels):,} labels."
     return Table(caption, ["label", "answered", "times"], rows)
 
 

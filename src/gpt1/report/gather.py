@@ -17,12 +17,21 @@ from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.files import read_lines, read_record, short_names
 from gpt1.base.records import LARGEST, Count, check_record
 from gpt1.base.tables import printable
-from gpt1.finetuning.measure import CalibrationRecord, ClassRecord, ConfusionRecord, MistakeRecord, read_evaluation
+from gpt1.finetuning.measure import (
+    CalibrationRecord,
+    ClassRecord,
+    ConfusionRecord,
+    EvaluationRecord,
+    MistakeRecord,
+    read_evaluation,
+)
 from gpt1.finetuning.seeds import read_seeds
+from gpt1.finetuning.wording import confused_pairs
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.tasks.unknowns import Unknown
 from gpt1.training.runs import (
     ATTENTION_FILE,
     LOG_FILE,
@@ -37,12 +46,14 @@ from gpt1.training.runs import (
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
+MOST_PAIRS = 100  # of labels that were mixed up
 MOST_LINES = 50  # of each kind from a log
 
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line ends
+# All but tabs and line ends; also those that turn the direction of whatever stands after them on the page.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class _Metrics(TypedDict):
@@ -123,10 +134,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each label (a row) got each answer (a column), and what that means for each class."""
+    """How often each label (a row) got each answer (a column), and what that means for each class.
+
+    Of very many labels there is no such table; `pairs` tells which wrong answers came most often.
+    """
 
     labels: list[str]
     counts: list[list[int]]
+    pairs: list[tuple[int, str, str]]
     rates: list[Rates]
 
 
@@ -174,6 +189,7 @@ class Evaluation:
     examples: int
     unlabelled: int
     cut: int  # examples that lost tokens
+    unknown: Unknown | None  # what the vocabulary does not have, where that was counted
     metrics: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     residuals: dict[str, float]
@@ -241,7 +257,7 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return a name for each path that tells it from the others and that a page can show."""
-    found = [_text(name, LONGEST_NAME) for name in short_names(paths)]
+    found = [_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
@@ -353,6 +369,7 @@ def _read_evaluation(path: Path) -> Evaluation:
         examples=facts["examples"],
         unlabelled=facts["unlabelled"],
         cut=facts["cut"]["examples"],
+        unknown=_unknown(facts),
         metrics=facts["metrics"],
         intervals={name: (low, high) for name, (low, high) in facts["intervals"].items()},
         residuals=facts.get("residuals", {}),
@@ -362,13 +379,23 @@ def _read_evaluation(path: Path) -> Evaluation:
     )
 
 
+def _unknown(facts: EvaluationRecord) -> Unknown | None:
+    if (counts := facts.get("unknown")) is None:  # measured before they were counted
+        return None
+    return Unknown(**counts, of_examples=facts["examples"] + facts["unlabelled"])
+
+
 def _confusion(table: ConfusionRecord, classes: Sequence[ClassRecord]) -> Confusion:
-    labels = [_text(str(label), LONGEST_NAME) for label in table["labels"]]
+    labels = [_text(str(one["label"]), LONGEST_NAME) for one in classes]
+    pairs = [
+        (count, _text(str(label), LONGEST_NAME), _text(str(answer), LONGEST_NAME))
+        for count, label, answer in confused_pairs(table)[:MOST_PAIRS]
+    ]
     rates = [
         Rates(label, one["precision"], one["recall"], one["f1"], one["support"])
         for label, one in zip(labels, classes, strict=True)
     ]
-    return Confusion(labels, table["counts"], rates)
+    return Confusion(labels, table.get("counts", []), pairs, rates)
 
 
 def _calibration(facts: CalibrationRecord) -> Calibration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib import import_module, resources
 from itertools import count
@@ -14,6 +13,7 @@ from gpt1.base.files import make_folder, require_absent, result_file
 from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
 from gpt1.report.gather import gather, gather_studies
+from gpt1.report.svg import with_own_ids
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study
 from gpt1.training.runs import RUN_FILE, SEEDS_FILE, is_run, run_folder
@@ -59,14 +59,6 @@ def render(sections: Sequence[Section], title: str) -> str:
     house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     house.filters["picture"] = lambda svg: Markup(with_own_ids(svg, f"picture-{next(numbers)}"))
     return house.from_string(source).render(sections=sections, title=title, version=__version__).strip() + "\n"
-
-
-def with_own_ids(svg: str, own: str) -> str:
-    """Drop the ids that nothing refers to and give the others names of the picture's own: many share a page."""
-    needed = sorted(set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg)))
-    names = {name: f"{own}-{number}" for number, name in enumerate(needed)}
-    svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{names[found[1]]}"' if found[1] in names else "", svg)
-    return re.sub(r'(url\(#|href="#)([^)"]+)', lambda found: found[1] + names[found[2]], svg)
 
 
 def _sections(paths: Sequence[Path]) -> list[Section]:

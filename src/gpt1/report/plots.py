@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpt1.report.gather import Bin, Curve
+from gpt1.report.svg import in_tags, without_comments
 
 MOST_POINTS = 300  # of a curve; more are averaged in groups
 MOST_MARKERS = 20  # points of a line that are marked one by one
@@ -30,6 +31,7 @@ _SERIES = ("#000011", "#000012", "#000013", "#000014")
 _NAMES = {_INK: "ink", _MUTED: "muted", _GRID: "grid"} | {
     color: f"series-{number}" for number, color in enumerate(_SERIES, 1)
 }
+_STAND_IN = re.compile(rf"\b(fill|stroke): ({'|'.join(_NAMES)})\b")
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
 _WIDTH, _HEIGHT, _LEGEND_ROW = 4.8, 2.7, 0.2  # inches
 _LABEL_LINE = 0.17  # inches
@@ -277,12 +279,16 @@ def _svg(figure: Figure) -> str:
         # Text is drawn by the browser, which has fonts for what this library's own font lacks.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from font")
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
+    svg = without_comments(text.getvalue())
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", svg, flags=re.DOTALL)  # a style would reach the whole page
     head, rest = svg.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', head)
     assert box is not None
-    for color, name in _NAMES.items():
-        rest = re.sub(rf"\b(fill|stroke): {color}\b", rf"\1: var(--{name})", rest)
+    rest = in_tags(rest, _with_variables)
     return f'<svg {box[0]} xmlns:xlink="http://www.w3.org/1999/xlink" aria-hidden="true">{rest}'.strip()
+
+
+def _with_variables(tag: str) -> str:
+    """Return a tag with the page's variables in place of the stand-ins."""
+    return _STAND_IN.sub(lambda found: f"{found[1]}: var(--{_NAMES[found[2]]})", tag)

@@ -34,12 +34,13 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     rows = [_row(task, value) for value in inputs]
     check_characters([text for row in rows for text in _texts(row)], limits)
 
-    def answer(rows: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    def answer(rows: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         answers = predict_rows(engine.run, rows, task=task.name, notice=lambda text: None)
-        return list(zip(list(answers), answers.unread, strict=True))
+        named = [_named(one) for one in answers]
+        return list(zip(named, map(_as_read, answers.unread, answers.tokens, answers.unknown), strict=True))
 
     found = await _answered(engine, ("classify", task.name), answer, rows, limits)
-    data = [{"index": place, **_named(one), "truncated": unread > 0} for place, (one, unread) in enumerate(found)]
+    data = [{"index": place, **one, **as_read} for place, (one, as_read) in enumerate(found)]
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 
 
@@ -139,6 +140,11 @@ def _named(one: Mapping[str, Any]) -> dict[str, Any]:
         "probabilities": shares,
         "confidence": one.get(CONFIDENCE),
     }
+
+
+def _as_read(unread: int, tokens: int, unknown: int) -> dict[str, Any]:
+    """Return how much of a row was read, and understood: the others are all the same to the run."""
+    return {"truncated": unread > 0, "tokens": tokens, "unknown_tokens": unknown}
 
 
 def _check_number(inputs: Sequence[Any], limits: Limits) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -13,6 +12,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import SEEDS, Writing, writing
 from gpt1.serve.engine import Engine, Written
@@ -232,4 +232,4 @@ def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> di
 
 
 def _event(value: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + to_json(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n\n"

@@ -6,11 +6,12 @@ place in the code are told.
 
 from __future__ import annotations
 
-import json
 import logging
 import traceback
 from datetime import UTC, datetime
 from typing import Any
+
+from gpt1.base.strict_json import to_json
 
 
 class JsonLines(logging.Formatter):
@@ -28,7 +29,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             told["error"] = record.exc_info[0].__name__
             told["trace"] = "".join(traceback.format_tb(record.exc_info[2]))
-        return json.dumps(told, ensure_ascii=False)
+        return to_json(told, ensure_ascii=False)
 
 
 def json_logging() -> dict[str, Any]:

@@ -76,10 +76,10 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
 
 
 def _as_number(task: Task, answer: str | float) -> float:
-    if task.labels and str(answer) not in task.labels:
+    if task.labels and str(answer) not in task.label_places:
         raise ValueError(f"'{answer}' is no label of {task.name}")
     if task.labels:
-        return task.labels.index(str(answer))
+        return task.label_places[str(answer)]
     number = float(answer)
     if not math.isfinite(number) or (task.choices and not 0 <= number < task.choices):
         raise ValueError(f"{answer} is no answer of {task.name}")

@@ -50,7 +50,8 @@ def predictions(task: Task, probabilities: Floats) -> NDArray[Any]:
         found: NDArray[np.int64] = probabilities.argmax(1)
         return found
     low, high = task.score_range
-    expected: Floats = probabilities @ np.arange(BINS) / (BINS - 1)
+    # Not a product of matrices, which may round a row in another way where it stands beside others.
+    expected: Floats = (probabilities * np.arange(BINS)).sum(1) / (BINS - 1)
     return low + expected * (high - low)
 
 

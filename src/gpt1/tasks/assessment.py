@@ -7,6 +7,8 @@ The metrics of a task belong to `metrics.py`. What comes out is plain values, to
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -20,25 +22,72 @@ BINS = 15  # of confidence, equally wide
 MISTAKES = 20  # kept, the worst first
 RESAMPLES = 1000
 DIGITS = 6  # of a probability that is told
+MOST_SHARES = 100  # classes whose probabilities are told of one example
+MOST_CONFUSED = 200  # classes of which all pairs are counted, and pairs that are told of more classes
 
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 _SEED = 0
 _TINY = float(np.finfo(np.float64).eps)  # as scikit-learn bounds a probability of which the logarithm is taken
 
 
-def assess(
-    task: Task,
-    labels: NDArray[Any],
-    probabilities: Floats,
-    *,
-    groups: NDArray[np.int64] | None = None,
-) -> dict[str, Any]:
-    """Return what there is to say about the answers to labelled examples, as values that JSON can hold.
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What was answered to examples, an example a row; however many classes there are, a row is short."""
 
-    `labels` are indices of classes or answers, or scores; `probabilities` has a row an example and a column a class, an
-    answer, or a bin of the scores.
+    answers: NDArray[Any]  # the likeliest class or choice, or the expected score
+    confidence: Floats  # the probability of that answer; of scores, of the likeliest bin
+    of_label: Floats  # the probability of what is right; 0 where that is not known, and of scores
+    squares: Floats  # of the errors of all probabilities, added up
+    likeliest: NDArray[np.int64]  # the classes whose probabilities are told
+    shares: Floats  # those probabilities
+
+    def of(self, examples: NDArray[np.int64]) -> Answered:
+        """Return what was answered to some of the examples."""
+        return Answered(*(getattr(self, one.name)[examples] for one in fields(self)))
+
+
+def hold_against(task: Task, labels: NDArray[Any], probabilities: Floats) -> Answered:
+    """Return what probabilities (a row an example, a column a class, an answer, or a bin of scores) say of labels.
+
+    Labels are indices of classes or answers, -1 for none; or scores.
     """
-    answers = predictions(task, probabilities)
+    answers, rows = predictions(task, probabilities), np.arange(len(labels))
+    places = likeliest(probabilities)
+    truth = np.zeros_like(probabilities)
+    if task.score_range is None:
+        truth[rows[labels >= 0], labels[labels >= 0]] = 1.0
+    return Answered(
+        answers=answers,
+        confidence=probabilities.max(1),
+        of_label=probabilities[rows, labels] * (labels >= 0) if task.score_range is None else np.zeros(len(labels)),
+        squares=((probabilities - truth) ** 2).sum(1),
+        likeliest=places,
+        shares=np.take_along_axis(probabilities, places, 1),
+    )
+
+
+def joined(parts: Sequence[tuple[NDArray[np.int64], Answered]]) -> Answered:
+    """Return the parts, each with the places of its examples, as one, in the order of the examples."""
+    back = np.argsort(np.concatenate([examples for examples, _ in parts]))
+    return Answered(*(np.concatenate([getattr(part, one.name) for _, part in parts])[back] for one in fields(Answered)))
+
+
+def likeliest(probabilities: Floats) -> NDArray[np.int64]:
+    """Return for each row the classes whose probabilities are told: all in their order, or the likeliest of many."""
+    count, classes = probabilities.shape
+    if classes <= MOST_SHARES:
+        return np.tile(np.arange(classes), (count, 1))
+    some = np.argpartition(probabilities, classes - MOST_SHARES, axis=1)[:, -MOST_SHARES:]
+    some.sort(axis=1)  # so that equal ones come in their order
+    order = np.argsort(-np.take_along_axis(probabilities, some, 1), axis=1, kind="stable")
+    return np.take_along_axis(some, order, 1)
+
+
+def assess(
+    task: Task, labels: NDArray[Any], answered: Answered, *, groups: NDArray[np.int64] | None = None
+) -> dict[str, Any]:
+    """Return what there is to say about the answers to labelled examples, as values that JSON can hold."""
+    answers = answered.answers
     found: dict[str, Any] = {"examples": len(labels), "metrics": scores(task, labels, answers, groups)}
     if task.score_range is not None:
         return found | {"intervals": _resampled(task, labels, answers)} | _residuals(labels, answers)
@@ -48,8 +97,8 @@ def assess(
     if task.labels:
         found |= _confusion(task, labels, answers)
     return found | {
-        "calibration": _calibration(labels, probabilities, answers),
-        "mistakes": _mistakes(task, labels, probabilities, answers),
+        "calibration": _calibration(labels, answered),
+        "mistakes": _mistakes(task, labels, answered),
     }
 
 
@@ -60,9 +109,9 @@ def answer_name(task: Task, answer: float) -> str | int | float:
     return float(answer) if task.score_range is not None else int(answer)
 
 
-def share_names(task: Task, shares: Floats) -> dict[str, float]:
-    """Return the probabilities of one example by the names of the classes or the indices of the choices, rounded."""
-    names = task.labels or tuple(map(str, range(task.choices)))
+def share_names(task: Task, places: NDArray[np.int64], shares: Floats) -> dict[str, float]:
+    """Return probabilities of one example by the names of the classes or the indices of the choices, rounded."""
+    names = [task.labels[place] if task.labels else str(place) for place in places.tolist()]
     return {name: round(float(share), DIGITS) for name, share in zip(names, shares, strict=True)}
 
 
@@ -90,10 +139,21 @@ def _resampled(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[
 
 
 def _confusion(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[str, Any]:
-    """Return how often each label got each answer, and what that means for each class."""
+    """Return how often each label got each answer, and what that means for each class.
+
+    Of many classes not all pairs are told, of which there are too many, but those that were mixed up most.
+    """
     classes = len(task.labels)
-    counts = np.bincount(labels * classes + answers, minlength=classes**2).reshape(classes, classes)
-    right, given, there = np.diag(counts), counts.sum(0), counts.sum(1)
+    pairs, counts = np.unique(labels * classes + answers, return_counts=True)
+    right = np.bincount(labels[labels == answers], minlength=classes)
+    given, there = np.bincount(answers, minlength=classes), np.bincount(labels, minlength=classes)
+    if classes <= MOST_CONFUSED:
+        table = np.zeros(classes**2, np.int64)
+        table[pairs] = counts
+        told: dict[str, Any] = {"labels": list(task.labels), "counts": table.reshape(classes, classes).tolist()}
+    else:
+        wrong = pairs // classes != pairs % classes
+        told = _most_confused(task, pairs[wrong], counts[wrong])
     by_class = []
     for index, name in enumerate(task.labels):
         hits, answered, support = int(right[index]), int(given[index]), int(there[index])
@@ -106,17 +166,29 @@ def _confusion(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[
                 "support": support,
             }
         )
-    return {"confusion": {"labels": list(task.labels), "counts": counts.tolist()}, "classes": by_class}
+    return {"confusion": told, "classes": by_class}
 
 
-def _calibration(labels: NDArray[Any], probabilities: Floats, answers: NDArray[Any]) -> dict[str, Any]:
+def _most_confused(task: Task, pairs: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the pairs of label and wrong answer that were seen most, and how many others there are."""
+    most = np.argsort(-counts, kind="stable")[:MOST_CONFUSED]
+    both = [divmod(pair, len(task.labels)) for pair in pairs[most].tolist()]
+    return {
+        "pairs": [
+            {"label": task.labels[label], "answer": task.labels[answer], "count": count}
+            for (label, answer), count in zip(both, counts[most].tolist(), strict=True)
+        ],
+        "other_pairs": len(pairs) - len(most),
+    }
+
+
+def _calibration(labels: NDArray[Any], answered: Answered) -> dict[str, Any]:
     """Return whether answers of 80 % confidence are right in 80 % of the cases, and two scores of probabilities.
 
     The expected calibration error is the mean distance of confidence and accuracy over bins of confidence, weighted by
     their counts; the Brier score adds up the squared errors of all columns, so it lies between 0 and 2.
     """
-    rows = np.arange(len(labels))
-    confidence, right = probabilities[rows, answers], answers == labels
+    confidence, right = answered.confidence, answered.answers == labels
     bin_of = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)  # a bin holds its upper end
     bins = []
     for index in np.unique(bin_of).tolist():
@@ -130,27 +202,24 @@ def _calibration(labels: NDArray[Any], probabilities: Floats, answers: NDArray[A
                 "accuracy": float(right[inside].mean()),
             }
         )
-    truth = np.zeros_like(probabilities)
-    truth[rows, labels] = 1.0
     return {
         "ece": sum(one["count"] * abs(one["confidence"] - one["accuracy"]) for one in bins) / len(labels),
-        "brier": float(((probabilities - truth) ** 2).sum(1).mean()),
-        "nll": float(-np.log(np.clip(probabilities[rows, labels], _TINY, 1.0)).mean()),
+        "brier": float(answered.squares.mean()),
+        "nll": float(-np.log(np.clip(answered.of_label, _TINY, 1.0)).mean()),
         "bins": bins,
     }
 
 
-def _mistakes(task: Task, labels: NDArray[Any], probabilities: Floats, answers: NDArray[Any]) -> list[dict[str, Any]]:
+def _mistakes(task: Task, labels: NDArray[Any], answered: Answered) -> list[dict[str, Any]]:
     """Return the mistakes the model was surest of."""
-    wrong = np.flatnonzero(answers != labels)
-    confidence = probabilities[wrong, answers[wrong]]
-    worst = wrong[np.argsort(-confidence, kind="stable")[:MISTAKES]]
+    wrong = np.flatnonzero(answered.answers != labels)
+    worst = wrong[np.argsort(-answered.confidence[wrong], kind="stable")[:MISTAKES]]
     return [
         {
             "index": int(index),
             "label": answer_name(task, labels[index]),
-            "prediction": answer_name(task, answers[index]),
-            "probability": float(probabilities[index, answers[index]]),
+            "prediction": answer_name(task, answered.answers[index]),
+            "probability": float(answered.confidence[index]),
         }
         for index in worst
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,11 @@ class Task:
     def splits(self) -> tuple[str, ...]:
         """The names of all splits the task may have, which are also the names of its files."""
         return ("train", *self.dev_splits, *self.test_splits)
+
+    @cached_property
+    def label_places(self) -> dict[str, int]:
+        """Where each label stands among `labels`."""
+        return {name: place for place, name in enumerate(self.labels)}
 
     @property
     def texts(self) -> int:

@@ -154,9 +154,9 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
         return int(name)
     if task.score_range is None:
         name = label_name(value)
-        if name not in task.labels:
+        if name not in task.label_places:
             raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{did_you_mean(name, task.labels)}")
-        return task.labels.index(name)
+        return task.label_places[name]
     score, (low, high) = to_score(row, value), task.score_range
     if not low <= score <= high:
         raise row.error(f"score {score} is outside {low} to {high}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpt1.base.errors import InputError
 from gpt1.base.records import parse_json
-from gpt1.base.tables import read_rows, read_text_blocks
+from gpt1.base.tables import LONGEST_RECORD, read_rows, read_text_blocks, too_long
 from gpt1.base.wording import some
 from gpt1.tasks.examples import SHOWN, Row
 
@@ -41,12 +41,20 @@ def tsv(**places: str | int) -> Reader:
 
 def text_lines(path: Path, encoding: str) -> Iterator[str]:
     """Yield the lines of a file, which end at a newline and nowhere else: other line ends are part of a text."""
-    held = ""
+    held: list[str] = []  # a line that has not ended
+    size, number = 0, 1
     for block in read_text_blocks(path, encoding):
-        *whole, held = (held + block).split("\n")
-        yield from (line.removesuffix("\r") for line in whole)
-    if held:
-        yield held.removesuffix("\r")
+        first, *rest = block.split("\n")
+        held.append(first)
+        size += len(first)
+        if size > LONGEST_RECORD:
+            raise too_long(path, f"line {number}")
+        if rest:
+            number += len(rest)
+            yield from (line.removesuffix("\r") for line in ("".join(held), *rest[:-1]))
+            held, size = rest[-1:], len(rest[-1])
+    if size:
+        yield "".join(held).removesuffix("\r")
 
 
 def nli_jsonl(path: Path, encoding: str) -> Iterator[Row]:
@@ -73,10 +81,20 @@ def story_cloze(path: Path, encoding: str) -> Iterator[Row]:
         yield replace(row, cells=cells)
 
 
+def _whole_text(path: Path, encoding: str) -> str:
+    held, size = [], 0
+    for block in read_text_blocks(path, encoding):
+        held.append(block)
+        size += len(block)
+        if size > LONGEST_RECORD:
+            raise too_long(path, "line 1")
+    return "".join(held)
+
+
 def race(path: Path, encoding: str) -> Iterator[Row]:
     """Yield the questions about one passage: the file is a JSON object, its folder is the level."""
     try:
-        found = parse_json("".join(read_text_blocks(path, encoding)))
+        found = parse_json(_whole_text(path, encoding))
         article, level = found["article"], path.parent.name
         asked = list(zip(found["questions"], found["options"], found["answers"], strict=True))
         for number, (question, options, answer) in enumerate(asked, 1):

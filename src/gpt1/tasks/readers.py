@@ -215,23 +215,38 @@ def _chosen_texts(chosen: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | No
 
 def _known_texts(header: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
     """Return shape and columns as far as the names of the columns tell them."""
-    names = {name.strip().lower(): name for name in header}
+    names = _plain_names(header)
     for roles in (*_SHAPE_OF, *_PAIR_NAMES):
         if roles != ("text",) and all(role in names for role in roles):
-            return _SHAPE_OF.get(roles, PAIR), tuple(names[role] for role in roles)
+            return _SHAPE_OF.get(roles, PAIR), tuple(_only(names[role], role, place) for role in roles)
     text = _known_column(header, _TEXT_NAMES, "text", place)
     return SINGLE, (text,) if text else ()
 
 
 def _known_column(header: Sequence[str], known: Sequence[str], role: str, place: str) -> str:
     """Return the column whose name tells that it has this role, or an empty string."""
-    names = {name.strip().lower(): name for name in header}
-    found = [names[name] for name in known if name in names]
-    if len(found) > 1 and known[0] not in names:
+    names = _plain_names(header)
+    found = [column for name in known if name in names for column in names[name]]
+    if found and known[0] in names:
+        return _only(names[known[0]], role, place)
+    return _only(found, role, place) if found else ""
+
+
+def _plain_names(header: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns by their names without regard to case and blanks around them."""
+    found: dict[str, list[str]] = {}
+    for name in header:
+        found.setdefault(name.strip().lower(), []).append(name)
+    return found
+
+
+def _only(columns: Sequence[str], role: str, place: str) -> str:
+    """Return the one column that has a role by its name, or ask which."""
+    if len(columns) > 1:
         raise InputError(
-            f"{place}: which column is the {role}, {' or '.join(found)}? Name it with --column {role}=COLUMN"
+            f"{place}: which column is the {role}, {' or '.join(columns)}? Name it with --column {role}=COLUMN"
         )
-    return found[0] if found else ""
+    return columns[0]
 
 
 def _infer_task(rows: Mapping[str, list[Row]], path: Path, chosen: Mapping[str, str], regression: bool) -> Task:

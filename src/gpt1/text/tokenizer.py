@@ -103,6 +103,11 @@ class Tokenizer:
         ids, ends = self.encode_flat(texts)
         return [part.tolist() for part in np.split(ids, ends[:-1])] if len(ends) else []
 
+    def count_unknown(self, text: str) -> tuple[int, int]:
+        """Return how many of a text's tokens are not in the vocabulary, and how many it has."""
+        ids = self.encode(text)
+        return (0 if self.unknown_id is None else ids.count(self.unknown_id)), len(ids)
+
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
         self._check_libraries()

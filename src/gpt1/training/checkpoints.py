@@ -32,6 +32,7 @@ from gpt1.base.files import (
     write_json,
 )
 from gpt1.base.records import Count, Seconds, check_record
+from gpt1.base.strict_json import finite
 
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
@@ -94,7 +95,7 @@ def save_checkpoint(
             except SafetensorError as error:  # how the library reports a full disk
                 raise InputError(f"cannot write {path}: {error}") from error
         files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
-        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": progress}
+        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
         if made_for:
             state["made_for"] = dict(made_for)
         write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})

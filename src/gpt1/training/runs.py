@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
 import subprocess
@@ -31,6 +32,7 @@ from gpt1.base.files import (
     write_json,
 )
 from gpt1.base.records import Count, Size, check_record, differing, parse_json
+from gpt1.base.strict_json import to_json
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import task_from_json
@@ -249,13 +251,13 @@ class RunFiles:
             case Stepped() | Evaluated():
                 facts = asdict(event)
                 scores = facts.pop("scores", {})
-                self._append(METRICS_FILE, json.dumps({**facts, **scores}))
+                self._append(METRICS_FILE, to_json({**facts, **scores}))
             case Sampled():
                 for sample in event.samples:
-                    self._append(SAMPLES_FILE, json.dumps({"step": event.step, **sample}, ensure_ascii=False))
+                    self._append(SAMPLES_FILE, to_json({"step": event.step, **sample}, ensure_ascii=False))
                 if event.attention is not None:
                     with whole_file(self._folder / ATTENTION_FILE) as file:  # numbers by the thousand: no line for each
-                        file.write(json.dumps({"step": event.step, **event.attention}).encode() + b"\n")
+                        file.write(to_json({"step": event.step, **event.attention}).encode() + b"\n")
             case RolledBack():
                 forget_after(self._folder, event.to_step)
                 self._log(event)
@@ -311,7 +313,7 @@ def last_scores(folder: Path) -> tuple[int, dict[str, float]]:
     if not evaluations:
         return (metrics[-1]["step"] if metrics else 0), {}
     last = evaluations[-1]
-    return last.pop("step"), last
+    return last.pop("step"), {name: math.nan if value is None else value for name, value in last.items()}
 
 
 def in_words(event: Saved | RolledBack | Noticed) -> str:

@@ -91,8 +91,8 @@ class Progress:
 
     def judge(self, cost: float) -> None:
         """Note what an evaluation gave."""
-        self.cost = cost
-        if self.best_cost is None or cost < self.best_cost:
+        self.cost = cost if math.isfinite(cost) else None
+        if self.cost is not None and (self.best_cost is None or cost < self.best_cost):
             self.best_cost, self.stale = cost, 0
         else:
             self.stale += 1

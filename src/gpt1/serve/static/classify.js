@@ -71,7 +71,14 @@ export async function answer(panel, run) {
   }
   const { data: [found] } = await ask("/v1/classify", { model: run.id, task: name, input: row });
   const shown = task.score_range ? score(found.label, task.score_range) : shares(found, row[task.fields.at(-1)]);
-  return found.truncated ? [shown, element("p", {}, `The end was not read: this run reads ${run.context} tokens.`)] : [shown];
+  return [shown, ...asRead(found, run)];
+}
+
+function asRead(found, run) {
+  const notes = [];
+  if (found.truncated) notes.push(`The end was not read: this run reads ${run.context} tokens.`);
+  if (found.unknown_tokens) notes.push(`Not understood: ${found.unknown_tokens} of ${found.tokens} tokens.`);
+  return notes.map((note) => element("p", {}, note));
 }
 
 function score(value, [low, high]) {

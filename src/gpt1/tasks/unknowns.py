@@ -1,0 +1,65 @@
+"""What a vocabulary cannot spell: text of another script becomes one unknown token over and over, and says nothing.
+
+A vocabulary of words has the characters of the text it was made from; one of bytes knows all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit
+from gpt1.tasks.shapes import BOTH
+
+TOLD = 0.01  # of all tokens that are unknown: from here on a person is told
+MOSTLY = 0.5  # of an example's tokens: from here on it can hardly be told from others
+
+ADVICE = "the network takes them all for the same: start from a run whose vocabulary knows this script, or one of bytes"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """How many of the tokens that were read are unknown, and of how many examples most of them are."""
+
+    tokens: int
+    of: int
+    examples: int
+    of_examples: int
+
+    def as_json(self) -> dict[str, int]:
+        """Return the counts as they are kept in files."""
+        return {"tokens": self.tokens, "of": self.of, "examples": self.examples}
+
+    def notice(self, where: str = "") -> list[str]:
+        """Return what a person is told, which is nothing where next to all is known."""
+        if not self.examples and (not self.tokens or self.tokens < TOLD * self.of):
+            return []
+        several = self.examples and self.of_examples > 1
+        rows = f", in {self.examples:,} of {self.of_examples:,} examples most of them" if several else ""
+        counts = f"{self.tokens:,} of {self.of:,} tokens are not in the vocabulary{rows}"
+        return [f"{where}{': ' if where else ''}{counts}; {ADVICE}"]
+
+
+def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, vocab_size: int) -> NDArray[np.int64]:
+    """Return for each example how many of its tokens are unknown, and how many it has, special ones not counted.
+
+    Only what is read counts, not what was cut off; a pair that is read in both orders counts once.
+    """
+    found = np.zeros((len(split), 2), np.int64)
+    for column, counted in enumerate((split.ids == unknown_id, split.ids < vocab_size)):
+        if column or unknown_id is not None:
+            sums = np.concatenate(([0], np.cumsum(counted)))
+            by_sequence = (sums[split.offsets[1:]] - sums[split.offsets[:-1]]).reshape(len(split), task.sequences)
+            found[:, column] = by_sequence[:, 0] if task.shape == BOTH else by_sequence.sum(1)
+    return found
+
+
+def count_unknown(by_example: NDArray[Any]) -> Unknown:
+    """Return the counts of all examples, given the unknown tokens and the tokens of each [examples, 2]."""
+    unknown, tokens = by_example.astype(np.int64).T
+    mostly = (unknown > 0) & (unknown >= MOSTLY * tokens)
+    return Unknown(int(unknown.sum()), int(tokens.sum()), int(mostly.sum()), len(tokens))
