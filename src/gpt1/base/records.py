@@ -14,7 +14,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from gpt1.base.errors import FormatError
 
@@ -125,7 +136,7 @@ def _checked_object(value: Any, shape: Any, place: str) -> Any:
         return found
     if odd := [name for name in value if name not in hints]:
         raise _Wrong(_inside(place, odd[0]), "is not known to this version of gpt1")
-    return shape(**found)
+    return cast(type[Any], shape)(**found)
 
 
 def _checked_list(value: Any, hint: Any, place: str) -> list[Any] | tuple[Any, ...]:

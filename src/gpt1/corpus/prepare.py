@@ -148,6 +148,7 @@ def _prepare(
 class _ShardRecord(TypedDict):
     file: str
     tokens: Count
+    documents: Count
     sha256: str
 
 

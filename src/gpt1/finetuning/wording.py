@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpt1.base.wording import many
@@ -66,7 +66,7 @@ def _confusion(evaluation: dict[str, Any]) -> list[str]:
     return [*mixed, "", *_table(["label", "precision", "recall", "f1", "examples"], rates), *rest]
 
 
-def confused_pairs(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
+def confused_pairs(confusion: Mapping[str, Any]) -> list[tuple[int, str, str]]:
     """Return how often each label got a wrong answer that was told of, with the two, the commonest first."""
     if "pairs" in confusion:
         return [(one["count"], one["label"], one["answer"]) for one in confusion["pairs"]]

@@ -44,6 +44,10 @@ class Tokenizer(encoded.Tokenizer, Protocol):
     def newline_id(self) -> int:
         """What ends a document."""
 
+    @property
+    def unknown_id(self) -> int | None:
+        """What stands for text that the vocabulary cannot spell; none where it spells all."""
+
 
 @dataclass(frozen=True)
 class Reading:

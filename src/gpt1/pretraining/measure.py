@@ -19,9 +19,12 @@ SEQUENCES = 16  # at once
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
     own = run.facts.get("corpus")
-    if corpus is None and own is None:
+    if corpus is not None:
+        folder = Path(corpus)
+    elif own is not None:
+        folder = Path(own["path"])
+    else:
         raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a --corpus DIR")
-    folder = Path(own["path"] if corpus is None else corpus)
     if corpus is None and not folder.is_dir():
         raise InputError(
             f"{run.path} was trained on {folder}, which is not there now; say where it is with --corpus DIR"
