@@ -29,7 +29,7 @@ class TokenStream:
     """
 
     def __init__(self, folder: str | Path, split: str) -> None:
-        folder = Path(folder)
+        folder = self._folder = Path(folder)
         corpus = read_corpus(folder)
         if split not in corpus["splits"]:
             raise unknown(f"split of the corpus {folder}", split, corpus["splits"])
@@ -70,7 +70,8 @@ class TokenStream:
             self._fill(row, start, shard)
         if rows.size and rows.max() >= self.vocab_size:
             raise FormatError(
-                f"the corpus is damaged: it holds token {rows.max()} of {self.vocab_size}; prepare it anew"
+                f"the corpus {self._folder} is damaged: it holds token {rows.max()} of {self.vocab_size}; prepare it "
+                "anew"
             )
         return rows
 

@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean
@@ -91,7 +92,7 @@ def _full_name(recipe: Recipe, name: str) -> str:
 
 
 def _typed(part: Any, field: str, value: Any, name: str) -> Any:
-    hint = get_type_hints(type(part))[field]
+    hint = _hints(type(part))[field]
     kinds = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
     if isinstance(value, str) and str not in kinds:
         value = _read(value, kinds)
@@ -104,6 +105,11 @@ def _typed(part: Any, field: str, value: Any, name: str) -> Any:
         wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
         raise SettingError(f"{name} takes {wanted}, not {value!r}")
     return value
+
+
+@lru_cache
+def _hints(part: type) -> dict[str, Any]:
+    return get_type_hints(part)
 
 
 def _read(text: str, kinds: tuple[Any, ...]) -> Any:
