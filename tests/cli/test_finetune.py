@@ -396,7 +396,9 @@ def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_ans
     code, _, err = finetune(capsys, trained, folder, "--train", table, "--steps", "2")
     assert code == 0
     assert "korean train: 1" in err
-    told = "tokens are not in the vocabulary, in 18 of 18 examples most of them; the network takes them all for the same"
+    told = (
+        "tokens are not in the vocabulary, in 18 of 18 examples most of them; the network takes them all for the same"
+    )
     assert told in err
     assert told in (folder / "log.txt").read_text()
     counts = read_run(folder)["unknown"]["korean"]["train"]

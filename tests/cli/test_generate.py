@@ -99,5 +99,7 @@ def test_help_tells_the_defaults_there_are(capsys: pytest.CaptureFixture[str]) -
 def test_a_prompt_that_the_vocabulary_does_not_have_is_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("generate", str(trained), "재미있었다", "--tokens", "2", "--device", "cpu")
     _, _, err = run(capsys, *arguments)
-    assert err.startswith("the prompt: 5 of 5 tokens are not in the vocabulary; the network takes them all for the same")
+    assert err.startswith(
+        "the prompt: 5 of 5 tokens are not in the vocabulary; the network takes them all for the same"
+    )
     assert json.loads(run(capsys, *arguments, "--json")[1])["unknown_tokens"] == 5

@@ -102,7 +102,7 @@ def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[dict[
     """Yield a line for each example."""
     labelled = data.labelled
     for index, answer in enumerate(answered.answers):
-        line = {
+        line: dict[str, Any] = {
             "index": index,
             "label": answer_name(task, data.labels[index]) if labelled[index] else None,
             "prediction": answer_name(task, answer),

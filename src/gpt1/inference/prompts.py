@@ -44,6 +44,10 @@ class Tokenizer(encoded.Tokenizer, Protocol):
     def newline_id(self) -> int:
         """What ends a document."""
 
+    @property
+    def unknown_id(self) -> int | None:
+        """What stands for all that is not in the vocabulary, where something may not be."""
+
 
 @dataclass(frozen=True)
 class Reading:
