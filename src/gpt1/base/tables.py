@@ -532,7 +532,7 @@ def _rows_at_once(path: str | Path, group: Any, columns: Sequence[str] | None, b
     """Return how many rows of a row group to decode at a time, or refuse one whose mean row is too long."""
     parts = [group.column(index) for index in range(group.num_columns)]
     wanted = [part for part in parts if columns is None or part.path_in_schema.split(".")[0] in columns]
-    mean: int = sum(part.total_uncompressed_size for part in wanted) // max(1, group.num_rows)
+    mean = int(sum(part.total_uncompressed_size for part in wanted)) // max(1, int(group.num_rows))
     if mean > 4 * LONGEST_RECORD:  # the most bytes that so many characters take
         raise too_long(path, f"rows from {before + 1} on")
     return max(1, min(PARQUET_ROWS, PARQUET_BYTES // max(1, mean)))
