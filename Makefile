@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 1
 STAMP := $(VENV)/installed
+CPU_TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' locks/torch-cpu.txt)
 # Exactly the listed files, nothing built here: a file with another hash, or none that fits, ends the installation.
 LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-hashes --requirement
 # Real books and tasks, where there are any; tests that want them say so and skip without.
@@ -13,19 +14,21 @@ export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml locks/all.txt locks/cuda.txt
+$(STAMP): pyproject.toml locks/all.txt locks/cuda.txt locks/torch-cpu.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gpt1 needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install")'
 	@echo "setting up $(VENV), a few minutes"
 	@$(PYTHON) -m venv $(VENV)
+	@# PyTorch for CPUs where pip has been told of an index or a folder that has it; else the public one, with CUDA on Linux.
+	@if $(BIN)/pip install --dry-run --no-deps $(CPU_TORCH) > /dev/null 2>&1; then $(LOCKED) locks/torch-cpu.txt; fi
 	@$(LOCKED) locks/all.txt
-	@# On Linux PyTorch is built for CUDA, except where pip has been told of files for CPUs.
 	@if $(BIN)/pip show torch | grep '^Requires:.*triton' > /dev/null; then $(LOCKED) locks/cuda.txt; fi
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@$(BIN)/pip check
 	@touch $(STAMP)
 
 # Renew the locks after a change of pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions it allows.
-lock: install
+lock:
+	@test -x $(BIN)/uv || $(MAKE) --no-print-directory install
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock.py $(UPGRADE)
 
 demo: install

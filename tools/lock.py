@@ -1,8 +1,9 @@
 """Write what is installed, each package with its version and the hashes of all its files: `make lock`.
 
 `locks/all.txt` is for `make test` and `make demo`, `locks/serve.txt` for the container. On Linux PyTorch from the
-packages' own index wants CUDA's libraries besides (`locks/cuda.txt`), PyTorch from its makers' CPU index does not;
-`all.txt` has the hashes of both. A version that is locked stays until `--upgrade`, or until pyproject.toml forbids it.
+packages' own index wants CUDA's libraries besides (`locks/cuda.txt`); PyTorch from its makers' CPU index does not, and
+has a lock that is kept by hand (`locks/torch-cpu.txt`). A version that is locked stays until `--upgrade`, or until
+pyproject.toml forbids it.
 """
 
 from __future__ import annotations
@@ -46,26 +47,16 @@ def resolve(known: list[str], *arguments: str) -> list[str]:
         return _ENTRY.findall(lock.read_text())
 
 
-def with_cpu_files(entry: str, cpu: str) -> str:
-    """Return PyTorch's entry with the hashes of its makers' files for CPUs besides."""
-    version = re.search("==([0-9.]+)", entry)[1]
-    if not cpu.startswith(f"torch=={version}+cpu "):
-        sys.exit(
-            f"locks/torch-cpu.txt is not for torch {version}: write that version and the hashes that {CPU_INDEX} "
-            "gives its files there, then `make lock` again"
-        )
-    return entry.removesuffix("\n") + "".join(_HASH.findall(cpu)) + "\n"
-
-
 def main() -> None:
-    """Renew all locks but PyTorch's for CPUs, which is kept by hand."""
-    (cpu,) = read("torch-cpu.txt")
+    """Renew all locks but PyTorch's for CPUs, and say where that one no longer fits."""
     entries = resolve(read("all.txt") + read("cuda.txt"), "--all-extras", *sys.argv[1:])
     served = resolve(entries, "--extra=serve")
-    entries = [with_cpu_files(entry, cpu) if entry.startswith("torch==") else entry for entry in entries]
     write("all.txt", [entry for entry in entries if not _CUDA.match(entry)])
     write("cuda.txt", [entry for entry in entries if _CUDA.match(entry)])
     write("serve.txt", [entry for entry in served if not _CUDA.match(entry) and not entry.startswith("torch==")])
+    (torch,) = [entry.split()[0] for entry in entries if entry.startswith("torch==")]
+    if not read("torch-cpu.txt")[0].startswith(f"{torch}+cpu "):
+        sys.exit(f"write {torch}+cpu and the hashes that {CPU_INDEX} gives its files in locks/torch-cpu.txt by hand")
 
 
 if __name__ == "__main__":
