@@ -18,6 +18,10 @@ class InputError(Gpt1Error):
     """A file, row or string that was given cannot be used as it is."""
 
 
+class RuinedWeights(InputError):
+    """A network gives what is no number: for some input, or, where its weights are ruined, for any."""
+
+
 class SettingError(Gpt1Error):
     """A name, option or value that was asked for does not exist or does not fit."""
 

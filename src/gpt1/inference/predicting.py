@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError, unknown
+from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
 from gpt1.base.tables import FileError
 from gpt1.base.wording import many, some
 from gpt1.inference.classification import probabilities
@@ -79,7 +79,7 @@ def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDA
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
     found = probabilities(run.ready_classifier, task.name, split, run.pause)
     if not np.isfinite(found).all():
-        raise InputError(
+        raise RuinedWeights(
             f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
             "use the checkpoint of another step, or train again"
         )

@@ -13,10 +13,13 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from starlette.responses import Response
+
+from gpt1.base.errors import RuinedWeights
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import SEEDS, Writing, writing
 from gpt1.serve.engine import Engine, Written
-from gpt1.serve.limits import Limits, bad, too_slow
+from gpt1.serve.limits import ApiError, Limits, bad, no_numbers, too_slow
 from gpt1.serve.schemas import CompletionRequest
 from gpt1.text.tokenizer import Tokenizer
 
@@ -53,21 +56,23 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
     ]
 
 
-async def completed(
-    asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits
-) -> dict[str, Any]:
+async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits) -> Response:
     """Return the whole answer."""
-    futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted)) for wish in wishes]
+    request = object()
+    futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
     found: list[Written] = await in_time(asyncio.gather(*futures), limits)
 
-    def worded() -> list[dict[str, Any]]:
-        return [
-            _choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one))
+    def worded() -> bytes:
+        """Return the answer as JSON, made choice by choice: in one go, 60 MB of it would hold up all others."""
+        choices = [
+            _json(_choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one)))
             for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
         ]
+        usage = _usage(asked, wishes, sum(len(one.ids) for one in found))
+        head, bracket, end = _json({**_head(asked), "usage": usage, "choices": []}).rpartition(b"]")
+        return head + b",".join(choices) + bracket + end
 
-    choices = await asyncio.to_thread(worded)  # of long prompts it takes long
-    return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(len(one.ids) for one in found))}
+    return Response(await asyncio.to_thread(worded), media_type="application/json")
 
 
 class Pieces:
@@ -77,7 +82,9 @@ class Pieces:
         self.events: asyncio.Queue[tuple[int, str | None]] = asyncio.Queue()  # which text; its next piece, or its end
         self._loop = asyncio.get_running_loop()
         self._left, self._place = len(wishes), place
-        self.futures = [engine.write(wish.ids, wish.wanted, partial(self._tell, at)) for at, wish in enumerate(wishes)]
+        self.futures = [
+            engine.write(wish.ids, wish.wanted, partial(self._tell, at), request=self) for at, wish in enumerate(wishes)
+        ]
         for at, future in enumerate(self.futures):
             future.add_done_callback(lambda _, at=at: self._tell(at, None))  # type: ignore[misc]
 
@@ -122,6 +129,10 @@ async def streamed(
         yield DONE
     except TimeoutError:
         yield _event(too_slow(limits.seconds).body())
+    except RuinedWeights:
+        yield _event(no_numbers().body())
+    except ApiError as error:
+        yield _event(error.body())
     finally:
         giving_up.cancel()
         pieces.give_up()
@@ -232,4 +243,8 @@ def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> di
 
 
 def _event(value: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + _json(value) + b"\n\n"
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 import re
 import time
@@ -20,17 +21,33 @@ from gpt1.serve.meters import Meters
 from gpt1.serve.page import PAGE
 
 LOG = logging.getLogger("gpt1.serve")
+LAST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Asked by machines that have no token; the page, which asks for it; and what it links to, which tells nothing of a run.
 OPEN = ("/healthz", "/readyz", "/openapi.json", *PAGE)
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
-_PORT = re.compile(r":\d+$")
+_HOST = re.compile(  # as it goes over the wire: in ASCII
+    r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::(?P<port>[0-9]{1,5}))?", re.I | re.A
+)
 _JSON = re.compile(r"\s*application/([^\s;]+\+)?json\s*(;|$)", re.I)
 
 
 def error_response(error: ApiError) -> JSONResponse:
     """Return an error as a response."""
     return JSONResponse(error.body(), error.status, error.headers)
+
+
+def host_of(header: str) -> str | None:
+    """Return whom a Host header names, without the port: a name, or an address, of IPv6 in brackets; None: nobody."""
+    found = _HOST.fullmatch(header)
+    if found is None or int(found["port"] or 0) > LAST_PORT:
+        return None
+    if found["address"] is None:
+        return found["name"].lower()
+    try:
+        return ipaddress.IPv6Address(found["address"]).compressed
+    except ValueError:
+        return None
 
 
 class Guards:
@@ -53,8 +70,9 @@ class Guards:
         await self.app(scope, self._counted(receive), send)
 
     def _check(self, method: str, path: str, headers: Headers) -> None:
-        host = _PORT.sub("", headers.get("host", "")).strip("[]").lower()
-        if self.hosts is not None and host not in self.hosts:  # a page elsewhere that sends its reader's browser here
+        if (
+            self.hosts is not None and host_of(headers.get("host", "")) not in self.hosts
+        ):  # a page elsewhere that sends its reader's browser here
             raise ApiError(421, "this server answers only to its own name", code="wrong_host")
         if self.token and path not in OPEN and not self._has_token(headers.get("authorization", "")):
             raise ApiError(
@@ -134,4 +152,8 @@ class Watched:
             path = scope["path"] if scope["path"] in self.paths else getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - began
             self.meters.request(path, status, seconds)
-            LOG.info("request", extra={"facts": {"path": path, "status": status, "seconds": round(seconds, 4)}})
+            told = {"path": path, "status": status, "seconds": round(seconds, 4)}
+            worked_on = (
+                scope["method"] == "POST" and status < 400
+            )  # others cost nothing, and anybody may send any number
+            LOG.info("request", extra={"facts": told, "each": worked_on})
