@@ -81,7 +81,7 @@ def test_a_stream_gives_the_same_text_in_pieces(client: httpx.Client) -> None:
     for choice in whole["choices"]:
         own = [piece["choices"][0] for piece in pieces if piece["choices"][0]["index"] == choice["index"]]
         assert "".join(piece["text"] for piece in own) == choice["text"]
-        assert len(own) > 5
+        assert len(own) > 1
         assert [piece["finish_reason"] for piece in own] == [None] * (len(own) - 1) + [choice["finish_reason"]]
     assert (last["choices"], last["usage"]) == ([], whole["usage"])
 

@@ -23,7 +23,7 @@ from gpt1.recipes.values import TRANSFORMER
 from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
-from gpt1.serve.guards import Guards, Watched, error_response
+from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
@@ -101,6 +101,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     paths = [route.path for route in app.routes if hasattr(route, "path")]
     app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
+    app.add_middleware(Turns)
     return app
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -76,11 +77,21 @@ async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: E
 
 
 class Pieces:
-    """Texts that are being written for a stream; the place in the queue is left when the last of them has ended."""
+    """Texts that are being written for a stream; the place in the queue is left when the last of them has ended.
+
+    What is written while the server's thread, or the client, does not keep up becomes one piece: else the server would
+    have more and more to send, and time for nothing else.
+    """
 
     def __init__(self, wishes: Sequence[Asked], engine: Engine, place: ExitStack) -> None:
-        self.events: asyncio.Queue[tuple[int, str | None]] = asyncio.Queue()  # which text; its next piece, or its end
         self._loop = asyncio.get_running_loop()
+        self._came: deque[tuple[int, str | None]] = (
+            deque()
+        )  # from the engine's thread: which text, its piece or its end
+        self._is_told = False  # that something came
+        self._unread: dict[int, str] = {}
+        self._ended: list[int] = []
+        self._news = asyncio.Event()
         self._left, self._place = len(wishes), place
         self.futures = [
             engine.write(wish.ids, wish.wanted, partial(self._tell, at), request=self) for at, wish in enumerate(wishes)
@@ -90,13 +101,30 @@ class Pieces:
 
     def _tell(self, at: int, piece: str | None) -> None:
         """Pass a piece on from the engine's thread."""
-        self._loop.call_soon_threadsafe(self._take, at, piece)
+        self._came.append((at, piece))
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._take)
 
-    def _take(self, at: int, piece: str | None) -> None:
-        self.events.put_nowait((at, piece))
-        self._left -= piece is None
+    def _take(self) -> None:
+        self._is_told = False  # before what came is taken: what comes meanwhile is told of again
+        while self._came:
+            at, piece = self._came.popleft()
+            if piece is None:
+                self._ended.append(at)
+                self._left -= 1
+            else:
+                self._unread[at] = self._unread.get(at, "") + piece
         if not self._left:
             self._place.close()
+        self._news.set()
+
+    async def next(self) -> tuple[dict[int, str], list[int]]:
+        """Wait for news; return what was added to which texts, and which have ended."""
+        await self._news.wait()
+        self._news.clear()
+        unread, ended, self._unread, self._ended = self._unread, self._ended, {}, []
+        return unread, ended
 
     def give_up(self) -> None:
         """End the texts that nobody waits for any more; those that are done stay so."""
@@ -117,12 +145,14 @@ async def streamed(
             if wish.echo:
                 yield _event({**head, "choices": [_choice(at, wish.echo)]})
         while left:
-            at, piece = await pieces.events.get()
-            if loop.time() >= deadline or pieces.futures[at].cancelled():
+            unread, ended = await pieces.next()
+            if loop.time() >= deadline or any(pieces.futures[at].cancelled() for at in ended):
                 raise TimeoutError
-            left -= piece is None
-            ended = pieces.futures[at].result().ended if piece is None else None
-            yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
+            for at, piece in unread.items():
+                yield _event({**head, "choices": [_choice(at, piece)]})
+            for at in ended:
+                yield _event({**head, "choices": [_choice(at, "", pieces.futures[at].result().ended)]})
+            left -= len(ended)
         if asked.stream_options is not None and asked.stream_options.include_usage:
             tokens = sum(len(future.result().ids) for future in pieces.futures)
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})

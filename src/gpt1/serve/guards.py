@@ -9,6 +9,7 @@ import logging
 import re
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterable
 
 from fastapi import HTTPException
@@ -19,12 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import PAGE
+from gpt1.serve.patience import BEGUN
 
 LOG = logging.getLogger("gpt1.serve")
 LAST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Asked by machines that have no token; the page, which asks for it; and what it links to, which tells nothing of a run.
-OPEN = ("/healthz", "/readyz", "/openapi.json", *PAGE)
+HEALTH = ("/healthz", "/readyz")
+OPEN = (*HEALTH, "/openapi.json", *PAGE)
+A_TURN = 8  # requests
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
 _HOST = re.compile(  # as it goes over the wire: in ASCII
     r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::(?P<port>[0-9]{1,5}))?", re.I | re.A
@@ -117,6 +121,45 @@ class Guards:
 
     def _too_large(self) -> ApiError:
         return ApiError(413, f"the request is larger than {self.limits.body_bytes:,} bytes", code="too_large")
+
+
+class Turns:
+    """Lets few requests begin in a turn of the event loop, one after another, and those for health at once.
+
+    Else what a thousand clients send at a time is all begun in one turn, and whoever comes then waits for all of it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._begun = 0  # in this turn
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on when its turn has come."""
+        if scope["type"] == "http" and scope["path"] not in HEALTH:
+            await self._turn()
+        scope[BEGUN] = True
+        await self.app(scope, receive, send)
+
+    async def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._begun:
+            loop.call_soon(self._next_turn)
+        if self._begun < A_TURN:
+            self._begun += 1
+            return
+        waits = loop.create_future()
+        self._waiting.append(waits)
+        await waits
+
+    def _next_turn(self) -> None:
+        waits = [self._waiting.popleft() for _ in range(min(A_TURN, len(self._waiting)))]
+        for one in waits:
+            if not one.done():  # else it was cancelled
+                one.set_result(None)
+        self._begun = len(waits)
+        if waits:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
 
 class Watched:

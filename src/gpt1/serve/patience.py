@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import suppress
+from typing import Any
 
 import h11
 import uvicorn
@@ -22,9 +24,11 @@ from gpt1.serve.limits import Limits
 from gpt1.serve.meters import Meters
 
 LOG = logging.getLogger("gpt1.serve")
-ACCEPTS = 16  # connections taken at once, before others have their turn, and before those that make room have gone
+ACCEPTS = 32  # connections taken in a turn of the event loop
 BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
-ANSWERING = 0.9  # of the time to end in, what is in flight may be answered; then it is cut off
+REST = 1.0  # seconds in which none is taken, where the system has no room for one
+BEGUN = "gpt1.begun"  # in the scope of a request that is being answered, and does not only wait for its turn
+ANSWERING = 0.8  # of the time to end in, what is in flight may be answered; then it is cut off
 
 
 def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
@@ -33,7 +37,7 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
     class Impatient(H11Protocol):
         _arrival: asyncio.TimerHandle | None = None  # ends it where no head comes
         _taking: asyncio.TimerHandle | None = None  # ends it where the answer is not taken
-        _waits_since: float | None = None  # when the client was to send something; None: it waits for its answer
+        _waits_since = 0.0  # when it came, or had its last answer
         _unread_since: float | None = None  # when what was sent began to be too much for the client; None: it is not
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -41,15 +45,11 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
             transport.set_write_buffer_limits(high=0)  # so that `pause_writing` tells of every answer that is not taken
             self._waits_since = self.loop.time()
             self._wait_for_a_head()
-            if len(self.connections) > limits.connections:
-                self._make_room()
             meters.connection_made()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             state = self.conn.their_state
-            if state not in (h11.IDLE, h11.SEND_BODY):
-                self._waits_since = None
             refused = self.conn.our_state is h11.DONE and state is h11.SEND_BODY
             if not refused and state is not h11.IDLE:
                 self._arrival = _cancelled(self._arrival)
@@ -77,8 +77,12 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
             meters.connection_lost()
 
         def kept_waiting_since(self) -> float | None:
-            """Return since when the server has waited for this client; None: it is the other way round."""
-            return self._waits_since if self._unread_since is None else self._unread_since
+            """Return since when the server has waited for this client; None: its request is being answered."""
+            if self._unread_since is not None:
+                return self._unread_since
+            is_coming = self.conn.their_state is h11.SEND_BODY
+            works = self.cycle is not None and not self.cycle.response_complete and BEGUN in self.scope
+            return None if works and not is_coming else self._waits_since
 
         def end(self, why: str) -> None:
             """End the connection, whatever is still to be sent."""
@@ -100,33 +104,72 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
         def _unsent(self) -> int:
             return self.transport.get_write_buffer_size()
 
-        def _make_room(self) -> None:
-            """End the connection that has kept the server waiting longest, this one at last."""
-            others = (other for other in self.connections if other is not self and isinstance(other, Impatient))
-            waiting = [(since, other) for other in others if (since := other.kept_waiting_since()) is not None]
-            longest = min(waiting, key=lambda one: one[0])[1] if waiting else self
-            LOG.warning("there are %d connections; the one that was waited for longest is ended", limits.connections)
-            longest.end("crowded out")
-
     return Impatient
 
 
 class BoundedServer(uvicorn.Server):
-    """Uvicorn's server, which takes few connections at once and ends in the time it is given."""
+    """Uvicorn's server, which has so many connections at most and ends in the time it is given.
 
-    def __init__(self, config: uvicorn.Config, grace_seconds: float) -> None:
+    It takes connections itself: asyncio takes any number at once, and only then is any of them known.
+    """
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
-        self._grace_seconds = grace_seconds
+        self._limits = limits
+        self._coming: set[asyncio.Task[None]] = set()  # connections that are taken and not made yet
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; asyncio takes as many connections at once as may wait, so more are allowed to wait afterwards."""
+        """Begin to listen, and to take connections."""
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(BACKLOG)
+            self._listen_to(listening)
+
+    def _listen_to(self, listening: socket.socket) -> None:
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take a few of the connections that wait, each in the place of one that keeps the server waiting."""
+        loop = asyncio.get_running_loop()
+        for _ in range(ACCEPTS - len(self._coming)):
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                LOG.warning("no connection can be taken: %s", error.strerror)
+                loop.remove_reader(listening)
+                loop.call_later(REST, self._listen_to, listening)
+                return
+            connection.setblocking(False)
+            if len(self.server_state.connections) + len(self._coming) >= self._limits.connections:
+                self._make_room()
+            coming = loop.create_task(self._take(connection))
+            self._coming.add(coming)
+            coming.add_done_callback(self._coming.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # it may have gone already
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg, assignment]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
+
+    def _make_room(self) -> None:
+        """End the connection that has kept the server waiting longest; those at work are never all there are."""
+        connections: Any = self.server_state.connections
+        waiting = [(since, id(one), one) for one in connections if (since := one.kept_waiting_since()) is not None]
+        if waiting:
+            LOG.warning("all %d connections are taken: the one waited for longest is ended", self._limits.connections)
+            min(waiting)[-1].end("crowded out")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End when what is in flight has been answered, or is cut off."""
-        cutting = asyncio.get_running_loop().call_later(ANSWERING * self._grace_seconds, self._cut_off)
+        cutting = asyncio.get_running_loop().call_later(ANSWERING * self._limits.grace_seconds, self._cut_off)
         await super().shutdown(sockets)
         cutting.cancel()
 

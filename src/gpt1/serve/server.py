@@ -7,6 +7,7 @@ import ipaddress
 import math
 import resource
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.garbage import never_looked_through_again
 from gpt1.inference.run import load_run
 from gpt1.serve.app import Server, build_app
 from gpt1.serve.engine import Engine
@@ -26,7 +28,8 @@ from gpt1.serve.meters import Meters
 from gpt1.serve.patience import ACCEPTS, BoundedServer, impatient
 
 HOST, PORT = LOOPBACK[1], 8000
-SPARE_FILES = 32 + 4 * ACCEPTS  # for weights that are read, and for connections that are just coming and going
+TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
+SPARE_FILES = 32 + 2 * ACCEPTS  # for weights that are read, and for connections that are just coming and going
 
 
 def make_app(
@@ -54,6 +57,8 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     started(f"http://{address}:{listening.getsockname()[1]}")
+    sys.setswitchinterval(TURN_SECONDS)
+    never_looked_through_again()
     server = bounded_server(app, logging_settings(as_json=json_logs))
     engines = list(app.state.server.engines.values())
 
@@ -82,10 +87,9 @@ def bounded_server(app: FastAPI, log_config: dict[str, Any] | None) -> BoundedSe
         log_level="warning",
         access_log=False,
         lifespan="on",
-        backlog=ACCEPTS,
         timeout_graceful_shutdown=math.ceil(served.limits.grace_seconds),
     )
-    return BoundedServer(config, served.limits.grace_seconds)
+    return BoundedServer(config, served.limits)
 
 
 def fitting(limits: Limits, notice: Callable[[str], None]) -> Limits:
