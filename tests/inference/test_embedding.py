@@ -41,6 +41,17 @@ def test_a_vector_is_the_mean_of_all_outputs_or_the_last_one(
         np.testing.assert_allclose(vector, wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_ids_are_read_as_they_are_and_must_be_in_the_vocabulary(model: Model, words_tokenizer: Tokenizer) -> None:
+    parts = [id for letter in "the" for id in words_tokenizer.encode(letter)]
+    assert parts != words_tokenizer.encode("the")
+    found = embeddings(model, words_tokenizer, [parts, "the"], "mean")
+    for vector, ids in zip(found, (parts, words_tokenizer.encode("the")), strict=True):
+        np.testing.assert_allclose(vector, np.mean(by_hand(model, ids), axis=0), rtol=1e-5, atol=1e-6)
+    for wrong in (-1, model.vocab_size):
+        with pytest.raises(InputError, match=f"text 1 has the id {wrong}, the vocabulary has"):
+            embeddings(model, words_tokenizer, ["the", [wrong]], "mean")
+
+
 def test_no_texts_have_no_vectors(model: Model, words_tokenizer: Tokenizer) -> None:
     assert embeddings(model, words_tokenizer, [], "mean").shape == (0, PAPER.width)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.inference.tools import make_run
-from tests.serve.tools import serving
+from tests.serve.tools import Client, serving
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -24,6 +23,6 @@ def taught(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer)
 
 
 @pytest.fixture(scope="module")
-def client(trained: Path, taught: Path) -> Iterator[httpx.Client]:
+def client(trained: Path, taught: Path) -> Iterator[Client]:
     with serving(f"writer={trained}", str(taught)) as found:
         yield found

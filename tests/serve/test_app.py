@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,15 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
+from pydantic import ValidationError
 
-from gpt1.inference import scoring
-from gpt1.inference.generation import Writer
 from gpt1.inference.run import load_run
-from tests.serve.tools import error_of, serving
+from gpt1.serve.engine import Engine
+from gpt1.serve.guards import host_of
+from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, Request, ScoreRequest
+from tests.serve.tools import LONG, Client, error_of, gate_before_scores, gate_before_steps, post, serving
+from tests.waiting import eventually
 
 GREEDY = {"model": "writer", "temperature": 0}
 
@@ -79,7 +81,7 @@ def test_a_stream_gives_the_same_text_in_pieces(client: httpx.Client) -> None:
     for choice in whole["choices"]:
         own = [piece["choices"][0] for piece in pieces if piece["choices"][0]["index"] == choice["index"]]
         assert "".join(piece["text"] for piece in own) == choice["text"]
-        assert len(own) > 5
+        assert len(own) > 1
         assert [piece["finish_reason"] for piece in own] == [None] * (len(own) - 1) + [choice["finish_reason"]]
     assert (last["choices"], last["usage"]) == ([], whole["usage"])
 
@@ -136,6 +138,18 @@ def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, traine
         np.testing.assert_allclose(one["log_probabilities"][1:], wanted.log_probabilities[1:], rtol=1e-4)
 
 
+def test_ids_are_embedded_as_they_are(client: httpx.Client, trained: Path) -> None:
+    run = load_run(trained, device="cpu")
+    whole, ids = run.tokenizer.encode("the"), range(run.tokenizer.vocab_size)
+    parts = [id for id in ids if run.tokenizer.encode(run.tokenizer.decode([id])) != [id]][:5]
+    assert run.tokenizer.encode(run.tokenizer.decode(parts)) != parts
+    for given, wanted in ((parts, [parts]), ([parts, whole], [parts, whole])):
+        answer = ask(client, "embeddings", model="writer", input=given).json()
+        found = np.array([one["embedding"] for one in answer["data"]])
+        np.testing.assert_allclose(found, run.embed(wanted), rtol=1e-4, atol=1e-5)
+        assert answer["usage"]["prompt_tokens"] == sum(map(len, wanted))
+
+
 def test_each_token_of_a_completion_has_its_log_probability_and_its_alternatives(
     client: httpx.Client, trained: Path
 ) -> None:
@@ -174,17 +188,17 @@ def test_attention_is_told_for_each_head_and_token(client: httpx.Client, trained
             assert row == pytest.approx(head[token, : token + 1].tolist(), abs=1e-4)
 
 
-def test_runs_are_listed_each_with_what_it_is(client: httpx.Client) -> None:
+def test_runs_are_listed_each_with_what_it_is(client: Client) -> None:
     writer, taught = client.get("/v1/models").json()["data"]
     assert (writer["id"], writer["kind"], writer["tasks"]) == ("writer", "pretraining", {})
-    assert (taught["id"], taught["kind"]) == ("taught", "finetuning")
+    assert (taught["id"], taught["kind"], taught["status"]) == ("taught", "finetuning", "ready")
     assert (writer["attention"], writer["tokenizer"]) == ({"layers": 2, "heads": 2, "tokens": 16}, "words")
     moods = {"title": "moods", "fields": ["text"], "labels": ["glad", "sad"], "choices": 0, "score_range": None}
     assert taught["tasks"]["moods"] == moods
     assert taught["tasks"]["race"]["choices"] == 4
     assert client.get("/v1/models/taught").json() == taught
     counted = 'gpt1_requests_total{path="/v1/models/{name}",status="200"}'
-    assert figures(client)[counted] >= 1
+    assert client.figures()[counted] >= 1
 
 
 def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client) -> None:
@@ -238,6 +252,9 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("embeddings", {"input": []}, "a request has 1 to 128 inputs, not 0"),
         ("embeddings", {"input": ["Ann", " "]}, "text 1 has no tokens"),
         ("embeddings", {"input": "Ann", "dimensions": 3}, "vectors have 32 dimensions"),
+        ("embeddings", {"input": [10**9]}, "id 1000000000 is not in the vocabulary"),
+        ("embeddings", {"input": [[1], [-1]]}, "id -1 is not in the vocabulary"),
+        ("embeddings", {"input": [[1], []]}, "text 1 has no tokens"),
         ("score", {"input": ["x"] * 129}, "a request has 1 to 128 inputs, not 129"),
     ],
 )
@@ -317,6 +334,62 @@ def test_a_body_that_is_no_request_is_refused(client: httpx.Client, body: bytes)
     assert error_of(answer)[0] == 400
 
 
+MANY = 100_000  # things that fit into a body
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        (CompletionRequest, {"prompt": ["a", 1] * MANY}),
+        (CompletionRequest, {"prompt": [1, "a"] * MANY}),
+        (CompletionRequest, {"prompt": [[1], ["a"]] * MANY}),
+        (CompletionRequest, {"prompt": [["a"] * MANY]}),
+        (CompletionRequest, {"prompt": [None] * MANY}),
+        (CompletionRequest, {"stop": [1] * MANY}),
+        (CompletionRequest, {"stream_options": {str(at): at for at in range(MANY)}}),
+        (CompletionRequest, {str(at): at for at in range(MANY)}),
+        (EmbeddingRequest, {"input": ["a", 1] * MANY}),
+        (EmbeddingRequest, {"input": [[]] * MANY + [[1.5] * MANY]}),
+        (ScoreRequest, {"input": [[1]] * MANY}),
+        (ClassifyRequest, {"input": [["a"]] * MANY}),
+        (ClassifyRequest, {"input": [1.5] * MANY, **{str(at): at for at in range(MANY)}}),
+    ],
+)
+def test_a_body_full_of_faults_is_refused_for_a_few(kind: type[Request], asked: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        kind.model_validate({"model": "writer", **asked})
+    assert refused.value.error_count() <= 5
+
+
+NESTED = 300_000
+
+
+@pytest.mark.parametrize("path", ["completions", "classify", "embeddings", "score", "attention"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b'["a", 1' + b', "a", 1' * 100_000 + b"]",
+        b"[" * NESTED + b"]" * NESTED,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b"9" * 900_000,
+        b"[" + b"9" * 4000 + b"]",
+        b"1e999",
+        b"[1e999, -1e999]",
+        b"[NaN]",
+        b'{"' + b"k" * 900_000 + b'": 1}',
+        b'"' + b"\\ud800" * 100_000 + b'"',
+        b"[" + b"[]," * 300_000 + b"[]]",
+        b"{" + b",".join(b'"%d": 1' % at for at in range(80_000)) + b"}",
+    ],
+    ids=("mixed", "deep", "deep objects", "int", "ints", "inf", "infs", "nan", "key", "halves", "empty", "keys"),
+)
+def test_whatever_fills_a_body_it_is_refused_briefly(client: httpx.Client, path: str, wrong: bytes) -> None:
+    field = b"prompt" if path == "completions" else b"input"
+    body = b'{"model": "writer", "' + field + b'": ' + wrong + b"}"
+    answer = client.post(f"/v1/{path}", content=body, headers={"Content-Type": "application/json"})
+    assert error_of(answer)[0] == 400
+
+
 def test_a_large_body_is_refused_whatever_it_says_of_its_length(client: httpx.Client) -> None:
     large = json.dumps({"model": "writer", "prompt": "x" * 1_000_000}).encode()
     headers = {"Content-Type": "application/json"}
@@ -326,9 +399,7 @@ def test_a_large_body_is_refused_whatever_it_says_of_its_length(client: httpx.Cl
 
 
 def test_a_long_run_of_signs_does_not_stall_the_server(client: httpx.Client) -> None:
-    began = time.monotonic()
     assert complete(client, prompt="$" * 100_000, max_tokens=1).status_code == 200
-    assert time.monotonic() - began < 20
 
 
 # ---- who may ----
@@ -337,8 +408,57 @@ def test_a_long_run_of_signs_does_not_stall_the_server(client: httpx.Client) -> 
 def test_only_its_own_name_is_answered_to_on_this_machine(client: httpx.Client) -> None:
     for host in ("localhost", "127.0.0.1:99", "[::1]:8000"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200
-    for host in ("evil.example", "localhost.evil.example", ""):
+    for host in ("evil.example", "localhost.evil.example", "", "]localhost[", "[localhost]", "localhost:x"):
         assert error_of(client.get("/healthz", headers={"Host": host}))[:2] == (421, "wrong_host")
+
+
+@pytest.mark.parametrize(
+    ("header", "host"),
+    [
+        ("localhost", "localhost"),
+        ("LocalHost:8000", "localhost"),
+        ("127.0.0.1:1", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("[::1]:65535", "::1"),
+        ("[0:0:0:0:0:0:0:1]", "::1"),
+        ("[::FFFF:127.0.0.1]:80", "::ffff:7f00:1"),
+        ("]localhost[", None),
+        ("[localhost]", None),
+        ("[localhost", None),
+        ("localhost]", None),
+        ("[127.0.0.1]", None),
+        ("::1", None),
+        ("[::1", None),
+        ("::1]", None),
+        ("[[::1]]", None),
+        ("[::1]x", None),
+        ("[::1]:", None),
+        ("[]", None),
+        ("[::1%eth0]", None),
+        ("[1:2]", None),
+        ("localhost:", None),
+        ("localhost:x", None),
+        ("localhost:-1", None),
+        ("localhost:+1", None),
+        ("localhost: 1", None),
+        ("localhost:65536", None),
+        ("localhost:99999999999999999999", None),
+        ("localhost:1:2", None),
+        ("localhost:\u0661", None),
+        (":8000", None),
+        (":", None),
+        ("", None),
+        ("localhost.", "localhost."),
+        ("localhost\n", None),
+        (" localhost", None),
+        ("localhost/", None),
+        ("localhost@evil.example", None),
+        ("localhost,evil.example", None),
+        ("localhost\u2024", None),
+    ],
+)
+def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(header: str, host: str | None) -> None:
+    assert host_of(header) == host
 
 
 def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
@@ -362,122 +482,170 @@ def test_with_a_token_only_health_is_told_to_strangers(trained: Path) -> None:
 # ---- many at once ----
 
 
-def slow_steps(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    step = Writer.step
-    monkeypatch.setattr(Writer, "step", lambda self: (time.sleep(seconds), step(self)))
+def test_requests_are_worked_on_together(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(f"writer={trained}") as client:
 
+        def text(seed: int) -> str:
+            asked = {"prompt": "Ann sold", "seed": seed, "temperature": 1, "max_tokens": 20}
+            return str(complete(client, **asked).json()["choices"][0]["text"])
 
-def slow_scores(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    score = scoring._portion
-    monkeypatch.setattr(scoring, "_portion", lambda *given: (time.sleep(seconds), score(*given))[1])
-
-
-def figures(client: httpx.Client) -> dict[str, float]:
-    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-
-
-def test_requests_are_worked_on_together(client: httpx.Client, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_steps(monkeypatch, 0.005)
-    alone = [complete(client, prompt="Ann sold", seed=seed, temperature=1, max_tokens=20).json() for seed in range(8)]
-    before = figures(client)
-    with ThreadPoolExecutor(8) as threads:
-        together = list(
-            threads.map(
-                lambda seed: complete(client, prompt="Ann sold", seed=seed, temperature=1, max_tokens=20).json(),
-                range(8),
-            )
-        )
-    after = figures(client)
-    assert [one["choices"][0]["text"] for one in together] == [one["choices"][0]["text"] for one in alone]
+        alone = [text(seed) for seed in range(8)]
+        before = client.figures()
+        gate = gate_before_steps(monkeypatch)
+        with ThreadPoolExecutor(8) as threads:
+            together = [threads.submit(text, seed) for seed in range(8)]
+            engine = client.engine()
+            eventually(lambda: len(engine._wishes) + len(engine._at_work) == 8, "all have come")
+            gate.open()
+            assert [future.result() for future in together] == alone
+        after = client.figures()
     name = 'gpt1_batch_size_{}{{kind="write",model="writer"}}'
     passes, texts = (after[name.format(what)] - before[name.format(what)] for what in ("count", "sum"))
     assert texts == 8 * 20
-    assert passes < 80
+    assert passes <= 21  # one may have begun alone
 
 
 def test_a_full_queue_refuses_with_a_time_to_come_back(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_steps(monkeypatch, 0.05)
-    with serving(f"writer={trained}", queue=2) as client, ThreadPoolExecutor(6) as threads:
-        answers = list(threads.map(lambda _: complete(client, prompt="Ann", max_tokens=8), range(6)))
-        statuses = sorted(answer.status_code for answer in answers)
-        assert statuses[:2] == [200, 200]
-        assert statuses[-1] == 429
-        refused = next(answer for answer in answers if answer.status_code == 429)
-        assert error_of(refused)[1] == "queue_full"
+    gate = gate_before_steps(monkeypatch)
+    with serving(f"writer={trained}", queue=2) as client, ThreadPoolExecutor(2) as threads:
+        answers = [threads.submit(complete, client, prompt="Ann", max_tokens=8) for _ in range(2)]
+        eventually(lambda: client.engine().open == 2, "two are let in")
+        refused = complete(client, prompt="Ann", max_tokens=8)
+        assert error_of(refused)[:2] == (429, "queue_full")
         assert int(refused.headers["retry-after"]) >= 1
+        gate.open()
+        assert [answer.result().status_code for answer in answers] == [200, 200]
         assert complete(client, prompt="Ann").status_code == 200  # places come free again
 
 
-def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_steps(monkeypatch, 0.1)
-    with serving(f"writer={trained}", seconds=0.35) as client:
-        assert error_of(complete(client, prompt="Ann", max_tokens=100))[:2] == (504, "timeout")
-        lines = complete(client, prompt="Ann", max_tokens=100, stream=True).text.split("\n\n")
-        assert json.loads(lines[-2].removeprefix("data: "))["error"]["code"] == "timeout"
-        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
-        time.sleep(0.3)
-        assert (engine.open, engine._at_work) == (0, [])
+def test_some_connections_are_never_at_work(trained: Path, taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gate_before_steps(monkeypatch)
+    with serving(f"writer={trained}", str(taught), connections=4) as client, ThreadPoolExecutor(3) as threads:
+        answers = [
+            threads.submit(complete, client, model=model, prompt="Ann") for model in ("writer", "taught", "writer")
+        ]
+        eventually(lambda: client.engine().open + client.engine("taught").open == 3, "three are let in")
+        assert error_of(complete(client, prompt="Ann"))[:2] == (429, "queue_full")
+        assert client.get("/healthz").status_code == 200
+        gate.open()
+        assert [answer.result().status_code for answer in answers] == [200] * 3
+
+
+def is_idle(engine: Engine) -> bool:
+    return not (engine.open or engine._wishes or engine._requests or engine._questions)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
+    gate = gate_before_steps(monkeypatch)
+    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(complete, client, prompt="Ann", max_tokens=100, stream=streams)
+        assert gate.reached.wait(120)
+        client.loop.set_forward(LONG)
+        if streams:
+            lines = asked.result().text.split("\n\n")
+            assert json.loads(lines[-2].removeprefix("data: "))["error"]["code"] == "timeout"
+        else:
+            assert error_of(asked.result())[:2] == (504, "timeout")
+        gate.open()
+        eventually(lambda: is_idle(client.engine()), "nothing is left of it")
 
 
 def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_scores(monkeypatch, 0.05)
-    with serving(f"writer={trained}", seconds=2) as client, ThreadPoolExecutor(1) as threads:
+    gate = gate_before_scores(monkeypatch)
+    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(2) as threads:
         question = threads.submit(client.post, "/v1/score", json={"model": "writer", "input": ["Ann " * 1000] * 20})
-        time.sleep(0.3)
-        assert complete(client, prompt="Ann", max_tokens=3).status_code == 200
+        assert gate.reached.wait(120)
+        text = threads.submit(complete, client, prompt="Ann", max_tokens=3)
+        eventually(lambda: client.engine()._wishes, "the text waits")
+        gate.let(4)  # of some hundred portions
+        assert text.result().status_code == 200
         assert not question.done()
+        client.loop.set_forward(LONG)
         assert error_of(question.result())[:2] == (504, "timeout")
+        gate.open()
         assert complete(client, prompt="Ann", max_tokens=3).status_code == 200
 
 
 def test_a_reader_who_goes_away_frees_the_place(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_steps(monkeypatch, 0.05)
+    gate = gate_before_steps(monkeypatch)
     with serving(f"writer={trained}") as client:
-        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
         asked = {**GREEDY, "prompt": "Ann", "max_tokens": 1000, "stream": True}
+        gate.let(5)
         with client.stream("POST", "/v1/completions", json=asked) as answer:
             lines = answer.iter_lines()  # which closes the connection when it is forgotten
             next(lines)
-            assert engine.open == 1
-        deadline = time.monotonic() + 5
-        while engine.open or engine._at_work:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+            (wish,) = client.engine()._at_work
+        eventually(wish.future.cancelled, "the text is given up")
+        gate.open()
+        eventually(lambda: is_idle(client.engine()), "the place is free")
 
 
 @pytest.mark.parametrize("path", ["completions", "score"])
 def test_a_client_that_does_not_wait_for_its_answer_frees_the_place(
     trained: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    slow_steps(monkeypatch, 0.05)
-    slow_scores(monkeypatch, 0.05)
+    gates = gate_before_steps(monkeypatch), gate_before_scores(monkeypatch)
     with serving(f"writer={trained}") as client:
-        engine = client.app.state.server.engines["writer"]  # type: ignore[attr-defined]
         asked = {"completions": {"prompt": "Ann", "max_tokens": 1000, "n": 40}, "score": {"input": "Ann " * 20_000}}
-        complete(client, prompt="Ann", max_tokens=1)
-        with pytest.raises(httpx.ReadTimeout):
-            client.post(f"/v1/{path}", json={"model": "writer", **asked[path]}, timeout=0.3)
-        deadline = time.monotonic() + 5
+        leaving = client.connected(post(f"/v1/{path}", model="writer", **asked[path]))
+        assert gates[path == "score"].reached.wait(120)
+        leaving.close()
         counted = f'gpt1_requests_total{{path="/v1/{path}",status="499"}}'
-        while engine.open or engine._at_work or engine._wishes or counted not in figures(client):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: counted in client.figures(), "it is counted")
+        for gate in gates:
+            gate.open()
+        eventually(lambda: is_idle(client.engine()), "the place is free")
         assert complete(client, prompt="Ann", max_tokens=2).status_code == 200
 
 
 def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_steps(monkeypatch, 0.03)
-    found: list[httpx.Response] = []
+    gate = gate_before_steps(monkeypatch)
+    with serving(f"writer={trained}") as client, ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(complete, client, prompt="Ann", max_tokens=30)
+        assert gate.reached.wait(120)
+        client.server.should_exit = True
+        eventually(lambda: not client.server.servers[0].is_serving(), "nobody is let in any more")
+        gate.open()
+        assert asked.result().json()["usage"]["completion_tokens"] == 30
+
+
+# ---- a run that fails ----
+
+
+@pytest.mark.parametrize("path", ["completions", "score", "embeddings", "attention", "classify"])
+def test_a_run_that_fails_fails_alone(trained: Path, taught: Path, path: str) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "completions": {"prompt": "Ann"},
+        "classify": {"input": "Ann", "task": "moods"},
+    }
+    with serving(f"writer={trained}", str(taught)) as client:
+        engine = client.engine("taught")
+        with torch.no_grad():
+            for weights in engine.run.ready_classifier.parameters():
+                weights.fill_(torch.nan)
+        for _ in range(2):
+            answer = ask(client, path, model="taught", **asked.get(path, {"input": "Ann sold a hat"}))
+            assert error_of(answer)[:2] == (500, "run_failed")
+        assert complete(client, prompt="Ann").status_code == 200
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"status": "failed", "for": [], "failed": ["taught"]})
+        assert client.get("/healthz").status_code == 200
+        told = {model["id"]: model["status"] for model in client.get("/v1/models").json()["data"]}
+        assert told == {"writer": "ready", "taught": "failed"}
+        figures = client.figures()
+        assert [figures[f'gpt1_run_ready{{model="{name}"}}'] for name in told] == [1, 0]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_request_that_is_beyond_the_network_is_told_so(trained: Path, streams: bool) -> None:
     with serving(f"writer={trained}") as client:
-        url = str(client.base_url)
-        asked = {**GREEDY, "prompt": "Ann", "max_tokens": 30}
-        asking = threading.Thread(
-            target=lambda: found.append(httpx.post(f"{url}/v1/completions", json=asked, timeout=30))
-        )
-        asking.start()
-        time.sleep(0.3)
-    asking.join()
-    assert found[0].json()["usage"]["completion_tokens"] == 30
+        with torch.no_grad():
+            client.engine().run.network.positions[8] = 3e38
+        answer = complete(client, prompt="Ann", max_tokens=12, stream=streams)
+        told = json.loads(answer.text.split("\n\n")[-2].removeprefix("data: ")) if streams else answer.json()
+        assert told["error"]["code"] == "no_numbers"
+        assert complete(client, prompt="Ann", max_tokens=2).status_code == 200
+        assert client.get("/readyz").status_code == 200

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, RuinedWeights
+from gpt1.inference.generation import Writer
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import Writing
 from gpt1.serve.completions import Asked, Pieces, streamed
-from gpt1.serve.engine import TOGETHER, Engine
+from gpt1.serve.engine import FIRST, TOGETHER, Engine
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.schemas import CompletionRequest
+from tests.serve.tools import LONG, SetForward
 
 
 @pytest.fixture
@@ -46,24 +51,24 @@ def test_questions_of_one_kind_that_wait_are_answered_in_one_pass(
     asked = [engine.ask(("double",), doubled, items) for items in ([1], [2, 3], [])]
     other = engine.ask(("double", "otherwise"), doubled, [5])
     engine.start()
-    assert [future.result(30) for future in asked] == [[2], [4, 6], []]
-    assert other.result(30) == [10]
+    assert [future.result(120) for future in asked] == [[2], [4, 6], []]
+    assert other.result(120) == [10]
     assert passes == [("double", 3), ("double", 1)]
 
 
 def test_more_than_fit_in_one_pass_are_answered_in_several(engine: Engine, passes: list[tuple[str, int]]) -> None:
     asked = [engine.ask(("double",), doubled, [at] * (TOGETHER // 2 + 1)) for at in range(3)]
     engine.start()
-    assert [future.result(30)[0] for future in asked] == [0, 2, 4]
+    assert [future.result(120)[0] for future in asked] == [0, 2, 4]
     assert len(passes) == 3
 
 
 def test_a_question_that_cannot_be_answered_spoils_only_its_own_request(engine: Engine) -> None:
     good, bad, late = (engine.ask(("double",), doubled, items) for items in ([1], [-1], [4]))
     engine.start()
-    assert (good.result(30), late.result(30)) == ([2], [8])
+    assert (good.result(120), late.result(30)) == ([2], [8])
     with pytest.raises(InputError, match="cannot be doubled"):
-        bad.result(30)
+        bad.result(120)
 
 
 def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) -> None:
@@ -76,7 +81,7 @@ def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) 
 
     question = engine.ask(("portions",), by_portions, [1])
     engine.start()
-    assert question.result(30) == [1]
+    assert question.result(120) == [1]
 
 
 def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begin_anew(engine: Engine) -> None:
@@ -90,7 +95,7 @@ def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begi
 
     long, short = (engine.ask(("portions",), by_portions, items) for items in ([1] * 9, [2]))
     engine.start()
-    assert short.result(30) == [4]
+    assert short.result(120) == [4]
     assert begun == [[1] * 9 + [2], [2]]
 
 
@@ -109,32 +114,30 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
     leaving.append(engine.ask(("portions",), by_portions, [1]))
     stays = engine.ask(("portions",), by_portions, [2])
     engine.start()
-    assert stays.result(30) == [4]
+    assert stays.result(120) == [4]
     assert begun[:2] == [2, 1]
 
 
 def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
-    limits = Limits(seconds=0.3)
+    limits = Limits(seconds=LONG)
     asked = CompletionRequest(model="run", prompt=[1], stream=True)
     wishes = [Asked([1], Writing(tokens=10**6), "")]
 
     async def read_once_and_wait() -> bytes:
         with ExitStack() as place:
-            place.callback(left.append, True)
+            place.callback(left.set)
             pieces = Pieces(wishes, engine, place.pop_all())
         events = streamed(asked, wishes, pieces, limits)
         await anext(events)
-        for _ in range(300):
-            if left:
-                break
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(loop.set_forward, LONG)
+        assert await asyncio.to_thread(left.wait, 120)
         assert pieces.futures[0].cancelled()
         return [event async for event in events][-1]
 
-    left: list[bool] = []
+    loop, left = SetForward(), threading.Event()
     engine.start()
-    assert b'"code": "timeout"' in asyncio.run(read_once_and_wait())
-    assert left
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert b'"code": "timeout"' in runner.run(read_once_and_wait())
 
 
 @pytest.mark.parametrize("kind", ["classify", "embed", "score"])
@@ -156,8 +159,67 @@ def test_more_texts_than_rows_wait_their_turn_and_a_cancelled_one_gives_its_up(e
     futures = [engine.write(ids, wanted) for _ in range(5)]
     futures[1].cancel()
     engine.start()
-    texts = [future.result(30).text for at, future in enumerate(futures) if at != 1]
+    texts = [future.result(120).text for at, future in enumerate(futures) if at != 1]
     assert texts == [engine.run.generate("Ann sold", tokens=6, temperature=0)] * 4
+
+
+# ---- shares ----
+
+
+def finished_after(engine: Engine, future: Future[Any], passes: list[tuple[str, int]]) -> list[int]:
+    """Return a list that will tell how many steps there had been when a text was done."""
+    steps: list[int] = []
+    future.add_done_callback(lambda _: steps.append(sum(kind == "write" for kind, _ in passes)))
+    return steps
+
+
+def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
+    trained: Path, passes: list[tuple[str, int]]
+) -> None:
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: passes.append(told))
+    many = [engine.write([1], Writing(tokens=64), request=request) for request in ("a", "b") for _ in range(32)]
+    short = engine.write([2], Writing(tokens=2), request="c")
+    steps = finished_after(engine, short, passes)
+    engine.start()
+    assert len(short.result(120).ids) == 2
+    assert steps == [2]
+    assert {len(future.result(120).ids) for future in many} == {64}
+    engine.close()
+
+
+def test_requests_share_the_rows_evenly_whatever_they_wish_for(trained: Path) -> None:
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: None)
+    engine._load()
+    for request, texts in (("a", 30), ("b", 30), ("c", 1), ("d", 2)):
+        for _ in range(texts):
+            engine.write([1], Writing(tokens=9), request=request)
+    engine._admit()
+    at_work = Counter(wish.request for wish in engine._at_work)
+    assert at_work == {"a": 3, "b": 2, "c": 1, "d": 2}
+
+
+def test_with_more_requests_than_rows_a_short_one_waits_for_first_tokens_only(
+    engine: Engine, passes: list[tuple[str, int]]
+) -> None:
+    long = [engine.write([1], Writing(tokens=200, temperature=0)) for _ in range(3)]
+    short = engine.write([2], Writing(tokens=2))
+    steps = finished_after(engine, short, passes)
+    engine.start()
+    short.result(120)
+    assert steps == [FIRST + 2]  # of the two rows' texts; the third long text had the other row
+    alone = engine.write([1], Writing(tokens=200, temperature=0)).result(120)
+    assert {tuple(future.result(120).ids) for future in long} == {tuple(alone.ids)}  # who made room goes on as if not
+
+
+def test_of_a_request_that_is_given_up_nothing_is_left(engine: Engine) -> None:
+    engine._load()
+    futures = [engine.write([1], Writing(tokens=9), request="a") for _ in range(6)]
+    engine._admit()
+    for future in futures:
+        future.cancel()
+    engine._step()
+    engine._admit()
+    assert (engine._requests, engine._begun, engine._at_work, engine._writer.texts) == ({}, {}, {}, [])
 
 
 def test_closing_finishes_what_was_asked(engine: Engine) -> None:
@@ -174,20 +236,58 @@ def test_nobody_enters_before_the_run_is_loaded(engine: Engine) -> None:
         engine.enter()
 
 
-def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(
+# ---- a run that fails ----
+
+
+@pytest.mark.parametrize("asked", ["write", "score"])
+def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(engine: Engine, asked: str) -> None:
+    with torch.no_grad():
+        for weights in engine.run.network.parameters():
+            weights.fill_(torch.nan)
+    futures: list[Any] = [engine.write([1], Writing(tokens=4)) for _ in range(3)]
+    if asked == "score":
+        futures = [engine.ask(("score",), engine.run.score, ["Ann sold a hat"])]
+    engine.start()
+    for future in futures:
+        with pytest.raises(ApiError, match="the run 'run' has failed and answers no more"):
+            future.result(120)
+    for future in (engine.write([1], Writing(tokens=4)), engine.ask(("double",), doubled, [1])):
+        with pytest.raises(ApiError, match="has failed"):
+            future.result(120)
+    with pytest.raises(ApiError, match="has failed") as told:
+        engine.enter()
+    assert (told.value.status, told.value.code, engine.status) == (500, "run_failed", "failed")
+    engine.close()
+
+
+def test_a_text_that_is_beyond_the_network_fails_alone(engine: Engine) -> None:
+    with torch.no_grad():  # what stands at the sixth place overflows
+        engine.run.network.positions[5] = 3e38
+    wanted = Writing(tokens=4, temperature=0)
+    long, short = engine.write([1, 2, 3], wanted), engine.write([1], wanted)
+    alone = engine.write([1], wanted)
+    engine.start()
+    with pytest.raises(RuinedWeights, match="scores are no numbers"):
+        long.result(120)
+    assert short.result(120).ids == alone.result(120).ids
+    assert engine.status == "ready"
+
+
+def test_a_step_that_fails_fails_the_texts_that_were_in_it_and_the_next_are_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: object) -> None:
-        raise InputError("the weights are ruined")
+    step, failures = Writer.step, [MemoryError("no room")]
 
-    monkeypatch.setattr("gpt1.inference.generation.Writer.step", fail)
-    told = threading.Event()
-    engine.on_failure = told.set
-    futures = [engine.write([1], Writing(tokens=4)) for _ in range(3)]
+    def fail_once(self: Writer) -> None:
+        if failures:
+            raise failures.pop()
+        step(self)
+
+    monkeypatch.setattr(Writer, "step", fail_once)
+    first = [engine.write([1], Writing(tokens=2)) for _ in range(3)]
     engine.start()
-    assert told.wait(30)
-    for future in (*futures, engine.write([1], Writing(tokens=4)), engine.ask(("double",), doubled, [1])):
-        with pytest.raises(InputError, match="the weights are ruined"):
-            future.result(30)
-    with pytest.raises(ApiError, match="is not loaded"):
-        engine.enter()
+    for future in first[:2]:  # there are two rows
+        with pytest.raises(MemoryError):
+            future.result(120)
+    assert len(first[2].result(120).ids) == 2
+    assert engine.status == "ready"

@@ -22,6 +22,10 @@ class Busy(InputError):
     """Another command is at work where this one is to write; what lies there is its own, and not to be removed."""
 
 
+class RuinedWeights(InputError):
+    """A network gives what is no number: for some input, or, where its weights are ruined, for any."""
+
+
 class SettingError(Gpt1Error):
     """A name, option or value that was asked for does not exist or does not fit."""
 

@@ -17,3 +17,12 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def never_looked_through_again() -> None:
+    """Leave what there is now to the end of the process, so that a collection looks only through what comes after it.
+
+    Libraries are some hundred thousand objects; of a megabyte of JSON, looking through them was 0.4 s and reading 0.04.
+    """
+    gc.collect()
+    gc.freeze()

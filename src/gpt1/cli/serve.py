@@ -28,6 +28,8 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
 @click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
+@click.option("--connections", type=click.IntRange(1), metavar="N", help="At once, as files may be open.  [512]")
+@click.option("--grace-seconds", type=float, metavar="X", help="To end in, when told to.  [30]")
 @click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
 @options.int8
 @options.device
@@ -45,7 +47,7 @@ def command(
 
     A page to try them is at the address itself. /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score,
     /v1/attention, /healthz, /readyz, /metrics, /openapi.json. Ctrl-C or SIGTERM ends it when what is in flight has been
-    answered.
+    answered, within --grace-seconds.
 
     \b
     Examples:
@@ -62,7 +64,8 @@ def command(
     if token is None and not server.is_loopback(host):
         raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
     given = {name: value for name, value in limits.items() if value is not None}
-    app = server.make_app(runs, host=host, token=token, limits=Limits(**given), device=device, int8=int8)
+    fitting = server.fitting(Limits(**given), notice=lambda text: click.echo(text, err=True))
+    app = server.make_app(runs, host=host, token=token, limits=fitting, device=device, int8=int8)
     port = server.PORT if port is None else port
     server.serve(
         app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"), json_logs=json_logs

@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import RuinedWeights
 from gpt1.inference.sampling import Sampler, Weighed, Writing, draw, weighed
 from gpt1.model import Memory, Model, Reading, read
 from gpt1.recipes.values import TRANSFORMER
@@ -40,6 +40,14 @@ class Text:
     remembered: bool = False  # whether all of the window but its last token is in the memory
 
 
+class RuinedScores(RuinedWeights):
+    """A step gave no numbers for some texts; it is to be made again without these, after all are begun anew."""
+
+    def __init__(self, texts: Sequence[Text]) -> None:
+        super().__init__("the network's scores are no numbers: its weights are ruined; use another checkpoint")
+        self.texts = texts
+
+
 class Writer:
     """Texts that a network continues side by side."""
 
@@ -57,6 +65,17 @@ class Writer:
         text = Text(self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives)
         self.texts.append(text)
         return text
+
+    def rejoin(self, text: Text) -> None:
+        """Add a text that has left, with all that it has; its context is read anew."""
+        text.remembered = False
+        self.texts.append(text)
+
+    def begin_anew(self) -> None:
+        """Read the contexts of all texts anew with the next step: whatever became of the last one is forgotten."""
+        self.memory.lengths.clear()
+        for text in self.texts:
+            text.remembered = False
 
     def leave(self, text: Text) -> None:
         """Take a text out; what is beside it goes on."""
@@ -100,9 +119,10 @@ class Writer:
     def _draw(self, rows: list[int], logits_RV: Tensor) -> None:
         """Draw the next token of each of these texts."""
         logits_RV = logits_RV[:, : self.vocabulary].float()
-        if not logits_RV.isfinite().all():
-            raise InputError("the network's scores are no numbers: its weights are ruined; use another checkpoint")
         texts = [self.texts[row] for row in rows]
+        sound_R = logits_RV.isfinite().all(1)
+        if not sound_R.all():
+            raise RuinedScores([text for text, sound in zip(texts, sound_R.tolist(), strict=True) if not sound])
         drawn = draw([text.sampler for text in texts], logits_RV, [text.before for text in texts])
         for text, id, logits_V in zip(texts, drawn, logits_RV, strict=True):
             text.written.append(id)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import InputError, RuinedWeights, SettingError
 from gpt1.model import Model, attention_weights
 from gpt1.recipes.values import TRANSFORMER, Shape
 from gpt1.text.tokenizer import Tokenizer
@@ -41,7 +41,10 @@ def looks(model: Model, tokenizer: Tokenizer, text: str, layer: int) -> Looks:
     if not 1 <= len(ids) <= model.shape.context:
         raise InputError(f"the text has {len(ids):,} tokens; attention is shown of 1 to {model.shape.context:,}")
     ids_T = torch.tensor(ids, device=next(model.parameters()).device)
-    return Looks(ids, attention_weights(model, ids_T, layer - 1).cpu().numpy())
+    weights = attention_weights(model, ids_T, layer - 1).cpu().numpy()
+    if not np.isfinite(weights).all():
+        raise RuinedWeights("the network's attention is no numbers: its weights are ruined; use another checkpoint")
+    return Looks(ids, weights)
 
 
 def check_layer(shape: Shape, layer: int) -> None:

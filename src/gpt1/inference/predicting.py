@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError, unknown
+from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
 from gpt1.base.tables import FileError
 from gpt1.base.wording import many, some
 from gpt1.inference.classification import probabilities, probabilities_by_portion
@@ -95,7 +95,7 @@ def answer_labelled(run: Run, task: Task, split: EncodedSplit) -> Answered:
 
 def _check_finite(run: Run, found: Floats) -> None:
     if not np.isfinite(found).all():
-        raise InputError(
+        raise RuinedWeights(
             f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
             "use the checkpoint of another step, or train again"
         )

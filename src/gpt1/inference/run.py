@@ -157,8 +157,11 @@ class Run:
         """Return how much each token of a text takes from each one before it, in each head of a layer (from 1)."""
         return looks(self.network, self.tokenizer, text, layer)
 
-    def embed(self, texts: Sequence[str], *, pooling: str = MEAN) -> NDArray[np.float32]:
-        """Return a vector for each text [texts, width]: the last block's output, its mean or at the last token."""
+    def embed(self, texts: Sequence[str | Sequence[int]], *, pooling: str = MEAN) -> NDArray[np.float32]:
+        """Return a vector for each text [texts, width]: the last block's output, its mean or at the last token.
+
+        A text may be given as ids, which are read as they are.
+        """
         return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
     def predict(self, rows: Iterable[Mapping[str, Any]], *, task: str | None = None) -> Answers:

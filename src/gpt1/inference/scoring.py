@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, RuinedWeights
 from gpt1.inference.portions import Pause, go_on, on_device, portions
 from gpt1.model import Model, token_losses
 from gpt1.tasks.packed import pack_sequences
@@ -48,6 +48,8 @@ def score_texts(
     ]
     found: list[list[float | None]] = [[None] if ids and not before else [] for ids in encoded]
     scored = log_probabilities(model, [window for _, window in parts], pause)
+    if not all(np.isfinite(values).all() for values in scored):
+        raise RuinedWeights("the network's scores are no numbers: its weights are ruined; use another checkpoint")
     for (place, _), values in zip(parts, scored, strict=True):
         found[place] += values.tolist()
     return [ScoredText(ids, values) for ids, values in zip(encoded, found, strict=True)]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import RuinedWeights, SettingError
 from gpt1.inference.prompts import SENTENCE, Prompts, find_rule, make_prompts
 from gpt1.inference.run import Run
 from gpt1.inference.scoring import mean_log_probabilities, total_log_probabilities
@@ -101,7 +101,7 @@ def answer(run: Run, questions: Questions) -> ZeroShot:
     found = _scores(run.model, asked)
     tuned = None if questions.tuning is None else _scores(run.model, questions.tuning)
     if not all(np.isfinite(one).all() for one in (found, tuned) if one is not None):
-        raise InputError(f"{run.checkpoint.path} gives scores that are no numbers: its weights are ruined")
+        raise RuinedWeights(f"{run.checkpoint.path} gives scores that are no numbers: its weights are ruined")
     thresholds: dict[str, float] = {}
     if asked.rule is SENTENCE:
         metric = asked.task.metrics[0]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError, unknown
-from gpt1.inference.embedding import MEAN
+from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
+from gpt1.inference.embedding import MEAN, text_ids
 from gpt1.inference.looking import Looks, as_rows, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
@@ -49,19 +49,20 @@ async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> d
     if asked.dimensions not in (None, engine.run.recipe.shape.width):
         width = engine.run.recipe.shape.width
         raise bad(f"this run's vectors have {width} dimensions", "unsupported", param="dimensions")
-    texts = _decoded(asked.input, engine, limits)
+    inputs = _inputs(asked.input, engine, limits)
+    ids = await asyncio.to_thread(text_ids, engine.run.tokenizer, inputs)
     pooling = asked.pooling or MEAN
 
-    def answer(texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    def answer(texts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         return list(engine.run.embed(texts, pooling=pooling))
 
-    found = await _answered(engine, ("embed", pooling), answer, texts, limits)
+    found = await _answered(engine, ("embed", pooling), answer, ids, limits)
     as_base64 = asked.encoding_format == "base64"
     data = [
         {"object": "embedding", "index": place, "embedding": _encoded(vector) if as_base64 else vector.tolist()}
         for place, vector in enumerate(found)
     ]
-    tokens = await asyncio.to_thread(lambda: sum(map(len, engine.run.tokenizer.encode_batch(texts))))
+    tokens = sum(map(len, ids))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}
 
@@ -76,15 +77,18 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
         return engine.run.score(texts, after=asked.after)
 
     found = await _answered(engine, ("score", asked.after), answer, texts, limits)
+    spelled = await asyncio.to_thread(
+        lambda: [engine.run.tokenizer.decode_each_after((), one.ids) for one in found]
+    )  # of long texts it takes long
     data = [
         {
             "index": place,
             "ids": one.ids,
-            "tokens": engine.run.tokenizer.decode_each_after((), one.ids),
+            "tokens": tokens,
             "log_probabilities": one.log_probabilities,
             "mean": one.mean,
         }
-        for place, one in enumerate(found)
+        for place, (one, tokens) in enumerate(zip(found, spelled, strict=True))
     ]
     return {"object": "list", "model": asked.model, "data": data}
 
@@ -127,6 +131,8 @@ async def _answered(
     """Have the inputs of a request answered; what is wrong is wrong with them."""
     try:
         found: list[Any] = await in_time(asyncio.wrap_future(engine.ask(key, answering, items)), limits)
+    except RuinedWeights:  # not for its inputs
+        raise
     except InputError as error:
         raise bad(str(error), param="input") from None
     return found
@@ -182,17 +188,15 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def _decoded(given: Any, engine: Engine, limits: Limits) -> list[str]:
-    """Return inputs as texts, those that were given as ids too."""
+def _inputs(given: Any, engine: Engine, limits: Limits) -> list[str | list[int]]:
+    """Return the inputs of a request, each a text or the ids of one, after all limits have been checked."""
     inputs = [given] if isinstance(given, str) or (given and isinstance(given[0], int)) else given
     _check_number(inputs, limits)
     check_characters([value for value in inputs if isinstance(value, str)], limits)
-    texts = []
     for value in inputs:
         if not isinstance(value, str):
             check_ids(value, engine, limits, param="input")
-        texts.append(value if isinstance(value, str) else engine.run.tokenizer.decode(value))
-    return texts
+    return list(inputs)
 
 
 def _encoded(vector: NDArray[np.float32]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Response
 from fastapi.exceptions import RequestValidationError
@@ -18,15 +18,16 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
 from gpt1 import __version__
-from gpt1.base.errors import Gpt1Error
+from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
-from gpt1.serve.engine import Engine
-from gpt1.serve.guards import Guards, Watched, error_response
-from gpt1.serve.limits import ApiError, Limits, gone
+from gpt1.serve.engine import FAILED, LOADING, Engine
+from gpt1.serve.guards import Guards, Turns, Watched, error_response
+from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
+from gpt1.serve.patience import ANSWERING
 from gpt1.serve.schemas import (
     AttentionRequest,
     ClassifyRequest,
@@ -46,10 +47,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "The request is too large.",
         415: "The request does not say that it is JSON.",
         429: "Too many requests wait; see Retry-After.",
+        500: "The run has failed, or gives no numbers for this request; or a fault of the server itself.",
         503: "The run is not loaded yet.",
         504: "The request took too long.",
     }.items()
 }
+Answer = TypeVar("Answer")
 TOLD = ("title", "fields", "labels", "choices", "score_range")  # of a task
 
 
@@ -71,6 +74,8 @@ class Server:
         """Give the engine of a run and a place in its queue, which is left at the end or by who takes it over."""
         engine = self.engine(name)
         with ExitStack() as place:
+            if sum(other.open for other in self.engines.values()) >= self.limits.at_work:
+                raise busy()
             engine.enter()
             place.callback(engine.leave)
             yield engine, place
@@ -84,8 +89,8 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
         for engine in server.engines.values():
             engine.start()
         yield
-        for engine in server.engines.values():
-            await asyncio.to_thread(engine.close)
+        patience = (1 - ANSWERING) / 2 * server.limits.grace_seconds
+        await asyncio.gather(*(asyncio.to_thread(engine.close, patience) for engine in server.engines.values()))
 
     app = FastAPI(title="gpt1", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
@@ -96,6 +101,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     paths = [route.path for route in app.routes if hasattr(route, "path")]
     app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
+    app.add_middleware(Turns)
     return app
 
 
@@ -103,7 +109,7 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     limits = server.limits
 
     @app.post("/v1/completions", responses=ERRORS, response_model=None)
-    async def completions(asked: CompletionRequest, http: HttpRequest) -> Response | dict[str, Any]:
+    async def completions(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         with server.entered(asked.model) as (engine, place):
             wishes = await completion_wishes(asked, engine, limits)
@@ -147,7 +153,7 @@ def _add_answers(app: FastAPI, server: Server) -> None:
         return _described(server.engine(name))
 
 
-async def _while_there(http: HttpRequest, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+async def _while_there(http: HttpRequest, answer: Coroutine[Any, Any, Answer]) -> Answer:
     """Wait for an answer as long as the client does."""
     working, leaving = asyncio.create_task(answer), asyncio.create_task(_departure(http))
     try:
@@ -173,11 +179,13 @@ def _add_checks(app: FastAPI, server: Server) -> None:
         return {"status": "ok"}
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", responses={503: {"description": "Some run is not loaded yet."}})
+    @app.get("/readyz", responses={503: {"description": "Some run is not loaded yet, or has failed."}})
     async def readiness() -> JSONResponse:
-        """Tell whether requests would be answered."""
-        waiting = [name for name, engine in server.engines.items() if not engine.ready.is_set()]
-        return JSONResponse({"status": "waiting" if waiting else "ready", "for": waiting}, 503 if waiting else 200)
+        """Tell whether requests would be answered by every run."""
+        runs = {name: engine.status for name, engine in server.engines.items()}
+        waiting, lost = ([name for name, found in runs.items() if found == status] for status in (LOADING, FAILED))
+        status = "failed" if lost else "waiting" if waiting else "ready"
+        return JSONResponse({"status": status, "for": waiting, "failed": lost}, 200 if status == "ready" else 503)
 
     @app.head("/metrics", include_in_schema=False)
     @app.get("/metrics")
@@ -195,6 +203,7 @@ def _described(engine: Engine) -> dict[str, Any]:
         "object": "model",
         "created": int((run.path / "run.json").stat().st_mtime),
         "owned_by": "gpt1",
+        "status": engine.status,
         "kind": run.facts["kind"],
         "network": shape.kind,
         "tokenizer": run.tokenizer.kind,
@@ -214,6 +223,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def refused(request: HttpRequest, error: ApiError) -> JSONResponse:
         return error_response(error)
+
+    @app.exception_handler(RuinedWeights)
+    async def of_the_network(request: HttpRequest, error: RuinedWeights) -> JSONResponse:
+        return error_response(no_numbers())
 
     @app.exception_handler(Gpt1Error)
     async def of_ours(request: HttpRequest, error: Gpt1Error) -> JSONResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,11 +13,14 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from starlette.responses import Response
+
+from gpt1.base.errors import RuinedWeights
 from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import SEEDS, Writing, writing
 from gpt1.serve.engine import Engine, Written
-from gpt1.serve.limits import Limits, bad, too_slow
+from gpt1.serve.limits import ApiError, Limits, bad, no_numbers, too_slow
 from gpt1.serve.schemas import CompletionRequest
 from gpt1.text.tokenizer import Tokenizer
 
@@ -53,43 +57,74 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
     ]
 
 
-async def completed(
-    asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits
-) -> dict[str, Any]:
+async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits) -> Response:
     """Return the whole answer."""
-    futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted)) for wish in wishes]
+    request = object()
+    futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
     found: list[Written] = await in_time(asyncio.gather(*futures), limits)
 
-    def worded() -> list[dict[str, Any]]:
-        return [
-            _choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one))
+    def worded() -> bytes:
+        """Return the answer as JSON, made choice by choice: in one go, 60 MB of it would hold up all others."""
+        choices = [
+            _json(_choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one)))
             for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
         ]
+        usage = _usage(asked, wishes, sum(len(one.ids) for one in found))
+        head, bracket, end = _json({**_head(asked), "usage": usage, "choices": []}).rpartition(b"]")
+        return head + b",".join(choices) + bracket + end
 
-    choices = await asyncio.to_thread(worded)  # of long prompts it takes long
-    return {**_head(asked), "choices": choices, "usage": _usage(asked, wishes, sum(len(one.ids) for one in found))}
+    return Response(await asyncio.to_thread(worded), media_type="application/json")
 
 
 class Pieces:
-    """Texts that are being written for a stream; the place in the queue is left when the last of them has ended."""
+    """Texts that are being written for a stream; the place in the queue is left when the last of them has ended.
+
+    What is written while the server's thread, or the client, does not keep up becomes one piece: else the server would
+    have more and more to send, and time for nothing else.
+    """
 
     def __init__(self, wishes: Sequence[Asked], engine: Engine, place: ExitStack) -> None:
-        self.events: asyncio.Queue[tuple[int, str | None]] = asyncio.Queue()  # which text; its next piece, or its end
         self._loop = asyncio.get_running_loop()
+        self._came: deque[tuple[int, str | None]] = (
+            deque()
+        )  # from the engine's thread: which text, its piece or its end
+        self._is_told = False  # that something came
+        self._unread: dict[int, str] = {}
+        self._ended: list[int] = []
+        self._news = asyncio.Event()
         self._left, self._place = len(wishes), place
-        self.futures = [engine.write(wish.ids, wish.wanted, partial(self._tell, at)) for at, wish in enumerate(wishes)]
+        self.futures = [
+            engine.write(wish.ids, wish.wanted, partial(self._tell, at), request=self) for at, wish in enumerate(wishes)
+        ]
         for at, future in enumerate(self.futures):
             future.add_done_callback(lambda _, at=at: self._tell(at, None))  # type: ignore[misc]
 
     def _tell(self, at: int, piece: str | None) -> None:
         """Pass a piece on from the engine's thread."""
-        self._loop.call_soon_threadsafe(self._take, at, piece)
+        self._came.append((at, piece))
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._take)
 
-    def _take(self, at: int, piece: str | None) -> None:
-        self.events.put_nowait((at, piece))
-        self._left -= piece is None
+    def _take(self) -> None:
+        self._is_told = False  # before what came is taken: what comes meanwhile is told of again
+        while self._came:
+            at, piece = self._came.popleft()
+            if piece is None:
+                self._ended.append(at)
+                self._left -= 1
+            else:
+                self._unread[at] = self._unread.get(at, "") + piece
         if not self._left:
             self._place.close()
+        self._news.set()
+
+    async def next(self) -> tuple[dict[int, str], list[int]]:
+        """Wait for news; return what was added to which texts, and which have ended."""
+        await self._news.wait()
+        self._news.clear()
+        unread, ended, self._unread, self._ended = self._unread, self._ended, {}, []
+        return unread, ended
 
     def give_up(self) -> None:
         """End the texts that nobody waits for any more; those that are done stay so."""
@@ -110,18 +145,24 @@ async def streamed(
             if wish.echo:
                 yield _event({**head, "choices": [_choice(at, wish.echo)]})
         while left:
-            at, piece = await pieces.events.get()
-            if loop.time() >= deadline or pieces.futures[at].cancelled():
+            unread, ended = await pieces.next()
+            if loop.time() >= deadline or any(pieces.futures[at].cancelled() for at in ended):
                 raise TimeoutError
-            left -= piece is None
-            ended = pieces.futures[at].result().ended if piece is None else None
-            yield _event({**head, "choices": [_choice(at, piece or "", ended)]})
+            for at, piece in unread.items():
+                yield _event({**head, "choices": [_choice(at, piece)]})
+            for at in ended:
+                yield _event({**head, "choices": [_choice(at, "", pieces.futures[at].result().ended)]})
+            left -= len(ended)
         if asked.stream_options is not None and asked.stream_options.include_usage:
             tokens = sum(len(future.result().ids) for future in pieces.futures)
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})
         yield DONE
     except TimeoutError:
         yield _event(too_slow(limits.seconds).body())
+    except RuinedWeights:
+        yield _event(no_numbers().body())
+    except ApiError as error:
+        yield _event(error.body())
     finally:
         giving_up.cancel()
         pieces.give_up()
@@ -232,4 +273,8 @@ def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> di
 
 
 def _event(value: dict[str, Any]) -> bytes:
-    return b"data: " + to_json(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + _json(value) + b"\n\n"
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return to_json(value, ensure_ascii=False).encode("utf-8", "replace")

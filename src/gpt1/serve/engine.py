@@ -1,27 +1,35 @@
 """One run at work in a thread of its own, for many requests at a time.
 
-Texts are written side by side: a request's text joins between two steps and leaves when it ends. Questions of one kind
-that wait (rows to classify, texts to embed or to score) are answered together, by portions, between which texts are
-written on and what nobody waits for any more is given up. A question that cannot be answered spoils only its own
-request.
+Texts are written side by side: a request's text joins between two steps and leaves when it ends. Rows are shared out by
+request: each has one before any has a second, and a text that has just begun goes before those that have had their
+first tokens; who must make room is read anew when its turn comes. Questions of one kind that wait (rows to classify,
+texts to embed or to score) are answered together, by portions, between which texts are written on and what nobody waits
+for any more is given up. What fails fails its own request; where the run itself can no longer be used, the run.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from gpt1.inference.generation import LENGTH, STOP, Text, Writer
+from gpt1.base.errors import Gpt1Error, RuinedWeights
+from gpt1.inference.generation import LENGTH, STOP, RuinedScores, Text, Writer, continue_ids
 from gpt1.inference.run import Run
 from gpt1.inference.sampling import Weighed, Writing
-from gpt1.serve.limits import ApiError, Limits, busy
+from gpt1.serve.limits import ApiError, Limits, busy, failed
 from gpt1.text.streaming import TextStream
 
+LOG = logging.getLogger("gpt1.serve")
 TOGETHER = 256  # questions at most
+FIRST = 32  # tokens of a text, before which it need not wait for texts that have had as many
+LOADING, READY, FAILED = "loading", "ready", "failed"
 
 Answering = Callable[[Sequence[Any]], Sequence[Any]]
 Piece = Callable[[str], None]
@@ -54,20 +62,25 @@ class Wish:
     prompt: list[int]
     wanted: Writing
     on_piece: Piece | None
+    request: Hashable  # those of one request share its rows
     future: Future[Written] = field(default_factory=Future)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Writes:
-    """A wish at work."""
+    """A wish that has been begun, at work or not."""
 
-    wish: Wish
     text: Text
     stream: TextStream
+    streamed: int = 0  # tokens
 
 
 class Unwanted(Exception):
     """Nobody waits any more for half of what is being answered, or more."""
+
+
+class RunEnds(BaseException):
+    """The run can no longer be used; not an Exception, which would be taken for the fault of some question."""
 
 
 class Engine:
@@ -77,13 +90,16 @@ class Engine:
         self.run, self.name, self.limits = run, name, limits
         self.ready = threading.Event()
         self.failure: BaseException | None = None
-        self.on_failure: Callable[[], None] = lambda: None
+        self.loaded = False
+        self.on_no_start: Callable[[], None] = lambda: None  # told where the run cannot be loaded
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
         self._questions: list[Question] = []
         self._answering: list[Question] = []
-        self._wishes: list[Wish] = []
-        self._at_work: list[Writes] = []
+        self._wishes: list[Wish] = []  # that have come since the last step
+        self._requests: dict[Hashable, list[Wish]] = {}  # what they still wish for, in the order in which they came
+        self._begun: dict[Wish, Writes] = {}
+        self._at_work: dict[Wish, Writes] = {}
         self._open = 0  # requests that were let in and have not left
         self._closing = False
         self._thread = threading.Thread(target=self._live, name=f"run {name}", daemon=True)
@@ -94,16 +110,18 @@ class Engine:
         """Load the run and begin to work, in a thread."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Finish what was asked for and end."""
+    def close(self, seconds: float | None = None) -> None:
+        """Finish what was asked for and end; wait so long for it at most."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def enter(self) -> None:
-        """Let a request in, or refuse it because too many are."""
+        """Let a request in, or refuse it because the run does not work or too many are."""
         with self._changed:
+            if self.failure is not None:
+                raise failed(self.name)
             if not self.ready.is_set():
                 raise ApiError(503, f"the run '{self.name}' is not loaded yet", code="loading")
             if self._open >= self.limits.queue:
@@ -120,22 +138,29 @@ class Engine:
         """How many requests wait or are at work."""
         return self._open
 
+    @property
+    def status(self) -> str:
+        """Whether the run is loading, ready, or has failed."""
+        return FAILED if self.failure is not None else READY if self.ready.is_set() else LOADING
+
     def ask(self, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> Future[list[Any]]:
         """Have items answered, together with those of other requests that have the same key."""
         question = Question(key, answering, items)
         self._hand_over(self._questions, question)
         return question.future
 
-    def write(self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None) -> Future[Written]:
-        """Have a text written; it is given up when its future is cancelled."""
-        wish = Wish(prompt, wanted, on_piece)
+    def write(
+        self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None, *, request: Hashable = None
+    ) -> Future[Written]:
+        """Have a text written, one of a request's; it is given up when its future is cancelled."""
+        wish = Wish(prompt, wanted, on_piece, object() if request is None else request)
         self._hand_over(self._wishes, wish)
         return wish.future
 
     def _hand_over(self, waiting: list[Any], job: Question | Wish) -> None:
         with self._changed:
             if self.failure is not None:  # since the request was let in
-                _fail(job.future, self.failure)
+                _fail(job.future, failed(self.name))
                 return
             waiting.append(job)
             self._changed.notify()
@@ -144,24 +169,29 @@ class Engine:
 
     def _live(self) -> None:
         try:
-            model, tokenizer = self.run.network, self.run.tokenizer
-            tokenizer.encode("ready")  # loads what encoding needs
-            self.run.pause = self._give_way
-            self._writer = Writer(model, tokenizer.vocab_size, self.limits.rows)
-            self.ready.set()
+            self._load()
             while self._wait():
                 self._answer()
                 self._admit()
                 self._step()
         except BaseException as error:
             self._give_up(error)
-            self.on_failure()
+            if not self.loaded:
+                self.on_no_start()
+
+    def _load(self) -> None:
+        model, tokenizer = self.run.network, self.run.tokenizer
+        tokenizer.encode("ready")  # loads what encoding needs
+        self.run.pause = self._give_way
+        self._writer = Writer(model, tokenizer.vocab_size, self.limits.rows)
+        self.loaded = True
+        self.ready.set()
 
     def _wait(self) -> bool:
         """Wait for something to do; return whether to go on."""
         with self._changed:
-            self._changed.wait_for(lambda: self._questions or self._wishes or self._at_work or self._closing)
-            return bool(self._questions or self._wishes or self._at_work)
+            self._changed.wait_for(lambda: self._questions or self._wishes or self._requests or self._closing)
+            return bool(self._questions or self._wishes or self._requests)
 
     def _answer(self) -> None:
         """Answer the first question, and with it those that have the same key."""
@@ -196,7 +226,11 @@ class Engine:
     def _answer_alone(self, question: Question) -> None:
         try:
             _settle(question.future, self._answers([question]))
+        except Unwanted:
+            pass
         except Exception as error:  # which the request is answered with
+            if isinstance(error, RuinedWeights) or not isinstance(error, Gpt1Error):
+                self._check_run(error)
             _fail(question.future, error)
 
     def _answers(self, together: list[Question]) -> list[Any]:
@@ -212,53 +246,136 @@ class Engine:
         self._step()
 
     def _admit(self) -> None:
-        """Let wishes join the texts that are written, while there is room."""
-        while len(self._at_work) < self.limits.rows:
-            with self._changed:
-                if not self._wishes:
-                    return
-                wish = self._wishes.pop(0)
+        """Give each request its share of the rows; those who have more make room."""
+        with self._changed:
+            come, self._wishes = self._wishes, []
+        for wish in come:
+            self._requests.setdefault(wish.request, []).append(wish)
+        while True:
+            shares = self._shares()
+            for wish in [wish for wish in self._at_work if wish not in shares]:
+                self._writer.leave(self._at_work.pop(wish).text)
+            for wish in shares:
+                if wish not in self._at_work:
+                    self._join(wish)
+            if not self._finish_done():  # one that wants no token, or was given up; then there is room for another
+                return
+
+    def _shares(self) -> dict[Wish, None]:
+        """Return the wishes to work on: one of each request, a second of each ... as far as there are rows."""
+        shares: dict[Wish, None] = {}
+        requests = list(self._requests.values())
+        for rank in range(self.limits.rows):
+            requests = [wishes for wishes in requests if self._has(wishes, rank)]
+            for wishes in sorted(requests, key=lambda wishes: self._had_first(wishes[rank])):
+                shares[wishes[rank]] = None
+                if len(shares) == self.limits.rows:
+                    return shares
+        return shares
+
+    def _has(self, wishes: list[Wish], rank: int) -> bool:
+        """Whether a request wishes for so many texts; those that it has given up while they waited are dropped."""
+        while rank < len(wishes) and wishes[rank].future.cancelled() and wishes[rank] not in self._at_work:
+            self._drop(wishes[rank])
+        return rank < len(wishes)
+
+    def _had_first(self, wish: Wish) -> bool:
+        return wish in self._begun and len(self._begun[wish].text.written) >= FIRST
+
+    def _join(self, wish: Wish) -> None:
+        if wish in self._begun:
+            self._writer.rejoin(self._begun[wish].text)
+        else:
             stream = TextStream(self.run.tokenizer, wish.prompt, wish.wanted.stop)
-            text = self._writer.join(wish.prompt, wish.wanted, wish.wanted.seed)
-            self._at_work.append(Writes(wish, text, stream))
-            self._finish_done()  # it may want no token, or have been given up
+            self._begun[wish] = Writes(self._writer.join(wish.prompt, wish.wanted, wish.wanted.seed), stream)
+        self._at_work[wish] = self._begun[wish]
+
+    def _drop(self, wish: Wish) -> None:
+        """Forget a wish, with its request where it was the last."""
+        self._begun.pop(wish, None)
+        if writes := self._at_work.pop(wish, None):
+            self._writer.leave(writes.text)
+        self._requests[wish.request].remove(wish)
+        if not self._requests[wish.request]:
+            del self._requests[wish.request]
 
     def _step(self) -> None:
         if not self._at_work:
             return
         self._batched("write", len(self._at_work))
-        self._writer.step()
-        for writes in self._at_work:
-            self._show(writes, writes.stream.push(writes.text.written[-1]))
+        try:
+            self._writer.step()
+        except Exception as error:
+            self._spoil(error)
+        for wish, writes in self._at_work.items():
+            for id in writes.text.written[writes.streamed :]:
+                self._show(wish, writes.stream.push(id))
+            writes.streamed = len(writes.text.written)
         self._finish_done()
 
-    def _show(self, writes: Writes, piece: str) -> None:
-        if piece and writes.wish.on_piece is not None:
-            writes.wish.on_piece(piece)
+    def _spoil(self, error: Exception) -> None:
+        """Fail the texts that a step failed for, all where none is known, and have the others read anew."""
+        self._check_run(error)
+        ruined = error.texts if isinstance(error, RuinedScores) else ()
+        self._writer.begin_anew()
+        for wish, writes in list(self._at_work.items()):
+            if not ruined or writes.text in ruined:
+                self._drop(wish)
+                _fail(wish.future, error)
 
-    def _finish_done(self) -> None:
-        """Take out the texts that are done, or that nobody wants any more."""
-        for writes in list(self._at_work):
-            wish, text, stream = writes.wish, writes.text, writes.stream
-            if stream.stopped or len(text.written) >= wish.wanted.tokens or wish.future.cancelled():
-                self._at_work.remove(writes)
-                self._writer.leave(text)
-                self._show(writes, stream.end())
-                ended = STOP if stream.stopped else LENGTH
-                _settle(wish.future, Written(stream.whole(), text.written, ended, text.weighed))
+    def _check_run(self, error: Exception) -> None:
+        """End the run where not only a request was at fault: it no longer continues even the simplest text."""
+        try:
+            if not self._weights_are_numbers:
+                raise error
+            newline = self.run.tokenizer.newline_id
+            continue_ids(self.run.network, [[newline]], Writing(tokens=1), self.run.tokenizer.vocab_size)
+        except Exception:
+            raise RunEnds from error
+
+    @cached_property
+    def _weights_are_numbers(self) -> bool:
+        network = self.run.classifier if self.run.has_tasks else self.run.model
+        return all(bool(weights.isfinite().all()) for weights in network.parameters())
+
+    def _show(self, wish: Wish, piece: str) -> None:
+        if piece and wish.on_piece is not None:
+            wish.on_piece(piece)
+
+    def _finish_done(self) -> bool:
+        """Take out the texts that are done, or that nobody wants any more; return whether there were any."""
+        done = [
+            (wish, writes)
+            for wish, writes in self._at_work.items()
+            if writes.stream.stopped or len(writes.text.written) >= wish.wanted.tokens or wish.future.cancelled()
+        ]
+        for wish, writes in done:
+            self._drop(wish)
+            self._show(wish, writes.stream.end())
+            ended = STOP if writes.stream.stopped else LENGTH
+            text = writes.text
+            _settle(wish.future, Written(writes.stream.whole(), text.written, ended, text.weighed))
+        return bool(done)
 
     def _give_up(self, error: BaseException) -> None:
         """Tell all who wait, or come, that the run has failed."""
+        cause = error.__cause__ if isinstance(error, RunEnds) and error.__cause__ else error
         with self._changed:
-            self.failure = error
+            self.failure = cause
             self.ready.clear()
-            futures: list[Future[Any]] = [question.future for question in self._questions]
-            futures += [wish.future for wish in self._wishes] + [writes.wish.future for writes in self._at_work]
+            futures: list[Future[Any]] = [question.future for question in (*self._answering, *self._questions)]
+            futures += [wish.future for wish in self._wishes]
+            futures += [wish.future for wishes in self._requests.values() for wish in wishes]
         for future in futures:
-            _fail(future, error)
+            _fail(future, failed(self.name))
+        if self.loaded:
+            place = "".join(traceback.format_tb(cause.__traceback__))
+            said = f": {cause}" if isinstance(cause, RuinedWeights) else ""  # others may quote what was asked
+            kind = type(cause).__name__ + said
+            LOG.error("the run '%s' has failed and answers no more: %s\n%s", self.name, kind, place)
 
 
-# A future may be cancelled at any moment by who asked, who then wants to hear no more.
+# A future may be cancelled at any moment by who asked, or be settled already.
 
 
 def _settle(future: Future[Any], result: Any) -> None:

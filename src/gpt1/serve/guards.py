@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 import re
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterable
 
 from fastapi import HTTPException
@@ -18,19 +20,38 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import PAGE
+from gpt1.serve.patience import BEGUN
 
 LOG = logging.getLogger("gpt1.serve")
+LAST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Asked by machines that have no token; the page, which asks for it; and what it links to, which tells nothing of a run.
-OPEN = ("/healthz", "/readyz", "/openapi.json", *PAGE)
+HEALTH = ("/healthz", "/readyz")
+OPEN = (*HEALTH, "/openapi.json", *PAGE)
+A_TURN = 8  # requests
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
-_PORT = re.compile(r":\d+$")
+_HOST = re.compile(  # as it goes over the wire: in ASCII
+    r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::(?P<port>[0-9]{1,5}))?", re.I | re.A
+)
 _JSON = re.compile(r"\s*application/([^\s;]+\+)?json\s*(;|$)", re.I)
 
 
 def error_response(error: ApiError) -> JSONResponse:
     """Return an error as a response."""
     return JSONResponse(error.body(), error.status, error.headers)
+
+
+def host_of(header: str) -> str | None:
+    """Return whom a Host header names, without the port: a name, or an address, of IPv6 in brackets; None: nobody."""
+    found = _HOST.fullmatch(header)
+    if found is None or int(found["port"] or 0) > LAST_PORT:
+        return None
+    if found["address"] is None:
+        return found["name"].lower()
+    try:
+        return ipaddress.IPv6Address(found["address"]).compressed
+    except ValueError:
+        return None
 
 
 class Guards:
@@ -53,8 +74,9 @@ class Guards:
         await self.app(scope, self._counted(receive), send)
 
     def _check(self, method: str, path: str, headers: Headers) -> None:
-        host = _PORT.sub("", headers.get("host", "")).strip("[]").lower()
-        if self.hosts is not None and host not in self.hosts:  # a page elsewhere that sends its reader's browser here
+        if (
+            self.hosts is not None and host_of(headers.get("host", "")) not in self.hosts
+        ):  # a page elsewhere that sends its reader's browser here
             raise ApiError(421, "this server answers only to its own name", code="wrong_host")
         if self.token and path not in OPEN and not self._has_token(headers.get("authorization", "")):
             raise ApiError(
@@ -101,6 +123,45 @@ class Guards:
         return ApiError(413, f"the request is larger than {self.limits.body_bytes:,} bytes", code="too_large")
 
 
+class Turns:
+    """Lets few requests begin in a turn of the event loop, one after another, and those for health at once.
+
+    Else what a thousand clients send at a time is all begun in one turn, and whoever comes then waits for all of it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._begun = 0  # in this turn
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on when its turn has come."""
+        if scope["type"] == "http" and scope["path"] not in HEALTH:
+            await self._turn()
+        scope[BEGUN] = True
+        await self.app(scope, receive, send)
+
+    async def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._begun:
+            loop.call_soon(self._next_turn)
+        if self._begun < A_TURN:
+            self._begun += 1
+            return
+        waits = loop.create_future()
+        self._waiting.append(waits)
+        await waits
+
+    def _next_turn(self) -> None:
+        waits = [self._waiting.popleft() for _ in range(min(A_TURN, len(self._waiting)))]
+        for one in waits:
+            if not one.done():  # else it was cancelled
+                one.set_result(None)
+        self._begun = len(waits)
+        if waits:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+
 class Watched:
     """Counts requests and their seconds by path and status, and answers where the server itself is at fault.
 
@@ -134,4 +195,8 @@ class Watched:
             path = scope["path"] if scope["path"] in self.paths else getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - began
             self.meters.request(path, status, seconds)
-            LOG.info("request", extra={"facts": {"path": path, "status": status, "seconds": round(seconds, 4)}})
+            told = {"path": path, "status": status, "seconds": round(seconds, 4)}
+            worked_on = (
+                scope["method"] == "POST" and status < 400
+            )  # others cost nothing, and anybody may send any number
+            LOG.info("request", extra={"facts": told, "each": worked_on})

@@ -23,6 +23,13 @@ class Limits:
     seconds: float = 120.0  # a request may take
     arrival_seconds: float = 10.0  # in which its head, and then its body, must have come
     rows: int = 32  # texts that are written side by side
+    connections: int = 512  # at once
+    grace_seconds: float = 30.0  # in which a server that is told to end has ended
+
+    @property
+    def at_work(self) -> int:
+        """How many requests of all runs may wait or be at work: some connections are left to ask for health on."""
+        return max(1, self.connections - max(1, self.connections // 8))
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -70,6 +77,17 @@ def busy(seconds: int = 1) -> ApiError:
     return ApiError(
         429, "too many requests wait already; try again", code="queue_full", headers={"Retry-After": str(seconds)}
     )
+
+
+def failed(name: str) -> ApiError:
+    """Return the error for a request to a run that has failed."""
+    message = f"the run '{name}' has failed and answers no more; the server's log says why, a restart loads it anew"
+    return ApiError(500, message, code="run_failed", param="model")
+
+
+def no_numbers() -> ApiError:
+    """Return the error for a request that the network answers with what is no number."""
+    return ApiError(500, "the network gives no numbers for this request; try another run", code="no_numbers")
 
 
 def too_slow(seconds: float) -> ApiError:

@@ -1,43 +1,183 @@
-"""Clients that do not finish what they began: a connection whose request's head does not come in time is ended.
+"""Clients that keep a server waiting: they are waited for as long as there is time and room, and no longer.
 
-Uvicorn waits for a head for ever, and some thousand clients that send a byte a minute would take all there is. The body
-that follows is timed where it is counted, in `guards.py`; what still comes of one that was refused is thrown away, for
-so long, because who is cut off while sending never sees the answer.
+Uvicorn waits for ever for a head, and for a client that does not read its answer; some thousand of them would take all
+there is. Here a head must come in time, an answer must be taken, and where there are too many connections the one that
+has kept the server waiting longest ends for the next. A connection on which a request comes before the last was
+answered ends with that answer: one packet of a client that never reads would make work for seconds. The body that
+follows a head is timed where it is counted, in `guards.py`; what still comes of one that was refused is thrown away,
+for so long, because who is cut off while sending never sees the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
+from contextlib import suppress
+from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from gpt1.serve.limits import Limits
+from gpt1.serve.meters import Meters
 
-def impatient(seconds: float) -> type[asyncio.Protocol]:
-    """Return uvicorn's way of speaking HTTP with so much patience for a head, and for a body that was refused."""
+LOG = logging.getLogger("gpt1.serve")
+ACCEPTS = 32  # connections taken in a turn of the event loop
+BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
+REST = 1.0  # seconds in which none is taken, where the system has no room for one
+BEGUN = "gpt1.begun"  # in the scope of a request that is being answered, and does not only wait for its turn
+ANSWERING = 0.8  # of the time to end in, what is in flight may be answered; then it is cut off
+
+
+def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
+    """Return uvicorn's way of speaking HTTP with so much patience and room."""
 
     class Impatient(H11Protocol):
-        _waiting: asyncio.TimerHandle | None = None
+        _arrival: asyncio.TimerHandle | None = None  # ends it where no head comes
+        _taking: asyncio.TimerHandle | None = None  # ends it where the answer is not taken
+        _waits_since = 0.0  # when it came, or had its last answer
+        _unread_since: float | None = None  # when what was sent began to be too much for the client; None: it is not
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._waiting = self.loop.call_later(seconds, self.transport.close)
+            transport.set_write_buffer_limits(high=0)  # so that `pause_writing` tells of every answer that is not taken
+            self._waits_since = self.loop.time()
+            self._wait_for_a_head()
+            meters.connection_made()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            refused = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
-            if not refused and self.conn.their_state is not h11.IDLE:
-                self._wait_no_longer()
-            elif self._waiting is None:
-                self._waiting = self.loop.call_later(seconds, self.transport.close)
+            state = self.conn.their_state
+            refused = self.conn.our_state is h11.DONE and state is h11.SEND_BODY
+            if not refused and state is not h11.IDLE:
+                self._arrival = _cancelled(self._arrival)
+            elif self._arrival is None:
+                self._wait_for_a_head()
+
+        def on_response_complete(self) -> None:
+            self._waits_since = self.loop.time()
+            if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+                self.transport.close()
+            super().on_response_complete()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread_since = self.loop.time()
+            self._taking = self.loop.call_later(limits.arrival_seconds, self._check_taken, self._unsent())
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread_since, self._taking = None, _cancelled(self._taking)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._wait_no_longer()
+            self._arrival, self._taking = _cancelled(self._arrival), _cancelled(self._taking)
             super().connection_lost(exc)
+            meters.connection_lost()
 
-        def _wait_no_longer(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
+        def kept_waiting_since(self) -> float | None:
+            """Return since when the server has waited for this client; None: its request is being answered."""
+            if self._unread_since is not None:
+                return self._unread_since
+            is_coming = self.conn.their_state is h11.SEND_BODY
+            works = self.cycle is not None and not self.cycle.response_complete and BEGUN in self.scope
+            return None if works and not is_coming else self._waits_since
+
+        def end(self, why: str) -> None:
+            """End the connection, whatever is still to be sent."""
+            meters.connection_ended(why)
+            self.connections.discard(self)  # at once, since others are let in by their number
+            self.transport.abort()
+
+        def _wait_for_a_head(self) -> None:
+            self._arrival = self.loop.call_later(limits.arrival_seconds, self.end, "silent")
+
+        def _check_taken(self, unsent: int) -> None:
+            """End the connection where nothing was taken since last time, or all in all it takes too long."""
+            began = self.loop.time() if self._unread_since is None else self._unread_since
+            if self._unsent() >= unsent or self.loop.time() >= began + limits.seconds:
+                self.end("unread")
+            else:
+                self._taking = self.loop.call_later(limits.arrival_seconds, self._check_taken, self._unsent())
+
+        def _unsent(self) -> int:
+            return self.transport.get_write_buffer_size()
 
     return Impatient
+
+
+class BoundedServer(uvicorn.Server):
+    """Uvicorn's server, which has so many connections at most and ends in the time it is given.
+
+    It takes connections itself: asyncio takes any number at once, and only then is any of them known.
+    """
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._coming: set[asyncio.Task[None]] = set()  # connections that are taken and not made yet
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and to take connections."""
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
+            self._listen_to(listening)
+
+    def _listen_to(self, listening: socket.socket) -> None:
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take a few of the connections that wait, each in the place of one that keeps the server waiting."""
+        loop = asyncio.get_running_loop()
+        for _ in range(ACCEPTS - len(self._coming)):
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                LOG.warning("no connection can be taken: %s", error.strerror)
+                loop.remove_reader(listening)
+                loop.call_later(REST, self._listen_to, listening)
+                return
+            connection.setblocking(False)
+            if len(self.server_state.connections) + len(self._coming) >= self._limits.connections:
+                self._make_room()
+            coming = loop.create_task(self._take(connection))
+            self._coming.add(coming)
+            coming.add_done_callback(self._coming.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # it may have gone already
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg, assignment]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
+
+    def _make_room(self) -> None:
+        """End the connection that has kept the server waiting longest; those at work are never all there are."""
+        connections: Any = self.server_state.connections
+        waiting = [(since, id(one), one) for one in connections if (since := one.kept_waiting_since()) is not None]
+        if waiting:
+            LOG.warning("all %d connections are taken: the one waited for longest is ended", self._limits.connections)
+            min(waiting)[-1].end("crowded out")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End when what is in flight has been answered, or is cut off."""
+        cutting = asyncio.get_running_loop().call_later(ANSWERING * self._limits.grace_seconds, self._cut_off)
+        await super().shutdown(sockets)
+        cutting.cancel()
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpt1.inference.sampling import SEEDS
 from gpt1.serve.limits import ApiError, bad
 
+# Each ends with its first fault: a body of a megabyte may hold a few hundred thousand, and one is told.
+Texts = Annotated[list[str], Field(fail_fast=True)]
+Ids = Annotated[list[int], Field(fail_fast=True)]
+ListsOfIds = Annotated[list[Ids], Field(fail_fast=True)]
 Row = dict[str, Any]
+Rows = Annotated[list[str | Row], Field(fail_fast=True)]
 ALTERNATIVES = 20  # of a token, at most
 SAMPLES = 10_000  # of a prompt; how many texts a request may have is limited besides
 SEVERAL_KINDS = ("prompt", "stop", "input")  # fields that take values of several kinds
 
 
-class Request(BaseModel):
-    """What every request has; fields that are not known are refused, so that none is silently without effect."""
+class Fields(BaseModel):
+    """Fields of which those that are not known are refused, so that none is silently without effect."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown(cls, given: Any) -> Any:
+        """Leave one of many unknown fields, so that there is one fault and not as many as a body has room for."""
+        known = cls.model_fields
+        if not isinstance(given, dict) or len(given) <= len(known) + 1:
+            return given
+        first = next(name for name in given if name not in known)
+        return {name: given[name] for name in (*known, first) if name in given}
+
+
+class Request(Fields):
+    """What every request has."""
+
+    model_config = ConfigDict(strict=True)
 
     model: str = Field(description="The name of a run, as /v1/models lists them.")
     user: str | None = Field(None, description="Not used.")
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Fields):
     """What a stream tells besides text."""
-
-    model_config = ConfigDict(extra="forbid")
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
@@ -37,14 +56,14 @@ class StreamOptions(BaseModel):
 class CompletionRequest(Request):
     """A text to be continued: OpenAI's fields and their defaults, and two of ours."""
 
-    prompt: str | list[str] | list[int] | list[list[int]] = ""
+    prompt: str | Texts | Ids | ListsOfIds = ""
     max_tokens: int | None = Field(16, ge=0)
     temperature: float | None = Field(1.0, ge=0)
     top_p: float | None = Field(1.0, gt=0, le=1)
     n: int | None = Field(1, ge=1, le=SAMPLES)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    stop: str | list[str] | None = None
+    stop: str | Texts | None = None
     seed: int | None = Field(None, ge=0, lt=SEEDS)
     echo: bool | None = False
     top_k: int | None = Field(None, ge=1, description="Ours: draw from the likeliest so many.")
@@ -54,20 +73,20 @@ class CompletionRequest(Request):
     suffix: str | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: dict[str, Any] | None = None
 
 
 class ClassifyRequest(Request):
     """Texts, or rows with the columns of the task, to be answered by a fine-tuned run."""
 
-    input: str | Row | list[str | Row]
+    input: str | Row | Rows
     task: str | None = Field(None, description="Which of the run's tasks, where it has learned several.")
 
 
 class EmbeddingRequest(Request):
     """Texts to be made vectors of."""
 
-    input: str | list[str] | list[int] | list[list[int]]
+    input: str | Texts | Ids | ListsOfIds
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = None
     pooling: Literal["mean", "last"] | None = Field("mean", description="Ours: which outputs make the vector.")
@@ -76,7 +95,7 @@ class EmbeddingRequest(Request):
 class ScoreRequest(Request):
     """Texts whose tokens' log-probabilities are wanted."""
 
-    input: str | list[str]
+    input: str | Texts
     after: str = Field("", description="A text that stands before each of them and is not scored itself.")
 
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 import errno
 import ipaddress
 import math
+import resource
 import socket
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.garbage import never_looked_through_again
 from gpt1.inference.run import load_run
 from gpt1.serve.app import Server, build_app
 from gpt1.serve.engine import Engine
-from gpt1.serve.guards import LOOPBACK
+from gpt1.serve.guards import LOOPBACK, host_of
 from gpt1.serve.limits import Limits
-from gpt1.serve.logs import json_logging
+from gpt1.serve.logs import logging_settings
 from gpt1.serve.meters import Meters
-from gpt1.serve.patience import impatient
+from gpt1.serve.patience import ACCEPTS, BoundedServer, impatient
 
 HOST, PORT = LOOPBACK[1], 8000
+TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
+SPARE_FILES = 32 + 2 * ACCEPTS  # for weights that are read, and for connections that are just coming and going
 
 
 def make_app(
@@ -38,9 +45,10 @@ def make_app(
         if name in engines:
             raise SettingError(f"two runs are called '{name}'; give one another name: NAME={path}")
         engine = Engine(load_run(path, device=device, int8=int8), name, limits, meters.batched(name))
-        meters.watch(name, lambda engine=engine: engine.open)  # type: ignore[misc]
+        meters.watch(name, lambda engine=engine: engine.open, lambda engine=engine: engine.ready.is_set())  # type: ignore[misc]
         engines[name] = engine
-    hosts = (*LOOPBACK, host) if is_loopback(host) else None
+    own = host_of(f"[{host}]" if ":" in host else host)
+    hosts = (*LOOPBACK, own or host) if is_loopback(host) else None
     return build_app(Server(engines, limits, meters), token=token, hosts=hosts)
 
 
@@ -49,37 +57,50 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
     listening = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     started(f"http://{address}:{listening.getsockname()[1]}")
-    server = uvicorn.Server(http_config(app, json_logs))
+    sys.setswitchinterval(TURN_SECONDS)
+    never_looked_through_again()
+    server = bounded_server(app, logging_settings(as_json=json_logs))
     engines = list(app.state.server.engines.values())
 
     def stop() -> None:
         server.should_exit = True
 
     for engine in engines:
-        engine.on_failure = stop
+        engine.on_no_start = stop
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         if not server.should_exit:  # else it has ended well, and passes on the signal that ended it
             raise
     for engine in engines:
-        if engine.failure is not None:
+        if engine.failure is not None and not engine.loaded:
             raise engine.failure
 
 
-def http_config(app: FastAPI, json_logs: bool = False) -> uvicorn.Config:
-    """Return how uvicorn is to serve the application."""
-    limits: Limits = app.state.server.limits
-    return uvicorn.Config(
+def bounded_server(app: FastAPI, log_config: dict[str, Any] | None) -> BoundedServer:
+    """Return what serves the application within its limits."""
+    served: Server = app.state.server
+    config = uvicorn.Config(
         app,
-        http=impatient(limits.arrival_seconds),
-        log_config=json_logging() if json_logs else uvicorn.config.LOGGING_CONFIG,
+        http=impatient(served.limits, served.meters),
+        log_config=log_config,
         log_level="warning",
         access_log=False,
         lifespan="on",
-        # Longer than any request takes: then only clients are left that do not read their answers.
-        timeout_graceful_shutdown=math.ceil(limits.seconds + limits.arrival_seconds),
+        timeout_graceful_shutdown=math.ceil(served.limits.grace_seconds),
     )
+    return BoundedServer(config, served.limits)
+
+
+def fitting(limits: Limits, notice: Callable[[str], None]) -> Limits:
+    """Return limits with no more connections than there may be open files; `notice` is told where they are fewer."""
+    most, used = resource.getrlimit(resource.RLIMIT_NOFILE)[0], len(list(Path("/dev/fd").iterdir()))
+    if most == resource.RLIM_INFINITY or (room := most - used - SPARE_FILES) >= limits.connections:
+        return limits
+    if room < 1:
+        raise SettingError(f"only {most} files may be open at once, which leaves none for clients; raise ulimit -n")
+    notice(f"at most {room} connections at once, not {limits.connections}: only {most} files may be open (ulimit -n)")
+    return replace(limits, connections=room)
 
 
 def is_loopback(host: str) -> bool:
