@@ -40,6 +40,15 @@ OWNERS = {
 }
 
 
+# What imports a module or reaches the network, and who may ask for it: those to whom a person names it in the same call.
+# Who reads a record of a run, a study or an estimator is not among them.
+DOORS = {
+    "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
+    "find_task": {"tasks/preparing.py", "tasks/checking.py", "inference/zeroshot.py", "studies/zeroshot.py"},
+    "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
+}
+
+
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
@@ -59,6 +68,13 @@ def test_every_room_is_on_a_floor() -> None:
 def test_one_file_owns_each_fact(fact: str, owner: str) -> None:
     spelled = [str(path.relative_to(SOURCE)) for path in modules() if re.search(fact, path.read_text())]
     assert spelled == [owner]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_imports_or_fetches_is_asked_only_where_a_person_names_it(name: str) -> None:
+    asking = re.compile(rf"^from gpt1\.[\w.]+ import .*\b{name}\b", re.MULTILINE)
+    found = {str(path.relative_to(SOURCE)) for path in modules() if asking.search(path.read_text())}
+    assert found <= DOORS[name]
 
 
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:

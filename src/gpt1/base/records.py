@@ -10,7 +10,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -122,7 +122,8 @@ def _checked_object(value: Any, shape: Any, place: str) -> Any:
         return found
     if odd := [name for name in value if name not in hints]:
         raise _Wrong(_inside(place, odd[0]), "is not known to this version of gpt1")
-    return shape(**found)
+    made: Callable[..., Any] = shape
+    return made(**found)
 
 
 def _checked_list(value: Any, hint: Any, place: str) -> list[Any] | tuple[Any, ...]:

@@ -18,8 +18,8 @@ SEQUENCES = 16  # at once
 
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
-    own = run.facts.get("corpus")
-    if corpus is None and own is None:
+    own = run.facts.get("corpus") or {}
+    if corpus is None and not own:
         raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a --corpus DIR")
     folder = Path(own["path"] if corpus is None else corpus)
     if corpus is None and not folder.is_dir():
