@@ -40,6 +40,15 @@ OWNERS = {
 }
 
 
+# What imports a module or reaches the network, and who may ask for it: those to whom a person names it in the same call.
+# Who reads a record of a run, a study or an estimator is not among them.
+DOORS = {
+    "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
+    "find_task": {"tasks/preparing.py", "tasks/checking.py", "inference/zeroshot.py", "studies/zeroshot.py"},
+    "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
+}
+
+
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
@@ -64,6 +73,7 @@ def test_one_file_owns_each_fact(fact: str, owner: str) -> None:
 def test_json_that_is_written_or_printed_is_strict() -> None:
     """What is only hashed, compared or read back at once may be as Python writes it."""
     hashed = {
+        "base/records.py",
         "base/strict_json.py",
         "corpus/batches.py",
         "corpus/prepare.py",
@@ -77,6 +87,13 @@ def test_json_that_is_written_or_printed_is_strict() -> None:
     }
     found = {str(path.relative_to(SOURCE)) for path in modules() if "json.dump" in path.read_text()}
     assert found == hashed
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_imports_or_fetches_is_asked_only_where_a_person_names_it(name: str) -> None:
+    asking = re.compile(rf"^from gpt1\.[\w.]+ import .*\b{name}\b", re.MULTILINE)
+    found = {str(path.relative_to(SOURCE)) for path in modules() if asking.search(path.read_text())}
+    assert found <= DOORS[name]
 
 
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:

@@ -6,7 +6,7 @@ import ast
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -108,7 +108,7 @@ def _typed(part: Any, field: str, value: Any, name: str) -> Any:
 
 
 @lru_cache
-def _hints(part: type) -> dict[str, Any]:
+def _hints(part: Hashable) -> dict[str, Any]:
     return get_type_hints(part)
 
 
