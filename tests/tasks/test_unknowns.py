@@ -64,7 +64,7 @@ def test_only_what_is_read_counts(words_tokenizer: Tokenizer) -> None:
         ([[10, 500], [0, 500]], "10 of 1,000 tokens are not in the vocabulary; the network"),
         (
             [[5, 10], [0, 9000]],
-            "5 of 9,010 tokens are not in the vocabulary, in 1 of 2 examples most of them; the network",
+            "5 of 9,010 tokens are not in the vocabulary, in 1 of 2 examples most of them; ",
         ),
         ([[5, 5]], "5 of 5 tokens are not in the vocabulary; the network"),
         ([], None),
