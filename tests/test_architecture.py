@@ -40,7 +40,8 @@ OWNERS = {
 }
 
 
-# What imports a module or reaches the network, and who may ask for it: those to whom a person names it in the same call.
+# What imports a module or reaches the network, and who may ask for it: those to whom a person names it in this very
+# call.
 # Who reads a record of a run, a study or an estimator is not among them.
 DOORS = {
     "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
