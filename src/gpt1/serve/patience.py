@@ -65,7 +65,8 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
             state = self.conn.their_state
             refused = self.conn.our_state is h11.DONE and state is h11.SEND_BODY
             if not refused and state is not h11.IDLE:
-                self._arrival = _cancelled(self._arrival)
+                _cancel(self._arrival)
+                self._arrival = None
             elif self._arrival is None:
                 self._wait_for_a_head()
 
@@ -82,10 +83,12 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._unread_since, self._taking = None, _cancelled(self._taking)
+            _cancel(self._taking)
+            self._unread_since = self._taking = None
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._arrival, self._taking = _cancelled(self._arrival), _cancelled(self._taking)
+            _cancel(self._arrival)
+            _cancel(self._taking)
             super().connection_lost(exc)
             meters.connection_lost()
 
@@ -194,7 +197,7 @@ class BoundedServer(uvicorn.Server):
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
 
     def _protocol(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg, assignment]
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return made
@@ -253,6 +256,6 @@ class Courtesy:
             self._loop.call_soon_threadsafe(self._had_turn.set)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
