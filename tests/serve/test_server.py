@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,23 +31,28 @@ from gpt1.serve.limits import Limits
 from gpt1.serve.logs import JsonLines
 from gpt1.serve.server import PORT, _listen, is_loopback, make_app
 from tests.serve.tools import serving
+from tests.waiting import eventually
 
 SECRET = "the old sailor sold zanzibar"
 ROOT = Path(__file__).parent.parent.parent
 
 
 @contextmanager
-def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run `gpt1 serve` and give its process and address."""
+def command(*arguments: str, files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `gpt1 serve`, which may open so many files, and give its process and address."""
     call = [sys.executable, "-m", "gpt1", "serve", *arguments, "--port", "0", "--device", "cpu"]
+    if files is not None:
+        call = ["bash", "-c", f'ulimit -n {files}; exec "$@"', "bash", *call]
     process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
+        if files is not None:
+            assert re.search(rf"at most \d+ connections at once, not 512: only {files} files may be open", line), line
+            line = process.stdout.readline()
         address = re.search(r"serving at (\S+)", line)
         assert address, line
-        while httpx.get(f"{address[1]}/readyz", timeout=60).status_code != 200:
-            time.sleep(0.05)
+        eventually(lambda: httpx.get(f"{address[1]}/readyz", timeout=120).status_code == 200, "all runs are loaded")
         yield process, address[1]
     finally:
         process.kill()
@@ -63,22 +67,22 @@ def test_who_comes_before_the_server_has_started_waits() -> None:
 
 
 def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(trained: Path) -> None:
-    with command(f"writer={trained}", "--tokens", "100000") as (process, address):
+    with command(f"writer={trained}", "--tokens", "100000", "--grace-seconds", "600") as (process, address):
         found: list[httpx.Response] = []
         asked = {"model": "writer", "prompt": SECRET, "max_tokens": 2000, "temperature": 0, "echo": True}
 
         def ask() -> None:
-            found.append(httpx.post(f"{address}/v1/completions", json=asked, timeout=60))
+            found.append(httpx.post(f"{address}/v1/completions", json=asked, timeout=120))
 
         httpx.post(f"{address}/v1/completions", json={**asked, "max_tokens": "many"})
         httpx.post(f"{address}/v1/classify", json={"model": "writer", "input": SECRET})
         asking = threading.Thread(target=ask)
         asking.start()
-        time.sleep(0.5)
-        assert not found  # it is in flight
+        in_flight = 'gpt1_requests_open{model="writer"} 1.0'
+        eventually(lambda: found or in_flight in httpx.get(f"{address}/metrics").text, "it has been let in")
         process.send_signal(signal.SIGTERM)
         asking.join()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert found[0].json()["usage"]["completion_tokens"] == 2000
         assert process.stdout is not None
         assert "zanzibar" not in process.stdout.read()
@@ -92,14 +96,14 @@ def test_json_logs_tell_each_request_and_nothing_of_what_it_says(trained: Path) 
         assert httpx.get(f"{address}/zanzibar").status_code == 404
         httpx.post(f"{address}/v1/completions", json={**asked, "model": "zanzibar"})
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stdout is not None
         lines = process.stdout.read().splitlines()
     assert not any("zanzibar" in line for line in lines)
     told = [json.loads(line) for line in lines]
     found = [(line["path"], line["status"]) for line in told if line["message"] == "request"]
     assert found[-3:] == [("/v1/completions", 200), ("other", 404), ("/v1/completions", 404)]
-    assert all(line["level"] == "info" and 0 <= line["seconds"] < 60 for line in told if "seconds" in line)
+    assert all(line["level"] == "info" and line["seconds"] >= 0 for line in told if "seconds" in line)
 
 
 def test_a_fault_is_logged_without_what_was_said() -> None:
@@ -224,7 +228,7 @@ def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path:
     for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
         file.write_bytes(b"spoilt")
     call = [sys.executable, "-m", "gpt1", "serve", str(tmp_path / "run"), "--port", "0", "--device", "cpu"]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "is damaged" in done.stderr
     assert "Traceback" not in done.stderr

@@ -27,7 +27,7 @@ from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
-from gpt1.serve.patience import ANSWERING
+from gpt1.serve.patience import ANSWERING, Courtesy
 from gpt1.serve.schemas import (
     AttentionRequest,
     ClassifyRequest,
@@ -86,7 +86,9 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
         for engine in server.engines.values():
+            engine.give_others_a_turn = Courtesy(loop)
             engine.start()
         yield
         patience = (1 - ANSWERING) / 2 * server.limits.grace_seconds

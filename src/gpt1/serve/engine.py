@@ -92,6 +92,7 @@ class Engine:
         self.failure: BaseException | None = None
         self.loaded = False
         self.on_no_start: Callable[[], None] = lambda: None  # told where the run cannot be loaded
+        self.give_others_a_turn: Callable[[], None] = lambda: None  # called before each step and portion
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
         self._questions: list[Question] = []
@@ -171,6 +172,7 @@ class Engine:
         try:
             self._load()
             while self._wait():
+                self.give_others_a_turn()
                 self._answer()
                 self._admit()
                 self._step()
@@ -242,6 +244,7 @@ class Engine:
         unwanted = sum(len(question.items) for question in self._answering if question.future.cancelled())
         if unwanted and 2 * unwanted >= sum(len(question.items) for question in self._answering):
             raise Unwanted
+        self.give_others_a_turn()
         self._admit()
         self._step()
 

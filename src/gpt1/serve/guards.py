@@ -20,15 +20,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import PAGE
-from gpt1.serve.patience import BEGUN
+from gpt1.serve.patience import BEGUN, HEALTH
 
 LOG = logging.getLogger("gpt1.serve")
 LAST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Asked by machines that have no token; the page, which asks for it; and what it links to, which tells nothing of a run.
-HEALTH = ("/healthz", "/readyz")
 OPEN = (*HEALTH, "/openapi.json", *PAGE)
-A_TURN = 8  # requests
+A_TURN = 4  # requests
 _GOODBYE = {"Connection": "close"}  # the rest of a body is not waited for
 _HOST = re.compile(  # as it goes over the wire: in ASCII
     r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::(?P<port>[0-9]{1,5}))?", re.I | re.A

@@ -90,6 +90,11 @@ def no_numbers() -> ApiError:
     return ApiError(500, "the network gives no numbers for this request; try another run", code="no_numbers")
 
 
+def no_room() -> ApiError:
+    """Return the error for a connection that there is no room for."""
+    return ApiError(503, "there are too many connections; try again", code="no_room", headers={"Retry-After": "1"})
+
+
 def too_slow(seconds: float) -> ApiError:
     """Return the error for a request that took too long."""
     return ApiError(504, f"the request was not done within {seconds:g} seconds", code="timeout")

@@ -11,24 +11,37 @@ for so long, because who is cut off while sending never sees the answer.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gpt1.serve.limits import Limits
+from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.meters import Meters
 
 LOG = logging.getLogger("gpt1.serve")
-ACCEPTS = 32  # connections taken in a turn of the event loop
+ACCEPTS, LOOKED_AT = 32, 256  # connections let in in a turn of the event loop, and those let in or refused
+BRIEF = 1.0  # seconds in which no connection is ended for another, but for one that asks for health
+HEALTH = ("/healthz", "/readyz")
+HEALTH_LINES = [f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in HEALTH]
 BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
+LONGEST_TURN = 1.0  # seconds that a run waits for the server's thread
 REST = 1.0  # seconds in which none is taken, where the system has no room for one
 BEGUN = "gpt1.begun"  # in the scope of a request that is being answered, and does not only wait for its turn
 ANSWERING = 0.8  # of the time to end in, what is in flight may be answered; then it is cut off
+
+
+_ERROR = json.dumps(no_room().body())
+_LINES = ("503 Service Unavailable", "Connection: close", "Retry-After: 1", "Content-Type: application/json")
+NO_ROOM = "\r\n".join((f"HTTP/1.1 {_LINES[0]}", *_LINES[1:], f"Content-Length: {len(_ERROR)}", "", _ERROR)).encode()
 
 
 def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
@@ -52,7 +65,8 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
             state = self.conn.their_state
             refused = self.conn.our_state is h11.DONE and state is h11.SEND_BODY
             if not refused and state is not h11.IDLE:
-                self._arrival = _cancelled(self._arrival)
+                _cancel(self._arrival)
+                self._arrival = None
             elif self._arrival is None:
                 self._wait_for_a_head()
 
@@ -69,10 +83,12 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._unread_since, self._taking = None, _cancelled(self._taking)
+            _cancel(self._taking)
+            self._unread_since = self._taking = None
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._arrival, self._taking = _cancelled(self._arrival), _cancelled(self._taking)
+            _cancel(self._arrival)
+            _cancel(self._taking)
             super().connection_lost(exc)
             meters.connection_lost()
 
@@ -113,9 +129,9 @@ class BoundedServer(uvicorn.Server):
     It takes connections itself: asyncio takes any number at once, and only then is any of them known.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters) -> None:
         super().__init__(config)
-        self._limits = limits
+        self._limits, self._meters = limits, meters
         self._coming: set[asyncio.Task[None]] = set()  # connections that are taken and not made yet
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -130,42 +146,74 @@ class BoundedServer(uvicorn.Server):
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Take a few of the connections that wait, each in the place of one that keeps the server waiting."""
+        """Let a few of the connections in that wait; where there are enough, each in the place of another, or not."""
+        crowd = cache(self._crowd)  # looked for once, since it takes longer than to refuse
+        for _ in range(LOOKED_AT):
+            is_full = len(self.server_state.connections) + len(self._coming) >= self._limits.connections
+            if len(self._coming) >= (2 * ACCEPTS if is_full else ACCEPTS):
+                return
+            connection = self._next(listening)
+            if connection is None:
+                return
+            if not is_full or self._makes_room(connection, crowd):
+                self._let_in(connection)
+            else:
+                self._refuse(connection)
+
+    def _next(self, listening: socket.socket) -> socket.socket | None:
+        """Return the connection that has waited longest to be taken, if there is one and the system has room for it."""
         loop = asyncio.get_running_loop()
-        for _ in range(ACCEPTS - len(self._coming)):
-            try:
-                connection, _ = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                LOG.warning("no connection can be taken: %s", error.strerror)
-                loop.remove_reader(listening)
-                loop.call_later(REST, self._listen_to, listening)
-                return
-            connection.setblocking(False)
-            if len(self.server_state.connections) + len(self._coming) >= self._limits.connections:
-                self._make_room()
-            coming = loop.create_task(self._take(connection))
-            self._coming.add(coming)
-            coming.add_done_callback(self._coming.discard)
+        try:
+            connection, _ = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return None
+        except OSError as error:
+            LOG.warning("no connection can be taken: %s", error.strerror)
+            loop.remove_reader(listening)
+            loop.call_later(REST, self._listen_to, listening)
+            return None
+        connection.setblocking(False)
+        return connection
+
+    def _makes_room(self, connection: socket.socket, crowd: Callable[[], list[Any]]) -> bool:
+        """End the connection that is waited for longest for a new one, if so long, or if that one asks for health."""
+        asks_for_health = _may_ask_for_health(connection)
+        if not asks_for_health and len(self._coming) >= ACCEPTS:
+            return False
+        longest, least = crowd(), 0.0 if asks_for_health else BRIEF
+        if not longest or longest[-1][0] > asyncio.get_running_loop().time() - least:
+            return False
+        LOG.warning("all %d connections are taken: one that is waited for ends", self._limits.connections)
+        longest.pop()[-1].end("crowded out")
+        return True
+
+    def _let_in(self, connection: socket.socket) -> None:
+        coming = asyncio.get_running_loop().create_task(self._take(connection))
+        self._coming.add(coming)
+        coming.add_done_callback(self._coming.discard)
 
     async def _take(self, connection: socket.socket) -> None:
         with suppress(OSError):  # it may have gone already
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
 
     def _protocol(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg, assignment]
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return made
 
-    def _make_room(self) -> None:
-        """End the connection that has kept the server waiting longest; those at work are never all there are."""
+    def _crowd(self) -> list[Any]:
+        """Return the connections that keep the server waiting, with the time since when; the longest is the last."""
         connections: Any = self.server_state.connections
         waiting = [(since, id(one), one) for one in connections if (since := one.kept_waiting_since()) is not None]
-        if waiting:
-            LOG.warning("all %d connections are taken: the one waited for longest is ended", self._limits.connections)
-            min(waiting)[-1].end("crowded out")
+        return sorted(waiting, reverse=True)
+
+    def _refuse(self, connection: socket.socket) -> None:
+        """Answer that there is no room, without looking at what is asked: it must cost next to nothing."""
+        LOG.warning("all %d connections are taken: one is refused", self._limits.connections)
+        self._meters.connection_ended("refused")
+        with connection, suppress(OSError):
+            connection.send(NO_ROOM)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End when what is in flight has been answered, or is cut off."""
@@ -178,6 +226,36 @@ class BoundedServer(uvicorn.Server):
             connection.transport.abort()
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _may_ask_for_health(connection: socket.socket) -> bool:
+    """Whether what has come on a new connection, if anything, begins a request for health, which is cheap."""
+    try:
+        came = connection.recv(64, socket.MSG_PEEK)
+    except OSError:
+        came = b""
+    return any(line.startswith(came[: len(line)]) for line in HEALTH_LINES)
+
+
+class Courtesy:
+    """Lets the server's thread have a turn between two steps of a run's.
+
+    Python runs one thread at a time, and whenever the server's has sent something a busy run's would go on instead: a
+    turn of a hundred things to send would take as long as a hundred steps. Where it had its turn during the last step
+    nobody waits.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._had_turn = threading.Event()
+        self._had_turn.set()
+
+    def __call__(self) -> None:
+        """Wait, in a run's thread, until the server's has had the turn asked for last time; ask for another."""
+        self._had_turn.wait(LONGEST_TURN)
+        self._had_turn.clear()
+        with suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(self._had_turn.set)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
