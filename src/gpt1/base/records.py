@@ -14,7 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from gpt1.base.errors import FormatError
 
@@ -122,8 +133,7 @@ def _checked_object(value: Any, shape: Any, place: str) -> Any:
         return found
     if odd := [name for name in value if name not in hints]:
         raise _Wrong(_inside(place, odd[0]), "is not known to this version of gpt1")
-    made: Callable[..., Any] = shape
-    return made(**found)
+    return cast(Callable[..., Any], shape)(**found)
 
 
 def _checked_list(value: Any, hint: Any, place: str) -> list[Any] | tuple[Any, ...]:
