@@ -6,15 +6,16 @@ import ast
 import math
 import types
 import typing
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean
 from gpt1.base.records import LARGEST
 from gpt1.recipes.values import Recipe
 
+_hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 _NONE_WORDS = ("none", "null", "off")
 _BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -105,11 +106,6 @@ def _typed(part: Any, field: str, value: Any, name: str) -> Any:
         wanted = " or ".join("none" if kind is types.NoneType else kind.__name__ for kind in kinds)
         raise SettingError(f"{name} takes {wanted}, not {value!r}")
     return value
-
-
-@lru_cache
-def _hints(part: Hashable) -> dict[str, Any]:
-    return get_type_hints(part)
 
 
 def _read(text: str, kinds: tuple[Any, ...]) -> Any:
