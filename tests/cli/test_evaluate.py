@@ -52,7 +52,7 @@ def test_a_loss_that_is_no_number_is_null_in_json(
     ruined = tmp_path / "ruined"
     shutil.copytree(trained, ruined)
     old = load_checkpoint(list_checkpoints(ruined)[-1][1])
-    weights = {name: torch.full_like(tensor, math.nan) for name, tensor in old.model.items()}
+    weights = {name: torch.full_like(tensor, 3e38) for name, tensor in old.model.items()}
     save_checkpoint(ruined, old.step, weights, old.optimizer, old.progress | {"cost": math.nan})
     arguments = ("evaluate", str(ruined), "--step", "last", "--device", "cpu")
     code, out, _ = run(capsys, *arguments, "--json")

@@ -418,7 +418,7 @@ def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_ans
 
     del kept["unknown"]  # as it was kept before there was such a count
     (folder / "evaluation-korean-dev.json").write_text(json.dumps(kept))
-    assert run(capsys, "report", str(folder), "--out", str(tmp_path / "report.html"))[0] == 0
+    assert run(capsys, "report", str(folder), "--out", str(tmp_path / "before.html"))[0] == 0
 
 
 def test_very_many_labels_are_learned_measured_answered_and_reported_in_little(
