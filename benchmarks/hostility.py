@@ -173,7 +173,7 @@ class Waits:
             time.sleep(every)
 
     def __str__(self) -> str:
-        p50, p99 = np.quantile(self.seconds, (0.5, 0.99))
+        p50, p99 = np.quantile(self.seconds, (0.5, 0.99), method="lower")  # some may be infinite
         counts = ", ".join(f"{self.statuses.count(status)} x {status}" for status in sorted(set(self.statuses)))
         return f"| {self.path} | {counts} | {p50:.3f} s | {p99:.3f} s | {max(self.seconds):.3f} s |"
 

@@ -80,15 +80,6 @@ class Client(httpx.Client):
         eventually(lambda: self.made() > before, "the server has taken the connection")
         return made
 
-    @contextmanager
-    def held_up(self) -> Iterator[None]:
-        """Keep the server's thread from doing anything meanwhile."""
-        is_held, goes_on = threading.Event(), threading.Event()
-        self.loop.call_soon_threadsafe(lambda: (is_held.set(), goes_on.wait(120)))
-        assert is_held.wait(120)
-        yield
-        goes_on.set()
-
     def made(self) -> int:
         """Return how many connections the server has taken so far."""
         return int(self.app.state.server.meters._made._value.get())

@@ -28,10 +28,10 @@ from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.meters import Meters
 
 LOG = logging.getLogger("gpt1.serve")
-ACCEPTS, LOOKED_AT = 32, 256  # connections let in in a turn of the event loop, and those let in or refused
+ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, and those let in or refused
 BRIEF = 1.0  # seconds in which no connection is ended for another, but for one that asks for health
 HEALTH = ("/healthz", "/readyz")
-HEALTH_LINES = [f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in HEALTH]
+HEALTH_LINES = tuple(f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in HEALTH)
 BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
 LONGEST_TURN = 1.0  # seconds that a run waits for the server's thread
 REST = 1.0  # seconds in which none is taken, where the system has no room for one
@@ -132,7 +132,8 @@ class BoundedServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters) -> None:
         super().__init__(config)
         self._limits, self._meters = limits, meters
-        self._coming: set[asyncio.Task[None]] = set()  # connections that are taken and not made yet
+        self._coming: set[asyncio.Task[None]] = set()  # connections that are let in and not made yet
+        self._door: dict[socket.socket, asyncio.TimerHandle] = {}  # those of which it is not known what they ask for
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and to take connections."""
@@ -155,10 +156,10 @@ class BoundedServer(uvicorn.Server):
             connection = self._next(listening)
             if connection is None:
                 return
-            if not is_full or self._makes_room(connection, crowd):
-                self._let_in(connection)
+            if is_full:
+                self._decide(connection, crowd)
             else:
-                self._refuse(connection)
+                self._let_in(connection)
 
     def _next(self, listening: socket.socket) -> socket.socket | None:
         """Return the connection that has waited longest to be taken, if there is one and the system has room for it."""
@@ -175,17 +176,52 @@ class BoundedServer(uvicorn.Server):
         connection.setblocking(False)
         return connection
 
-    def _makes_room(self, connection: socket.socket, crowd: Callable[[], list[Any]]) -> bool:
-        """End the connection that is waited for longest for a new one, if so long, or if that one asks for health."""
-        asks_for_health = _may_ask_for_health(connection)
-        if not asks_for_health and len(self._coming) >= ACCEPTS:
+    def _decide(self, connection: socket.socket, crowd: Callable[[], list[Any]]) -> None:
+        """Let a connection in where all are taken, in the place of another; or refuse it; or wait for what it asks."""
+        try:
+            came = connection.recv(64, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._wait_at_the_door(connection)
+            return
+        except OSError:  # it has gone
+            connection.close()
+            return
+        asks_for_health = came.startswith(HEALTH_LINES)
+        if self._makes_room(0.0 if asks_for_health else BRIEF, crowd) or asks_for_health:
+            self._let_in(connection)
+        else:
+            self._refuse(connection)
+
+    def _makes_room(self, seconds: float, crowd: Callable[[], list[Any]]) -> bool:
+        """End the connection that has been waited for longest, and so long; return whether there is one."""
+        if len(self._coming) >= ACCEPTS:
             return False
-        longest, least = crowd(), 0.0 if asks_for_health else BRIEF
-        if not longest or longest[-1][0] > asyncio.get_running_loop().time() - least:
+        longest = crowd()
+        if not longest or longest[-1][0] > asyncio.get_running_loop().time() - seconds:
             return False
         LOG.warning("all %d connections are taken: one that is waited for ends", self._limits.connections)
         longest.pop()[-1].end("crowded out")
         return True
+
+    def _wait_at_the_door(self, connection: socket.socket) -> None:
+        """Wait for what a connection asks for; of too many the first is refused."""
+        loop = asyncio.get_running_loop()
+        if len(self._door) >= ACCEPTS:
+            self._turn_away(next(iter(self._door)))
+        self._door[connection] = loop.call_later(self._limits.arrival_seconds, self._turn_away, connection)
+        loop.add_reader(connection, self._has_spoken, connection)
+
+    def _has_spoken(self, connection: socket.socket) -> None:
+        self._leave_the_door(connection)
+        self._decide(connection, self._crowd)
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        self._leave_the_door(connection)
+        self._refuse(connection)
+
+    def _leave_the_door(self, connection: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(connection)
+        self._door.pop(connection).cancel()
 
     def _let_in(self, connection: socket.socket) -> None:
         coming = asyncio.get_running_loop().create_task(self._take(connection))
@@ -217,6 +253,8 @@ class BoundedServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End when what is in flight has been answered, or is cut off."""
+        for connection in list(self._door):
+            self._turn_away(connection)
         cutting = asyncio.get_running_loop().call_later(ANSWERING * self._limits.grace_seconds, self._cut_off)
         await super().shutdown(sockets)
         cutting.cancel()
@@ -224,15 +262,6 @@ class BoundedServer(uvicorn.Server):
     def _cut_off(self) -> None:
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-
-
-def _may_ask_for_health(connection: socket.socket) -> bool:
-    """Whether what has come on a new connection, if anything, begins a request for health, which is cheap."""
-    try:
-        came = connection.recv(64, socket.MSG_PEEK)
-    except OSError:
-        came = b""
-    return any(line.startswith(came[: len(line)]) for line in HEALTH_LINES)
 
 
 class Courtesy:

@@ -29,7 +29,7 @@ from gpt1.serve.patience import ACCEPTS, BoundedServer, impatient
 
 HOST, PORT = LOOPBACK[1], 8000
 TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
-SPARE_FILES = 32 + 3 * ACCEPTS  # for weights that are read, and for connections that are just coming and going
+SPARE_FILES = 32 + 4 * ACCEPTS  # for weights that are read, and for connections that are just coming and going
 
 
 def make_app(
