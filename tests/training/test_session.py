@@ -121,7 +121,8 @@ def test_what_is_taken_over_is_no_difference() -> None:
 
 def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").touch()
-    begin_run(tmp_path / "run", "pretraining", TOY, tmp_path / "tokenizer.json", {})
+    about = {"tokenizer": "", "vocab_size": 50}
+    begin_run(tmp_path / "run", "pretraining", TOY, tmp_path / "tokenizer.json", about)
     assert facts_of(tmp_path / "run", "pretraining")["kind"] == "pretraining"
     with pytest.raises(SettingError, match=r"is a run of another kind \(pretraining\)"):
         facts_of(tmp_path / "run", "finetuning")
