@@ -57,7 +57,7 @@ def test_of_mnli_the_gain_is_that_of_the_mean_that_stands_beside_it(tmp_path: Pa
     ("left", "message"),
     [
         (None, "is not there, or holds no answer"),
-        ('{"label": "x", "prediction": "1"}\n', "line 1: damaged .*'x' is no label of sst2"),
+        ('{"label": "x", "prediction": "1"}\n', "line 1 is damaged: 'x' is no label of sst2"),
         ('{"label": "0", "prediction": "1"}\n', "lacks answers to some examples of dev"),
     ],
 )
