@@ -11,7 +11,6 @@ for so long, because who is cut off while sending never sees the answer.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import threading
@@ -24,6 +23,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from gpt1.base.strict_json import to_json
 from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.meters import Meters
 
@@ -39,7 +39,7 @@ BEGUN = "gpt1.begun"  # in the scope of a request that is being answered, and do
 ANSWERING = 0.8  # of the time to end in, what is in flight may be answered; then it is cut off
 
 
-_ERROR = json.dumps(no_room().body())
+_ERROR = to_json(no_room().body())
 _LINES = ("503 Service Unavailable", "Connection: close", "Retry-After: 1", "Content-Type: application/json")
 NO_ROOM = "\r\n".join((f"HTTP/1.1 {_LINES[0]}", *_LINES[1:], f"Content-Length: {len(_ERROR)}", "", _ERROR)).encode()
 
