@@ -71,7 +71,7 @@ USES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("use", USES)
 def test_a_tokenizer_of_another_run_is_refused_by_every_use(run: Path, use: str) -> None:
     USES[use](run)
-    other_words(100, seed=9).save(run / "tokenizer.json")
+    other_words(100, seed=9).save(run / "tokenizer.json", overwrite=True)
     with pytest.raises(FormatError, match=r"tokenizer\.json is not the tokenizer that .*run was trained with"):
         USES[use](run)
 
@@ -89,7 +89,7 @@ def test_a_fine_tuning_does_not_start_from_a_run_with_another_tokenizer(
 def test_a_tokenizer_with_more_words_than_the_network_is_refused_in_a_run_without_fingerprint(run: Path) -> None:
     edit(run, lambda facts: facts.pop("tokenizer"))
     larger = other_words(600, seed=0)
-    larger.save(run / "tokenizer.json")
+    larger.save(run / "tokenizer.json", overwrite=True)
     wanted = read_run(run)["vocab_size"]
     with pytest.raises(FormatError, match=f"has {larger.vocab_size:,} tokens, the network of .* knows {wanted:,}"):
         answer(run)

@@ -18,20 +18,25 @@ FINGERPRINT = "ab" * 32
 
 
 def write_corpus(
-    folder: Path, splits: Mapping[str, Sequence[int]], *, shard_tokens: int = 1 << 20, vocab_size: int = 1000
+    folder: Path,
+    splits: Mapping[str, Sequence[int]],
+    *,
+    shard_tokens: int = 1 << 20,
+    vocab_size: int = 1000,
+    fingerprint: str = FINGERPRINT,
 ) -> Path:
     """Write each split as one document in shards of `shard_tokens` tokens, and return the folder.
 
     Without sums of blocks, which corpora that were made before do not have.
     """
     described = {}
+    tokenizer = {"vocab_size": vocab_size, "fingerprint": fingerprint}
     for split, ids in splits.items():
         shards = [
-            write_shard(folder / f"{split}-{number:05}.tok", ids[begin : begin + shard_tokens], begin == 0, vocab_size)
+            write_shard(folder / f"{split}-{number:05}.tok", ids[begin : begin + shard_tokens], begin == 0, **tokenizer)
             for number, begin in enumerate(range(0, max(len(ids), 1), shard_tokens))
         ]
         described[split] = {"documents": 1, "tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
-    tokenizer = {"vocab_size": vocab_size, "fingerprint": FINGERPRINT}
     documents = {"read": len(splits), "dropped": {}}
     facts = {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "documents": documents, "splits": described}
     write_json(folder / CORPUS_FILE, facts)
@@ -46,12 +51,14 @@ def add_sums(folder: Path) -> Path:
     return folder
 
 
-def write_shard(path: Path, ids: Sequence[int], opens: bool, vocab_size: int) -> dict[str, Any]:
+def write_shard(
+    path: Path, ids: Sequence[int], opens: bool, vocab_size: int, fingerprint: str = FINGERPRINT
+) -> dict[str, Any]:
     """Write a shard, in which a document begins or not, and return what corpus.json says of it."""
     dtype = id_dtype(vocab_size)
     content = np.array(ids, dtype).tobytes()
     content += bytes(-len(content) % 8) + np.zeros(int(opens), "<u8").tobytes()
     checksum = hashlib.sha256(content)
-    facts = (MAGIC, VERSION, dtype.itemsize, len(ids), int(opens), bytes.fromhex(FINGERPRINT), checksum.digest())
+    facts = (MAGIC, VERSION, dtype.itemsize, len(ids), int(opens), bytes.fromhex(fingerprint), checksum.digest())
     path.write_bytes(HEADER.pack(*facts).ljust(HEADER_BYTES, b"\0") + content)
     return {"file": path.name, "tokens": len(ids), "documents": int(opens), "sha256": checksum.hexdigest()}

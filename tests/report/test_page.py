@@ -71,7 +71,8 @@ def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) 
     for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
         run = write_pretrained(tmp_path / "books")
         facts = json.loads((run / "run.json").read_text())
-        (run / "run.json").write_text(json.dumps({**facts, "corpus": {"path": "books", "identity": "", "tokens": tokens}}))
+        corpus = {"path": "books", "identity": "", "tokens": tokens}
+        (run / "run.json").write_text(json.dumps({**facts, "corpus": corpus}))
         assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
 
 
