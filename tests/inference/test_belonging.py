@@ -80,7 +80,7 @@ def test_a_fine_tuning_does_not_start_from_a_run_with_another_tokenizer(
     tmp_path: Path, words_tokenizer: Tokenizer
 ) -> None:
     init = make_pretrained(tmp_path / "init", words_tokenizer)
-    other_words(100, seed=9).save(init / "tokenizer.json")
+    other_words(100, seed=9).save(init / "tokenizer.json", overwrite=True)
     with pytest.raises(FormatError, match="is not the tokenizer that"):
         finetune(init, tmp_path / "out", encoded=encode(MOODS, words_tokenizer), device="cpu")
     assert not (tmp_path / "out").exists()
