@@ -329,7 +329,7 @@ def test_a_corpus_with_ids_beyond_the_vocabulary_is_damaged(corpus: Path, tmp_pa
     content[200:4200] = b"\xff" * 4000
     shard.write_bytes(content)
     rewrite_checksums(tmp_path / "corpus")
-    with pytest.raises(FormatError, match="the corpus .* is damaged: it holds token 65535 of"):
+    with pytest.raises(FormatError, match=r"the corpus .* is damaged: it holds token 65535 of"):
         pretrain("tiny", tmp_path / "corpus", tmp_path / "run", changes=SETTINGS, device="cpu")
 
 
