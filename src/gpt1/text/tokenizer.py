@@ -23,7 +23,7 @@ import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
 from gpt1.base.files import json_bytes, read_json, require_absent, result_file
-from gpt1.base.records import check_record
+from gpt1.base.records import check_record, sealed, unsealed
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
@@ -182,17 +182,16 @@ class Tokenizer:
     def content(self) -> bytes:
         """Return what a tokenizer file holds."""
         vocabulary = self.vocabulary
-        return json_bytes(
-            {
-                "format": FORMAT,
-                "kind": vocabulary.kind,
-                "rules": vocabulary.rules,
-                "made_with": vocabulary.made_with,
-                "probe": vocabulary.probe,
-                "vocabulary": vocabulary.tokens,
-                "merges": [f"{left} {right}" for left, right in vocabulary.merges],
-            }
-        )
+        facts = {
+            "format": FORMAT,
+            "kind": vocabulary.kind,
+            "rules": vocabulary.rules,
+            "made_with": vocabulary.made_with,
+            "probe": vocabulary.probe,
+            "vocabulary": vocabulary.tokens,
+            "merges": [f"{left} {right}" for left, right in vocabulary.merges],
+        }
+        return json_bytes(sealed(facts))
 
     def _check_libraries(self) -> None:
         """Make sure, once, that the libraries installed here give the ids that the tokenizer's maker got."""
@@ -273,6 +272,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             f"{path} is {theirs}, not a gpt1 tokenizer. Make one with 'gpt1 tokenizer train', or from the released "
             "vocabulary and merges files with 'gpt1 tokenizer import'"
         )
+    data = unsealed(data, path, "make it anew")
     kind = data.get("kind")
     if kind not in list(KINDS):  # a list, because a damaged kind may be unhashable
         raise FormatError(f"{path}: {unknown('kind of tokenizer', str(kind), KINDS)}")
