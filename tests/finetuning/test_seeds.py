@@ -20,6 +20,7 @@ from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Stepped
 from tests.finetuning.tools import SETTINGS, Told, assert_same_run, encode, losses_of, make_examples, make_task
+from tests.records import facts_in
 
 MOODS = make_task()
 CHANGES = (*SETTINGS, "training.epochs=1", "training.seed=3")
@@ -46,7 +47,7 @@ def copy(run: Path, to: Path) -> Path:
 
 
 def seeds_file(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "seeds.json").read_text())
+    found: dict[str, Any] = facts_in(out / "seeds.json")
     return found
 
 

@@ -19,6 +19,7 @@ from gpt1.report.svg import with_own_ids
 from gpt1.tasks.catalog import Task
 from gpt1.training.events import RolledBack
 from gpt1.training.runs import RunFiles
+from tests.records import facts_in
 from tests.report.tools import (
     LABELS,
     PageReader,
@@ -70,8 +71,10 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
 def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) -> None:
     for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
         run = write_pretrained(tmp_path / "books")
-        facts = json.loads((run / "run.json").read_text())
-        (run / "run.json").write_text(json.dumps({**facts, "corpus": {"path": "books", "tokens": tokens}}))
+        facts = facts_in(run / "run.json")
+        (run / "run.json").write_text(
+            json.dumps({**facts, "corpus": {"path": "books", "identity": "x", "tokens": tokens}})
+        )
         assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
 
 
@@ -355,7 +358,7 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
 def test_a_wrong_choice_is_shown_with_the_right_one(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "run", {"dev": WRONG})
     path = run / "evaluation-moods-dev.json"
-    facts = json.loads(path.read_text())
+    facts = facts_in(path)
     texts = {
         "text": "[start] It rained [delimiter] he swam [extract]",
         "right_text": "[start] It rained, he ran [extract]",
@@ -368,7 +371,7 @@ def test_a_wrong_choice_is_shown_with_the_right_one(tmp_path: Path) -> None:
 
 def test_of_several_tasks_each_has_its_own_curves(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "run", {"dev": LABELS})
-    facts = json.loads((run / "run.json").read_text())
+    facts = facts_in(run / "run.json")
     facts["tasks"]["other"] = {**facts["tasks"]["moods"], "name": "other"}
     (run / "run.json").write_text(json.dumps(facts))
     # A batch has examples of one task; the loss of the other is told as 0.

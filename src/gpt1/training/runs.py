@@ -48,7 +48,7 @@ FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE, SEEDS_ANEW = "seeds.json", "gpt1 finetune --resume writes it anew"
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
 LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
-_BRING_BACK = "bring it back from a copy"  # nothing else tells all that it did
+_BRING_BACK = "bring it back from a copy, or remove its entry sha256 if you changed it yourself"
 _LONGEST_SHOWN = 80  # characters of a fact
 ROLLBACK, NOTICE = "rollback", "notice"
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
@@ -289,7 +289,7 @@ def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> l
     """Return all who hear of a run, its own files first; they hear which lines about earlier events are damaged."""
     damaged: list[str] = []
     _keep_lines(folder / EVENTS_FILE, lambda facts, place: True, damaged.append)
-    ears = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
+    ears: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
     for text in damaged:
         for ear in ears:
             ear(Noticed(text))
