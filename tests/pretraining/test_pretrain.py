@@ -86,10 +86,8 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
     assert run.facts["trained_on"] == {"device": device_name(torch.device("cpu")), "processes": 1}
-    files = {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "attention.json", "log.txt"} | {
-        "events.jsonl",
-        "checkpoints",
-    }
+    logs = {"metrics.jsonl", "samples.jsonl", "attention.json", "events.jsonl", "log.txt"}
+    files = {"tokenizer.json", "run.json", *logs, "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files
     assert list(losses_of(unbroken)) == list(range(1, 21))
     assert losses_of(unbroken)[20] < losses_of(unbroken)[1] - 0.3

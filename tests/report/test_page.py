@@ -72,9 +72,8 @@ def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) 
     for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
         run = write_pretrained(tmp_path / "books")
         facts = facts_in(run / "run.json")
-        (run / "run.json").write_text(
-            json.dumps({**facts, "corpus": {"path": "books", "identity": "x", "tokens": tokens}})
-        )
+        corpus = {"path": "books", "identity": "x", "tokens": tokens}
+        (run / "run.json").write_text(json.dumps({**facts, "corpus": corpus}))
         assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
 
 
@@ -243,7 +242,7 @@ def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
         "There is no metrics.jsonl, so there are no curves.",
         "It wrote no samples",
         "There is no attention.json, so where it looks is not known",
-        "There is no log.txt, so what happened on the way is not known.",
+        "There is no events.jsonl, so what happened on the way is not known.",
         "there is no evaluation-*.json",
         "Not measured yet: moods.",
         "validation there was none",

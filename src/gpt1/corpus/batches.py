@@ -106,7 +106,7 @@ def check_batch(path: Path) -> bool:
 
 def read_batch(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """Read some of the arrays of an encoded batch."""
-    with np.load(path, allow_pickle=False) as stored:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return [stored[name] for name in names]
 
 

@@ -76,7 +76,7 @@ class Lessons:
 def _read(path: Path) -> Lesson | None:
     """Return a lesson; a damaged one is none, and its chunks are learned anew."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             chunks = stored["chunks"].tobytes().decode().split("\n")
             return Lesson(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
     except Exception:  # the libraries that open such files raise errors of many families
