@@ -359,6 +359,15 @@ def read_record(path: Path, what: str, shape: type[Shape], remedy: str = "") -> 
     return check_record(read_sealed(path, what, remedy), shape, path, remedy)
 
 
+def is_of_format(path: Path, format: str) -> bool:
+    """Whether a file begins as a record of this format does, which one that is damaged further on does too."""
+    try:
+        with path.open("rb") as file:
+            return format.encode() in file.read(100)
+    except OSError:
+        return False
+
+
 def line_bytes(line: Mapping[str, Any]) -> bytes:
     """Return a line of a JSONL file of ours, with a checksum of its own; what JSON cannot hold is written as text."""
     text = to_json(sealed_line(line), ensure_ascii=False, default=str)

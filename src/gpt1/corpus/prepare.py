@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, unknown
 from gpt1.base.files import (
+    is_of_format,
     lock_folder,
     make_folder,
-    read_json,
     read_record,
     read_sealed,
     remove_temporaries,
@@ -305,7 +305,7 @@ def _has_sums(out: Path, corpus: dict[str, Any]) -> bool:
 def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
     """Make the folder ready for this preparation, or for going on with it; never touch what is not ours."""
     work = out / WORK
-    own = (out / CORPUS_FILE).exists() and read_json(out / CORPUS_FILE, "a corpus").get("format") == CORPUS_FORMAT
+    own = is_of_format(out / CORPUS_FILE, CORPUS_FORMAT)
     if not own and not work.exists():
         require_own_folder(
             out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint

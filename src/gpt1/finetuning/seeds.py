@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from gpt1.base.errors import Gpt1Error, InputError
-from gpt1.base.files import is_temporary, read_json, read_record, remove_folder, require_own_folder, write_record
+from gpt1.base.errors import InputError
+from gpt1.base.files import is_of_format, is_temporary, read_record, remove_folder, require_own_folder, write_record
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.training.checkpoints import FOLDER
@@ -53,10 +53,7 @@ def _found(out: Path) -> dict[int, Path]:
 def _is_ours(entry: Path) -> bool:
     if entry.name != SEEDS_FILE:
         return is_temporary(entry) or (entry.is_dir() and _FOLDER.fullmatch(entry.name) is not None)
-    try:
-        return read_json(entry, "the result of several seeds").get("format") == FORMAT
-    except Gpt1Error:
-        return False
+    return is_of_format(entry, FORMAT)
 
 
 def write_result(run: Path, scores: Scores) -> None:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import FormatError, Gpt1Error, InputError, unknown
-from gpt1.base.files import make_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.errors import FormatError, InputError, unknown
+from gpt1.base.files import is_of_format, make_folder, read_json, require_own_folder, whole_file, write_json
 from gpt1.base.records import Count, Size, check_record, checksum
 from gpt1.tasks.catalog import Task, task_as_json, task_from_json
 from gpt1.tasks.shapes import CONTEXT, lay_out
@@ -251,10 +251,7 @@ def check_folder(folder: Path) -> None:
 def _is_ours(path: Path) -> bool:
     if path.name != MANIFEST:
         return path.is_file() and _OUR_FILES.fullmatch(path.name) is not None
-    try:
-        return read_json(path, "the manifest of an encoded task").get("format") == FORMAT
-    except Gpt1Error:
-        return False
+    return is_of_format(path, FORMAT)
 
 
 def _save_split(split: EncodedSplit, path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
-from gpt1.base.files import json_bytes, read_json, require_absent, result_file
+from gpt1.base.files import is_of_format, json_bytes, read_json, require_absent, result_file
 from gpt1.base.records import check_record, sealed, unsealed
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
@@ -239,10 +239,8 @@ def tokenizer_target(path: str | Path, *, overwrite: bool) -> Path:
     path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} to save a tokenizer in")
-    if path.exists():
-        with path.open("rb") as file:
-            if FORMAT.encode() not in file.read(100):
-                raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
+    if path.exists() and not is_of_format(path, FORMAT):
+        raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
     require_absent(path, overwrite)
     return path
 
