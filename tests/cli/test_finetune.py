@@ -14,6 +14,7 @@ from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.runs import read_run
 from tests.cli.tools import run
 from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, make_task, write_table
+from tests.records import facts_in, lines_in
 
 Capture = pytest.CaptureFixture[str]
 MOODS = make_task()
@@ -407,7 +408,7 @@ def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_ans
 
     _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")
     assert "tokens are not in the vocabulary, in 2 of 2 examples most of them" in out
-    kept = json.loads((folder / "evaluation-korean-dev.json").read_text())
+    kept = facts_in(folder / "evaluation-korean-dev.json")
     assert kept["unknown"].keys() == {"tokens", "of", "examples"}
 
     _, _, err = run(capsys, "predict", str(folder), str(table), "--device", "cpu")
@@ -428,10 +429,10 @@ def test_very_many_labels_are_learned_measured_answered_and_reported_in_little(
     table.write_text("text,label\n" + "".join(f"Ann sold nothing {row},label {row % 250}\n" for row in range(500)))
     folder = tmp_path / "run"
     assert finetune(capsys, trained, folder, "--train", table, "--steps", "2")[0] == 0
-    kept = json.loads((folder / "evaluation-many-dev.json").read_text())
+    kept = facts_in(folder / "evaluation-many-dev.json")
     assert kept["confusion"].keys() == {"pairs", "other_pairs"}
     assert len(kept["classes"]) == 250
-    lines = [json.loads(line) for line in (folder / "predictions-many-dev.jsonl").read_text().splitlines()]
+    lines = lines_in(folder / "predictions-many-dev.jsonl")
     assert {len(line["probabilities"]) for line in lines} == {100}
     assert all(next(iter(line["probabilities"])) == line["prediction"] for line in lines)
     _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 
 from gpt1 import load_tokenizer, prepare
-from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import write_json
+from gpt1.base.progress import Silent
 from gpt1.corpus import batches
 from gpt1.corpus.assembly import SUMS_FILE
 from gpt1.corpus.prepare import CORPUS_FILE, read_corpus
@@ -25,6 +27,7 @@ from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.moments import signalled
+from tests.records import facts_in
 
 
 @pytest.fixture
@@ -239,6 +242,61 @@ def test_batches_that_are_there_are_not_encoded_again(
     assert not {*encoded} & {*first}
 
 
+def turn_bit(path: Path, byte: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1
+    path.write_bytes(content)
+
+
+def begun(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Return a corpus, and the same one with all batches encoded and none of them put together."""
+    monkeypatch.setattr(batches, "BATCH_CHARACTERS", 5000)
+    write_lines(tmp_path / "a.jsonl", [make_text(20, seed) for seed in range(15)])
+    prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "calm", workers=1)
+    with monkeypatch.context() as stopped:
+        stopped.setattr("gpt1.corpus.prepare.assemble", lambda *given, **named: pytest.exit())
+        with pytest.raises(pytest.exit.Exception):
+            prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
+    return tmp_path / "calm", tmp_path / "out"
+
+
+class Said(Silent):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_damaged_batch_is_encoded_again_and_told(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm, out = begun(tokenizer, tmp_path, monkeypatch)
+    whole = out.rename(tmp_path / "whole")
+    size = (whole / ".gpt1-work" / "000001.npz").stat().st_size
+    for byte in (0, size // 2, size - 20):  # where it begins, in an array, where it ends
+        shutil.copytree(whole, out, symlinks=True)
+        turn_bit(out / ".gpt1-work" / "000001.npz", byte)
+        progress = Said()
+        prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1, progress=progress)
+        (told,) = [line for line in progress.lines if "is encoded again" in line]
+        assert told.startswith(f"{out / '.gpt1-work' / '000001.npz'} is damaged: ")
+        assert_same_folder(calm, out)
+        shutil.rmtree(out)
+
+
+def test_a_damaged_plan_is_refused_by_name(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calm, out = begun(tokenizer, tmp_path, monkeypatch)
+    plan = out / ".gpt1-work" / "plan.json"
+    turn_bit(plan, plan.read_bytes().index(b'"settings": "') + 20)
+    with pytest.raises(FormatError, match=r"plan\.json is (damaged|not).*; begin anew with --restart"):
+        prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1)
+    prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1, restart=True)
+    assert_same_folder(calm, out)
+
+
 def test_other_files_settings_or_tokenizer_are_not_mixed_into_a_folder(
     tokenizer: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -254,7 +312,7 @@ def test_other_files_settings_or_tokenizer_are_not_mixed_into_a_folder(
         with pytest.raises(InputError, match=rf"a corpus with other {what}\. .*--restart"):
             other()
     assert (out / "corpus.json").read_bytes() == before
-    assert prepare([tmp_path / "a.jsonl"], tokenizer, out) == json.loads(before)
+    assert prepare([tmp_path / "a.jsonl"], tokenizer, out) == facts_in(out / "corpus.json")
     os.utime(tmp_path / "a.jsonl", (1, 1))
     with pytest.raises(InputError, match="other files"):
         prepare([tmp_path / "a.jsonl"], tokenizer, out)

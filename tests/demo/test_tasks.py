@@ -22,6 +22,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Row as Cells
 from gpt1.tasks.examples import make_example
 from gpt1.tasks.readers import read_folder
+from tests.records import facts_in
 
 Rows = dict[str, dict[str, list[Row]]]
 
@@ -144,7 +145,7 @@ def test_a_pronoun_could_mean_either_of_two_people_who_never_meet_in_the_text(ro
 
 
 def test_a_world_on_disk_is_read_as_tasks_and_its_manifest_is_true(world: Path) -> None:
-    manifest = json.loads((world / "manifest.json").read_text())
+    manifest = facts_in(world / "manifest.json")
     for name, task in TASKS.items():
         found = read_folder(task, world / "tasks")
         assert {split: len(own) for split, own in found.splits.items()} == manifest["rows"][name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -41,6 +40,7 @@ from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Saved, Stepped
 from tests.conftest import make_text
 from tests.moments import signalled
+from tests.records import facts_in
 from tests.waiting import eventually
 
 SMALL = Plan(
@@ -82,7 +82,7 @@ def test_every_task_is_learned_after_reading_and_from_scratch(finished: tuple[Pa
             assert all(0 <= share <= 1 for share in row[way].values())
     assert list(found["zero_shot"]) == ["0", "3", "6"]
     assert len([line for line in told if line.startswith("learned: ")]) == 2 * len(LEARNED)
-    assert json.loads((out / RESULT).read_text()) == found
+    assert facts_in(out / RESULT) == found
 
 
 def test_run_again_it_does_nothing_again_and_finds_the_same(finished: tuple[Path, dict[str, Any], list[str]]) -> None:

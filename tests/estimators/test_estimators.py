@@ -43,6 +43,7 @@ from gpt1.tasks.shapes import BOTH, PAIR
 from tests.cli.tools import run as call
 from tests.conftest import make_text
 from tests.estimators.tools import ENOUGH, MOODS, PAIRS, SCORES, TEXTS, hasty
+from tests.records import facts_in, lines_in
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_with_dev_a_tenth_of_the_rows_chooses_the_epoch(trained: Path) -> None:
     estimator = GPTClassifier(trained, dev=True, **{**ENOUGH, "epochs": 3}).fit(TEXTS, MOODS)
     assert estimator.run_.facts["examples"] == {"classification": {"train": 32, "dev": 4}}
     assert list(estimator.dev_scores_) == ["accuracy"]
-    scores = [json.loads(line) for line in (estimator.run_.path / "metrics.jsonl").read_text().splitlines()]
+    scores = lines_in(estimator.run_.path / "metrics.jsonl")
     measured = {line["step"]: line["dev_accuracy"] for line in scores if "dev_accuracy" in line}
     assert estimator.dev_scores_["accuracy"] == max(measured.values()) == measured[estimator.run_.checkpoint.step]
     assert not hasattr(estimator.set_params(dev=False).fit(TEXTS, MOODS), "dev_scores_")
@@ -383,7 +384,7 @@ def test_what_is_no_estimator_is_not_loaded(fitted: GPTClassifier, trained: Path
     with pytest.raises(SettingError, match="holds an estimator for classification; GPTRegressor is for regression"):
         GPTRegressor.load(tmp_path / "saved")
     file = tmp_path / "saved" / "estimator.json"
-    whole = json.loads(file.read_text())
+    whole = facts_in(file)
     for changes, message in [
         ({"format": "other"}, "is no estimator of this version of gpt1"),
         ({"version": 9}, "is no estimator of this version of gpt1"),

@@ -83,6 +83,21 @@ def test_the_way_there_and_back_changes_no_bit(run: Run, saved: Path, theirs: An
     assert import_transformers(tmp_path / "back", tmp_path / "again", device="cpu").generate("Ann", tokens=3)
 
 
+def test_an_export_whose_files_are_not_as_they_were_written_is_refused_by_name(run: Run, tmp_path: Path) -> None:
+    export_transformers(run, tmp_path / "out")
+    for name in ("model.safetensors", "config.json", "vocab.json", "merges.txt", "gpt1.json"):
+        whole = (tmp_path / "out" / name).read_bytes()
+        place = len(whole) // 2
+        (tmp_path / "out" / name).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(FormatError, match=rf"{name} is (damaged|not).*export the run again, or remove gpt1\.json"):
+            import_transformers(tmp_path / "out", tmp_path / "run", device="cpu")
+        (tmp_path / "out" / name).write_bytes(whole)
+    facts = json.loads((tmp_path / "out" / "config.json").read_text())
+    (tmp_path / "out" / "config.json").write_text(json.dumps({**facts, "resid_pdrop": 0.25}))
+    (tmp_path / "out" / "gpt1.json").unlink()  # changed on purpose, or made before
+    assert import_transformers(tmp_path / "out", tmp_path / "run", device="cpu").recipe.shape.dropout == 0.25
+
+
 def test_the_words_they_cut_alike_get_the_same_ids(run: Run, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpt1.base.records import LINE_SEAL, SEAL
+
 # What may differ between an undisturbed run and one that was stopped and went on. Nothing else may.
 MADE_WITH = ("at", "command", "git")  # of run.json: when, how and from which sources it was begun
 TIME_TRAINED = "seconds"  # of the progress in a checkpoint's state.json, and so the file's checksum of itself
 STEP_TIMES = ("tokens_per_second", "utilisation", "memory_bytes", "seconds_left")  # of the lines of metrics.jsonl
 CELL_TIME = "seconds"  # of cell.json, and of `cost` in study.json
-LOGS = ("log.txt",)  # tells of every start; that it is there is all that is compared
+LOGS = ("log.txt", "events.jsonl")  # tell of every start; that they are there is all that is compared
 
 Tree = dict[str, str]
 
@@ -60,31 +62,37 @@ def _run(content: bytes) -> bytes:
     facts = json.loads(content)
     for name in MADE_WITH:
         facts["made_with"].pop(name, None)
-    return _bytes(facts)
+    return _without_seal(facts)
 
 
 def _state(content: bytes) -> bytes:
     facts = json.loads(content)
     facts["progress"].pop(TIME_TRAINED, None)
-    facts.pop("sha256")
-    return _bytes(facts)
+    return _without_seal(facts)
 
 
 def _metrics(content: bytes) -> bytes:
     lines = [json.loads(line) for line in content.splitlines()]
-    return _bytes([{name: value for name, value in line.items() if name not in STEP_TIMES} for line in lines])
+    return _bytes(
+        [{name: value for name, value in line.items() if name not in (*STEP_TIMES, LINE_SEAL)} for line in lines]
+    )
 
 
 def _cell(content: bytes) -> bytes:
     facts = json.loads(content)
     facts.pop(CELL_TIME)
-    return _bytes(facts)
+    return _without_seal(facts)
 
 
 def _study(content: bytes) -> bytes:
     facts = json.loads(content)
     facts["cost"].pop(CELL_TIME)
-    return _bytes(facts)
+    return _without_seal(facts)
+
+
+def _without_seal(facts: dict[str, Any]) -> bytes:
+    """Return a record without its checksum, which is of what may differ too."""
+    return _bytes({name: value for name, value in facts.items() if name != SEAL})
 
 
 def _page(content: bytes) -> bytes:

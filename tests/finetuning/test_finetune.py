@@ -49,6 +49,7 @@ from tests.finetuning.tools import (
 )
 from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, kill_after, start, wait_for_metrics
+from tests.records import lines_in
 
 MOODS, PAIRS, STORIES = make_task(), make_task("pairs", "both"), make_task("stories", "choices")
 
@@ -91,6 +92,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, trained: Path) -> None
         "tokenizer.json",
         "run.json",
         "metrics.jsonl",
+        "events.jsonl",
         "log.txt",
         "checkpoints",
         "evaluation-moods-dev.json",
@@ -461,7 +463,7 @@ def test_scores_of_any_range_are_learned(trained: Path, tmp_path: Path) -> None:
     changes = [*SETTINGS, "training.epochs=6", "optimizer.lr=1e-2"]
     run = finetune(trained, tmp_path / "run", train=table, regression=True, changes=changes, device="cpu")
     assert run.tasks["grades"].score_range == (-10.0, 30.0)
-    found = [json.loads(line) for line in (tmp_path / "run" / "predictions-grades-dev.jsonl").read_text().splitlines()]
+    found = lines_in(tmp_path / "run" / "predictions-grades-dev.jsonl")
     assert all(-10 <= one["prediction"] <= 30 for one in found)
     assert np.mean([abs(one["prediction"] - one["label"]) for one in found]) < 6  # 13 for a constant
     assert json.loads((run.path / "evaluation-grades-dev.json").read_text())["metrics"]["pearson"] > 0.8

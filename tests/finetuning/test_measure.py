@@ -27,6 +27,7 @@ from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.inference.tools import CONTEXT, STEP, make_run
+from tests.records import facts_in, lines_in
 
 MOODS = Task(
     name="moods",
@@ -73,7 +74,7 @@ def encode(run: Run, task: Task, **splits: list[Example]) -> EncodedTask:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return lines_in(path)
 
 
 # ---- what is found and kept ----
@@ -88,7 +89,7 @@ def test_metrics_and_assessment_are_those_of_the_answers(run: Run, name: str) ->
     shares, _ = answer_split(run, task, split)
     answered = hold_against(task, split.labels, shares)
     expected = assess(task, split.labels, answered, groups=split.groups if task.groups else None)
-    kept = json.loads(evaluation_file(run.path, name, "dev").read_text())
+    kept = facts_in(evaluation_file(run.path, name, "dev"))
     assert metrics == {"dev": expected["metrics"]}
     for key in expected.keys() - {"mistakes"}:
         assert kept[key] == expected[key]
@@ -129,7 +130,7 @@ def test_splits_without_labels_are_passed_over_and_single_labels_that_miss_are_c
     some = [*examples(MOODS, 3, labelled=False), *examples(MOODS, 9)]
     encoded = encode(run, replace(MOODS, test_splits=("test", "blind")), test=some, blind=examples(MOODS, 5, False))
     assert list(measure(run, encoded, ["test", "blind"])) == ["test"]
-    kept = json.loads(evaluation_file(run.path, "moods", "test").read_text())
+    kept = facts_in(evaluation_file(run.path, "moods", "test"))
     assert (kept["examples"], kept["unlabelled"]) == (9, 3)
     assert not evaluation_file(run.path, "moods", "blind").exists()
     sheet = lines(predictions_file(run.path, "moods", "test"))
@@ -257,7 +258,7 @@ def write_task(folder: Path, splits: dict[str, int]) -> Path:
 def with_source(run: Run, **named: Any) -> Run:
     """Return the run with a note of what it was trained on."""
     path = run.path / "run.json"
-    facts = json.loads(path.read_text())
+    facts = facts_in(path)
     there = [one for one in named["encoded"] if isinstance(one, EncodedTask) or one.exists()]
     encoded = [one if isinstance(one, EncodedTask) else load(one) for one in there]
     known = identity({one.task.name: one for one in encoded})

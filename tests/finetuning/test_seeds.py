@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split
 from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
@@ -20,6 +20,7 @@ from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import list_checkpoints
 from gpt1.training.events import Event, Stepped
 from tests.finetuning.tools import SETTINGS, Told, assert_same_run, encode, losses_of, make_examples, make_task
+from tests.records import facts_in
 
 MOODS = make_task()
 CHANGES = (*SETTINGS, "training.epochs=1", "training.seed=3")
@@ -46,7 +47,7 @@ def copy(run: Path, to: Path) -> Path:
 
 
 def seeds_file(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "seeds.json").read_text())
+    found: dict[str, Any] = facts_in(out / "seeds.json")
     return found
 
 
@@ -62,6 +63,21 @@ def test_the_summary_is_that_of_the_results() -> None:
     found = summarise([0.5, 0.9, 0.6, 0.8])
     assert found == pytest.approx({"median": 0.7, "mean": 0.7, "sd": 0.18257418583505536, "worst": 0.5, "best": 0.9})
     assert summarise([0.25]) == {"median": 0.25, "mean": 0.25, "sd": 0.0, "worst": 0.25, "best": 0.25}
+
+
+def test_a_damaged_result_of_a_seed_is_refused_before_anything_is_trained_or_removed(
+    three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
+) -> None:
+    out = copy(three, tmp_path / "out")
+    worst = next(seed for seed in (3, 4, 5) if f"seed-{seed}" != seeds_file(out)["best"])
+    path = out / f"seed-{worst}" / "result.json"
+    other = path.read_text().replace('"accuracy": 0.', '"accuracy": 1.')  # one bit of a figure
+    assert other != path.read_text()
+    path.write_text(other)
+    before = {one: one.stat().st_mtime_ns for one in out.rglob("*")}
+    with pytest.raises(FormatError, match=rf"result\.json is damaged.*remove .*seed-{worst} to have it trained anew"):
+        finetune(trained, out, encoded=moods, changes=CHANGES, seeds=4, resume=True, device="cpu")
+    assert {one: one.stat().st_mtime_ns for one in out.rglob("*")} == before
 
 
 def test_each_seed_is_a_run_and_the_file_tells_of_all(three: Path) -> None:

@@ -24,6 +24,7 @@ from gpt1.training.checkpoints import list_checkpoints, save_checkpoint
 from gpt1.training.events import Event, Noticed
 from gpt1.training.runs import begin_run
 from tests.conftest import DEEDS, SMALL_RUN, THINGS
+from tests.records import lines_in
 
 CONTEXT = 16  # tokens, as the session's trained run has
 WHO = ("Ann", "somebody", "Tom", "sailor", "Brown", "girl", "cat", "lamp")  # by whom a label can be told
@@ -119,7 +120,7 @@ def make_pretrained(folder: Path, tokenizer: Tokenizer, *changes: str, seed: int
 
 def lines_of(run: Path) -> list[dict[str, Any]]:
     """Return what a run told of its steps and evaluations."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return lines_in(run / "metrics.jsonl")
 
 
 def losses_of(run: Path) -> dict[int, float]:

@@ -26,6 +26,7 @@ from gpt1.training.session import checkpoint_to_resume
 from tests.conftest import make_text
 from tests.finetuning.tools import encode, make_pretrained, make_task
 from tests.inference.tools import make_run
+from tests.records import facts_in
 
 MOODS = make_task(labels=("bad", "good"))
 
@@ -44,7 +45,7 @@ def remembering(run: Path) -> Path:
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    facts = json.loads((run / "run.json").read_text())
+    facts = facts_in(run / "run.json")
     change(facts)
     (run / "run.json").write_text(json.dumps(facts))
 

@@ -28,6 +28,7 @@ from gpt1.training.checkpoints import (
     save_checkpoint,
 )
 from tests.inference.tools import make_run
+from tests.records import facts_in, lines_in
 
 
 def save(run: Path, step: int, valid_loss: float | None) -> None:
@@ -139,7 +140,7 @@ def test_a_trained_run_gives_its_model_and_its_tokenizer(trained: Path) -> None:
 
 
 def test_the_best_step_of_a_run_is_the_one_with_the_lowest_validation_loss(trained: Path) -> None:
-    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    lines = lines_in(trained / "metrics.jsonl")
     losses = {line["valid_loss"]: line["step"] for line in lines if "valid_loss" in line}
     best = load_run(trained, device="cpu").checkpoint
     assert (best.step, best.progress["cost"]) == (losses[min(losses)], min(losses))
@@ -167,7 +168,7 @@ def test_what_is_no_run_is_refused_when_it_is_opened(tmp_path: Path, trained: Pa
 def test_weights_that_are_not_those_of_the_recipe_are_refused_by_name(trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    facts = json.loads((run / "run.json").read_text())
+    facts = facts_in(run / "run.json")
     for _, path in list_checkpoints(run):  # as an earlier version saved them
         found = load_checkpoint(path)
         save_checkpoint(run, found.step, found.model, found.optimizer, found.progress)

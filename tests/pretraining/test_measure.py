@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gpt1.pretraining.measure import measure_corpus, measure_text
 from gpt1.pretraining.stream import TokenStream
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
+from tests.records import lines_in
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def run(trained: Path) -> Run:
 
 
 def test_the_validation_text_of_a_run_gives_the_scores_its_training_told(run: Run, trained: Path) -> None:
-    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    lines = lines_in(trained / "metrics.jsonl")
     told = [line for line in lines if "valid_loss" in line][-1]
     found = measure_corpus(run, None, "valid")
     assert found == {name: pytest.approx(told[name], rel=1e-5) for name in found}

@@ -34,6 +34,7 @@ from tests.conftest import make_text
 from tests.moments import changes_told, counted, signalled
 from tests.pretraining.tools import add_sums, write_corpus
 from tests.processes import finish, kill_after, start, wait_for_metrics
+from tests.records import facts_in, lines_in
 
 SETTINGS = (
     "shape.layers=2",
@@ -54,7 +55,7 @@ SETTINGS = (
 
 
 def losses_of(run: Path) -> dict[int, float]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = lines_in(run / "metrics.jsonl")
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
 
@@ -85,11 +86,12 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
     assert run.facts["trained_on"] == {"device": device_name(torch.device("cpu")), "processes": 1}
-    files = {"tokenizer.json", "run.json", "metrics.jsonl", "samples.jsonl", "attention.json", "log.txt", "checkpoints"}
+    logs = {"metrics.jsonl", "samples.jsonl", "attention.json", "events.jsonl", "log.txt"}
+    files = {"tokenizer.json", "run.json", *logs, "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files
     assert list(losses_of(unbroken)) == list(range(1, 21))
     assert losses_of(unbroken)[20] < losses_of(unbroken)[1] - 0.3
-    samples = [json.loads(line) for line in (unbroken / "samples.jsonl").read_text().splitlines()]
+    samples = lines_in(unbroken / "samples.jsonl")
     assert [sample["step"] for sample in samples] == [10, 10, 20, 20]
     assert all(sample["prompt"] and sample["text"] for sample in samples)
     assert run.tokenizer.fingerprint == run.facts["tokenizer"]
@@ -363,7 +365,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def rewrite_checksums(corpus: Path) -> None:
     """Make a corpus whole again after its shards were changed."""
-    described = json.loads((corpus / "corpus.json").read_text())
+    described = facts_in(corpus / "corpus.json")
     for split in described["splits"].values():
         for shard in split["shards"]:
             path = corpus / shard["file"]
@@ -544,7 +546,7 @@ def test_a_recipe_of_ones_own_is_found(corpus: Path, tmp_path: Path, monkeypatch
 
 def test_a_state_of_another_shape_is_refused(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
     _copy(unbroken, tmp_path / "run")
-    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    facts = facts_in(tmp_path / "run" / "run.json")
     facts["recipe"]["shape"]["width"] = 64
     (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
     with pytest.raises(FormatError, match="does not fit"):

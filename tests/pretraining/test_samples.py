@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from gpt1.pretraining.pretrain import pretrain
 from gpt1.pretraining.samples import DIGITS, LONGEST, find_sentences
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import SMALL_RUN
+from tests.records import facts_in
 
 SHORT = "They ran."
 GOOD = "Ann sold the well-known map to her brother."
@@ -48,7 +48,7 @@ def test_where_no_sentence_fits_the_beginning_is_seen(tokenizer: Tokenizer) -> N
 
 def test_a_run_tells_how_it_looked_when_it_ended(trained: Path) -> None:
     run = load_run(trained, device="cpu", step="last")
-    told = json.loads((trained / "attention.json").read_text())
+    told = facts_in(trained / "attention.json")
     assert told["step"] == 12
     text = "".join(told["tokens"])
     assert len(run.tokenizer.encode(text)) == len(told["tokens"]) <= run.recipe.shape.context

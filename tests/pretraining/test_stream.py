@@ -24,10 +24,11 @@ from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.pretraining.tools import FINGERPRINT, add_sums, write_corpus
 from tests.properties import examples
+from tests.records import facts_in
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    corpus = json.loads((folder / CORPUS_FILE).read_text())
+    corpus = facts_in(folder / CORPUS_FILE)
     change(corpus)
     (folder / CORPUS_FILE).write_text(json.dumps(corpus))
 

@@ -11,6 +11,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.report.gather import LONGEST_TEXT, MOST_LINES, gather
 from gpt1.training.events import Noticed, RolledBack, Saved
 from gpt1.training.runs import RunFiles
+from tests.records import facts_in
 from tests.report.tools import LABELS, LOOKS, write_finetuned, write_lines, write_pretrained, write_run, write_seeds
 
 
@@ -84,7 +85,7 @@ def test_attention_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_damaged_attention_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     path = write_pretrained(tmp_path / "run") / "attention.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path.write_text(json.dumps({**facts_in(path), **change}))
     with pytest.raises(FormatError, match=r"attention\.json is damaged"):
         gather([tmp_path / "run"])
     path.write_text("{")
@@ -161,14 +162,14 @@ def test_an_evaluation_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_a_damaged_evaluation_is_named(tmp_path: Path, key: str, value: object) -> None:
     path = write_finetuned(tmp_path / "run", {"dev": LABELS}) / "evaluation-moods-dev.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    path.write_text(json.dumps({**facts_in(path), key: value}))
     with pytest.raises(FormatError, match=r"evaluation-moods-dev\.json is damaged.*gpt1 evaluate"):
         gather([tmp_path / "run"])
 
 
 def test_an_evaluation_of_another_version_is_refused(tmp_path: Path) -> None:
     path = write_finetuned(tmp_path / "run", {"dev": LABELS}) / "evaluation-moods-dev.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    path.write_text(json.dumps({**facts_in(path), "version": 99}))
     with pytest.raises(FormatError, match="no evaluation of this version"):
         gather([tmp_path / "run"])
 
@@ -192,7 +193,7 @@ def test_of_several_seeds_the_best_one_is_shown(tmp_path: Path) -> None:
 
 def test_a_damaged_result_of_seeds_is_named(tmp_path: Path) -> None:
     folder = write_seeds(tmp_path / "run", [LABELS])
-    facts = json.loads((folder / "seeds.json").read_text())
+    facts = facts_in(folder / "seeds.json")
     (folder / "seeds.json").write_text(json.dumps({**facts, "seeds": 3}))
     with pytest.raises(FormatError, match=r"seeds\.json is damaged"):
         gather([folder])

@@ -19,6 +19,7 @@ from gpt1.report.svg import with_own_ids
 from gpt1.tasks.catalog import Task
 from gpt1.training.events import RolledBack
 from gpt1.training.runs import RunFiles
+from tests.records import facts_in
 from tests.report.tools import (
     LABELS,
     PageReader,
@@ -70,8 +71,8 @@ def test_a_pretraining_run_is_told_with_its_figures(tmp_path: Path, three: list[
 def test_how_much_of_the_text_was_read_is_never_told_as_nothing(tmp_path: Path) -> None:
     for tokens, told in [(10_000, "4.1"), (10_000_000, "0.004")]:
         run = write_pretrained(tmp_path / "books")
-        facts = json.loads((run / "run.json").read_text())
-        corpus = {"path": "books", "identity": "", "tokens": tokens}
+        facts = facts_in(run / "run.json")
+        corpus = {"path": "books", "identity": "x", "tokens": tokens}
         (run / "run.json").write_text(json.dumps({**facts, "corpus": corpus}))
         assert f"41.0 k tokens in 20 updates, {told} times the text" in page(tmp_path, run).words
 
@@ -241,7 +242,7 @@ def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
         "There is no metrics.jsonl, so there are no curves.",
         "It wrote no samples",
         "There is no attention.json, so where it looks is not known",
-        "There is no log.txt, so what happened on the way is not known.",
+        "There is no events.jsonl, so what happened on the way is not known.",
         "there is no evaluation-*.json",
         "Not measured yet: moods.",
         "validation there was none",
@@ -356,7 +357,7 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
 def test_a_wrong_choice_is_shown_with_the_right_one(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "run", {"dev": WRONG})
     path = run / "evaluation-moods-dev.json"
-    facts = json.loads(path.read_text())
+    facts = facts_in(path)
     texts = {
         "text": "[start] It rained [delimiter] he swam [extract]",
         "right_text": "[start] It rained, he ran [extract]",
@@ -369,7 +370,7 @@ def test_a_wrong_choice_is_shown_with_the_right_one(tmp_path: Path) -> None:
 
 def test_of_several_tasks_each_has_its_own_curves(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "run", {"dev": LABELS})
-    facts = json.loads((run / "run.json").read_text())
+    facts = facts_in(run / "run.json")
     facts["tasks"]["other"] = {**facts["tasks"]["moods"], "name": "other"}
     (run / "run.json").write_text(json.dumps(facts))
     # A batch has examples of one task; the loss of the other is told as 0.

@@ -11,6 +11,7 @@ import pytest
 from gpt1.base.errors import FormatError, InputError
 from gpt1.studies.cells import EARLIER, Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
 from gpt1.training.events import Listener
+from tests.records import facts_in
 
 
 def cell(
@@ -69,7 +70,7 @@ def test_a_cell_of_other_inputs_is_refused_with_what_differs(
 def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
     kept = make_cell(tmp_path, cell(), Nobody())
     path = kept.folder / "cell.json"
-    facts = json.loads(path.read_text())
+    facts = facts_in(path)
     for damaged, message in (
         ("{", r"cell.json is not a cell of a study.*; remove .*cells/one to have it made anew"),
         (json.dumps({**facts, "version": 9}), "is no cell of this version"),

@@ -12,6 +12,7 @@ from gpt1.base.files import lock_folder
 from gpt1.studies.cells import Cell, Nobody, Notebook, Result
 from gpt1.studies.folder import Done, Section, conduct, is_study, read_study
 from gpt1.training.events import Listener
+from tests.records import facts_in
 
 
 def tabulate(done: Done) -> list[Section]:
@@ -39,7 +40,7 @@ def study(out: Path, calls: list[str], kind: str = "sums", fails: str = "") -> d
 def test_what_was_found_is_written_for_programs_and_for_people(tmp_path: Path) -> None:
     out = tmp_path / "study"
     found = study(out, [])
-    kept = json.loads((out / "study.json").read_text())
+    kept = facts_in(out / "study.json")
     assert len(kept.pop("sha256")) == 64
     assert found == read_study(out) == kept
     assert found["cells"] == {"done": 3, "planned": 3}

@@ -39,6 +39,16 @@ def test_half_a_lesson_is_not_heard(tmp_path: Path) -> None:
     assert [heard.chunks for heard in Lessons(tmp_path).hear()] == [["whole"]]
 
 
+def test_a_damaged_lesson_is_passed_over(tmp_path: Path) -> None:
+    Lessons(tmp_path).tell(lesson("whole", "told"))
+    (told,) = tmp_path.iterdir()
+    content = told.read_bytes()
+    for byte in range(0, len(content), 7):
+        told.write_bytes(content[:byte] + bytes([content[byte] ^ 1]) + content[byte + 1 :])
+        heard = [facts(one) for one in Lessons(tmp_path).hear()]
+        assert heard in ([], [facts(lesson("whole", "told"))])
+
+
 def test_a_lesson_less_what_is_known(tmp_path: Path) -> None:
     rest = lesson("ab", "c", "", "def").without({"c", "x"})
     assert facts(rest) == (["ab", "", "def"], [2, 0, 3], [97, 98, 100, 101, 102], [0, 2, 3], [10, 12, 13])

@@ -24,6 +24,7 @@ from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer
 from gpt1.text.words import WordRules, layout, tidy
 from tests.properties import examples
+from tests.records import facts_in
 from tests.text.tools import made_text
 
 
@@ -55,7 +56,7 @@ def test_a_folder_stands_for_the_tokenizer_file_in_it(words_tokenizer: Tokenizer
 
 def test_the_file_is_readable_json_that_says_what_it_is(words_tokenizer: Tokenizer, tmp_path: Path) -> None:
     words_tokenizer.save(tmp_path)
-    data = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    data = facts_in(tmp_path / "tokenizer.json")
     assert data["format"] == "gpt1-tokenizer"
     assert data["kind"] == "words"
     assert data["made_with"] == {name: metadata.version(name) for name in ("ftfy", "spacy")}
@@ -174,7 +175,7 @@ def test_a_changed_file_is_refused_by_name(
 ) -> None:
     path = tmp_path / "t.json"
     words_tokenizer.save(path)
-    data = json.loads(path.read_text()) | change
+    data = facts_in(path) | change
     path.write_text(json.dumps({name: value for name, value in data.items() if value is not DELETED}))
     with pytest.raises(FormatError, match=f"(?s){said}") as caught:
         load_tokenizer(path)

@@ -15,6 +15,7 @@ from gpt1.recipes.changes import change
 from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.runs import (
     ATTENTION_FILE,
+    EVENTS_FILE,
     METRICS_FILE,
     SAMPLES_FILE,
     RunFiles,
@@ -27,7 +28,9 @@ from gpt1.training.runs import (
     read_run,
     tensorboard,
     update_run,
+    who_hears,
 )
+from tests.records import facts_in, lines_in
 
 SCORES = {"valid_loss": 2.0, "perplexity": 7.39}
 
@@ -92,7 +95,7 @@ def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"run.json does not exist; expected a run there"):
         read_run(tmp_path / "empty")
-    good = json.loads((run / "run.json").read_text())
+    good = facts_in(run / "run.json")
     without_recipe = {name: value for name, value in good.items() if name != "recipe"}
     for facts, message in (
         ({"format": "gpt1-corpus"}, "is not a run of gpt1"),
@@ -116,7 +119,7 @@ def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return lines_in(path)
 
 
 def test_events_are_written_where_they_belong(run: Path) -> None:
@@ -137,10 +140,17 @@ def test_events_are_written_where_they_belong(run: Path) -> None:
         {"step": 1, "prompt": "über", "text": "a\nb"},
         {"step": 1, "prompt": "p", "text": "t"},
     ]
+    assert [line["kind"] for line in lines_in(run / EVENTS_FILE)] == ["saved", "rollback", "notice"]
     log = (run / "log.txt").read_text().splitlines()
     assert log[0].endswith("step 1: saved " + str(run / "checkpoints" / "step-00000001"))
     assert "step 5: batch 4 blew up (loss nan where 3 was usual" in log[1]
     assert log[2].endswith("mind the gap")
+
+
+def test_a_run_that_was_begun_with_a_log_alone_goes_on_so(run: Path) -> None:
+    (run / "log.txt").write_text("2026-01-01 12:00:00  begun before\n")
+    RunFiles(run)(Noticed("mind the gap"))
+    assert not (run / EVENTS_FILE).exists()
 
 
 def test_a_rollback_is_told_in_words() -> None:
@@ -163,21 +173,84 @@ def test_steps_that_are_made_again_and_a_torn_last_line_are_forgotten(run: Path,
         write(Sampled(step, [{"prompt": "p", "text": "t"}], {"tokens": ["a"], "weights": [[[[1.0]]]]}))
     with (run / METRICS_FILE).open("ab") as file:
         file.write(torn)
-    forget_after(run, 6)
-    assert json.loads((run / ATTENTION_FILE).read_text()) == {"step": 6, "tokens": ["a"], "weights": [[[[1.0]]]]}
-    forget_after(run, 4)
+    told: list[str] = []
+    forget_after(run, 6, told.append)
+    assert facts_in(run / ATTENTION_FILE) == {"step": 6, "tokens": ["a"], "weights": [[[[1.0]]]]}
+    forget_after(run, 4, told.append)
     assert not (run / ATTENTION_FILE).exists()  # the samples to come bring it back
     assert [line["step"] for line in lines_of(run / METRICS_FILE)] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert [line["step"] for line in lines_of(run / SAMPLES_FILE)] == [1, 2, 3, 4]
     before = (run / METRICS_FILE).stat().st_mtime_ns
-    forget_after(run, 4)
+    forget_after(run, 4, told.append)
     assert (run / METRICS_FILE).stat().st_mtime_ns == before  # nothing to forget, nothing written
-    forget_after(run, 0)
+    forget_after(run, 0, told.append)
+    assert (run / METRICS_FILE).read_bytes() == b""
+    assert told == []
+
+
+def turn_bit(path: Path, byte: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1 << bit
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [METRICS_FILE, SAMPLES_FILE])
+def test_a_damaged_line_is_told_by_file_and_number_and_left_out(run: Path, name: str) -> None:
+    write = RunFiles(run)
+    for step in (1, 2, 3):
+        write(stepped(step))
+        write(Sampled(step, [{"prompt": "p", "text": "t"}]))
+    whole = (run / name).read_bytes()
+    first = whole.index(b"\n") + 1
+    second = whole.index(b"\n", first) + 1
+    for byte in range(first, second):
+        (run / name).write_bytes(whole)
+        turn_bit(run / name, byte)
+        told: list[str] = []
+        forget_after(run, 3, told.append)
+        assert all(f"{run / name}, line 2" in text and text.endswith("; the line is left out") for text in told[:1])
+        if byte == second - 1:  # the line end: both lines are one
+            assert [line["step"] for line in lines_in(run / name)] == [1]
+        else:
+            assert [line["step"] for line in lines_in(run / name)] == [1, 3]
+
+
+def test_a_last_line_whose_end_is_damaged_is_told(run: Path) -> None:
+    RunFiles(run)(stepped(1))
+    turn_bit(run / METRICS_FILE, -1)
+    told: list[str] = []
+    forget_after(run, 3, told.append)
+    (said,) = told
+    assert "metrics.jsonl, line 1" in said
     assert (run / METRICS_FILE).read_bytes() == b""
 
 
+def test_damaged_attention_is_told_and_removed(run: Path) -> None:
+    RunFiles(run)(Sampled(1, [], {"tokens": ["a"], "weights": [[[[0.25]]]]}))
+    turn_bit(run / ATTENTION_FILE, (run / ATTENTION_FILE).read_bytes().index(b"0.25") + 2)
+    told: list[str] = []
+    forget_after(run, 1, told.append)
+    (said,) = told
+    assert "attention.json is damaged: it does not match its checksum" in said
+    assert not (run / ATTENTION_FILE).exists()
+
+
+def test_who_hears_of_a_run_is_told_of_damaged_events_and_not_of_a_torn_one(run: Path) -> None:
+    for text in ("one", "two", "three"):
+        RunFiles(run)(Noticed(text))
+    with (run / EVENTS_FILE).open("ab") as file:
+        file.write(b'{"kind": "not')
+    turn_bit(run / EVENTS_FILE, (run / EVENTS_FILE).read_bytes().index(b"two"))
+    heard: list[Any] = []
+    who_hears(run, [heard.append], curves=False)
+    assert [event.text.partition(";")[0] for event in heard] == [
+        f"{run / EVENTS_FILE}, line 2 is damaged: it does not match its checksum"
+    ]
+    assert [line["text"] for line in lines_in(run / EVENTS_FILE)] == ["one", "three", heard[0].text]
+
+
 def test_where_nothing_was_written_there_is_nothing_to_forget(run: Path) -> None:
-    forget_after(run, 0)
+    forget_after(run, 0, pytest.fail)
     assert not (run / METRICS_FILE).exists()
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from textwrap import shorten
 from typing import IO, Any
 
 from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
-from gpt1.base.records import Shape, check_record, parse_json
+from gpt1.base.records import Shape, check_record, parse_json, sealed, sealed_line, unsealed, unsealed_line
 from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
 
@@ -320,6 +321,11 @@ def json_bytes(value: Any) -> bytes:
     return (to_json(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
 
 
+def write_record(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a record of ours as readable JSON, atomically, with a checksum of all that it holds."""
+    write_json(path, sealed(value))
+
+
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """Read a JSON object of ours; `what` names it in the errors."""
     try:
@@ -339,24 +345,70 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     return value
 
 
+def read_sealed(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
+    """Read a JSON object of ours, which must match its checksum; `remedy` is what helps where it is damaged."""
+    try:
+        found = read_json(path, what)
+    except FormatError as error:
+        raise FormatError(f"{error}; {remedy}" if remedy else str(error)) from None
+    return unsealed(found, path, remedy)
+
+
 def read_record(path: Path, what: str, shape: type[Shape], remedy: str = "") -> Shape:
     """Read a JSON object of ours that has this shape; `remedy` is what helps where it is damaged."""
-    return check_record(read_json(path, what), shape, path, remedy)
+    return check_record(read_sealed(path, what, remedy), shape, path, remedy)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def is_of_format(path: Path, format: str) -> bool:
+    """Whether a file begins as a record of this format does, which one that is damaged further on does too."""
+    try:
+        with path.open("rb") as file:
+            return format.encode() in file.read(100)
+    except OSError:
+        return False
+
+
+def line_bytes(line: Mapping[str, Any]) -> bytes:
+    """Return a line of a JSONL file of ours, with a checksum of its own; what JSON cannot hold is written as text."""
+    text = to_json(sealed_line(line), ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Write a JSONL file of ours, atomically."""
+    with whole_file(path) as file:
+        file.writelines(map(line_bytes, lines))
+
+
+def parse_line(line: bytes, path: Path, number: int, remedy: str = "") -> dict[str, Any] | None:
+    """Return what a line of a JSONL file of ours holds; None for one that is only begun."""
+    place = f"{path}, line {number}"
+    try:
+        value = parse_json(line)
+    except ValueError as error:
+        if _is_begun(line):
+            return None
+        raise FormatError(f"{place}: not JSON ({error})" + (f"; {remedy}" if remedy else "")) from None
+    if not isinstance(value, dict):
+        raise FormatError(f"{place}: expected a JSON object, found {type(value).__name__}")
+    return unsealed_line(value, place, remedy)
+
+
+def _is_begun(line: bytes) -> bool:
+    """Whether a line is the first part of one, as a run writes it that goes on, or left it that was killed."""
+    try:
+        json.JSONDecoder().raw_decode(line.decode("utf-8", "ignore"))
+    except ValueError:
+        return not line.endswith(b"\n")
+    return False  # all of it is there, and something that is no line end
+
+
+def read_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            try:
-                value = parse_json(line)
-            except ValueError as error:
-                if not line.endswith(b"\n"):  # a run that goes on is writing it, or was killed as it did
-                    return
-                raise FormatError(f"{path}, line {number}: not JSON ({error})") from None
-            if not isinstance(value, dict):
-                raise FormatError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
-            yield number, value
+            if (value := parse_line(line, path, number, remedy)) is not None:
+                yield number, value
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

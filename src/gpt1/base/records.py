@@ -10,7 +10,8 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +29,10 @@ from typing import (
 )
 
 from gpt1.base.errors import FormatError
+from gpt1.base.strict_json import to_json
 
 DEEPEST = 64  # levels of brackets; ours have eight at most, and walking through thousands ends in a fault
-SEAL = "sha256"  # under which a record keeps its checksum
+SEAL, LINE_SEAL = "sha256", "crc32"  # under which a record, and a line of a log, keeps its checksum: its last entry
 LARGEST = 2**63 - 1  # beyond it neither numpy nor a float of Python holds a whole number
 
 Shape = TypeVar("Shape")
@@ -194,22 +196,48 @@ def _wrong(place: str, value: Any, wanted: str) -> _Wrong:
     return _Wrong(place, f"is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}, expected {wanted}")
 
 
+# ---- checksums ----
+
+
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the checksum of all that it holds."""
-    return {**record, SEAL: _checksum(record)}
+    return {**record, SEAL: checksum(record)}
 
 
-def unsealed(record: Mapping[str, Any], path: Path, remedy: str) -> dict[str, Any]:
+def unsealed(record: Mapping[str, Any], path: str | Path, remedy: str = "") -> dict[str, Any]:
     """Return a record without its checksum, which it must match; one that has none was written before they were."""
-    rest = {name: value for name, value in record.items() if name != SEAL}
-    if record.get(SEAL) not in (None, _checksum(rest)):
-        raise FormatError(f"{path} is damaged: it does not match its checksum; {remedy}")
-    return rest
+    return _opened(record, SEAL, checksum, path, remedy)
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
-    as_read = json.loads(json.dumps(record))  # where every key is a string, by which they are sorted
+def checksum(record: Mapping[str, Any]) -> str:
+    """Return the sha256 of a record as it will be read, whatever the order of its keys."""
+    as_read = json.loads(to_json(record))  # where every key is a string, by which they are sorted
     return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
+
+
+def sealed_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of a log with a short checksum of its own."""
+    return {**line, LINE_SEAL: _line_checksum(line)}
+
+
+def unsealed_line(line: Mapping[str, Any], place: str, remedy: str = "") -> dict[str, Any]:
+    """Return a line of a log without its checksum, which it must match; one that has none was written before."""
+    return _opened(line, LINE_SEAL, _line_checksum, place, remedy)
+
+
+def _line_checksum(line: Mapping[str, Any]) -> int:
+    return zlib.crc32(to_json(line, default=str).encode())
+
+
+def _opened(
+    record: Mapping[str, Any], seal: str, sum_of: Callable[[Mapping[str, Any]], Any], place: str | Path, remedy: str
+) -> dict[str, Any]:
+    found = dict(record)
+    name, value = (seal, found.pop(seal)) if seal in found else found.popitem() if found else ("", None)
+    matches = value == sum_of(found)
+    if matches != (name == seal):  # where the last entry is the checksum under another name, its name was damaged
+        raise FormatError(f"{place} is damaged: it does not match its checksum" + (f"; {remedy}" if remedy else ""))
+    return found if matches else dict(record)
 
 
 def differing(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpt1.base.errors import FormatError
 from gpt1.base.files import whole_file
 from gpt1.corpus.documents import Fault, Part
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
@@ -23,6 +24,9 @@ from gpt1.text.tokenizer import Tokenizer, Vocabulary
 
 BATCH_CHARACTERS = 4_000_000
 BATCH_PARTS = 100_000
+_ARRAYS = (
+    "ids", "first", "last", "tokens", "joint", "raw_bytes", "unknown", "source", "digest", "sketch", "positions",
+)  # fmt: skip
 
 
 def in_batches(parts: Iterable[Part | Fault], faults: list[Fault]) -> Iterator[list[Part]]:
@@ -91,9 +95,18 @@ def _count_unknown(ids: Ids, ends: Offsets, unknown_id: int | None) -> npt.NDArr
     return np.diff(up_to[ends], prepend=0)
 
 
+def check_batch(path: Path) -> bool:
+    """Return True for an encoded batch that is as it was written: each array in it has a checksum."""
+    try:
+        read_batch(path, *_ARRAYS)
+    except Exception as error:  # the libraries that open such files raise errors of many families
+        raise FormatError(f"{path} is damaged: {error}") from None
+    return True
+
+
 def read_batch(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """Read some of the arrays of an encoded batch."""
-    with np.load(path, allow_pickle=False) as stored:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return [stored[name] for name in names]
 
 

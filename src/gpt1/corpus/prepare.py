@@ -20,13 +20,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, unknown
-from gpt1.base.files import lock_folder, make_folder, read_json, remove_temporaries, require_own_folder, write_json
+from gpt1.base.files import (
+    is_of_format,
+    lock_folder,
+    make_folder,
+    read_record,
+    read_sealed,
+    remove_temporaries,
+    require_own_folder,
+    write_record,
+)
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.records import Count, Size, check_record
 from gpt1.base.tables import printable
 from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
-from gpt1.corpus.batches import begin_worker, encode_batch, in_batches
+from gpt1.corpus.batches import begin_worker, check_batch, encode_batch, in_batches
 from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
 from gpt1.corpus.shards import blocks_in, is_shard_name, open_shard, read_sums, shard_files, verify_shard, write_sums
@@ -40,7 +49,7 @@ PLAN_FILE = "plan.json"
 LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
-_ANEW = "prepare anew with --restart"
+_ANEW, _BEGIN_ANEW = "prepare anew with --restart", "begin anew with --restart"
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ def _prepare(
         raise InputError(f"no document is left: {_dropped(corpus)}")
     if preparation.valid and not corpus["splits"]["valid"]["documents"]:
         progress.say("validation gets nothing: there is no document small enough (cut the text finer with --document?)")
-    write_json(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprints(plan), **corpus})
+    write_record(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprints(plan), **corpus})
     shutil.rmtree(work)
     return read_corpus(out)
 
@@ -191,7 +200,7 @@ def read_corpus(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not a folder with a corpus; make one with 'gpt1 prepare'")
     if not (folder / CORPUS_FILE).exists() and (folder / WORK).exists():
         raise InputError(f"{folder} holds an unfinished preparation; run the same 'gpt1 prepare' again to finish it")
-    corpus = read_json(folder / CORPUS_FILE, "the description of a corpus")
+    corpus = read_sealed(folder / CORPUS_FILE, "the description of a corpus", _ANEW)
     if corpus.get("format") != CORPUS_FORMAT:
         raise InputError(f"{folder / CORPUS_FILE} is not the description of a corpus of ours")
     checked = check_record(corpus, CorpusRecord, folder / CORPUS_FILE, _ANEW)
@@ -278,7 +287,7 @@ def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, 
     if not _has_sums(out, corpus):
         progress.say(f"the checksums of the blocks of its shards are written to {out / SUMS_FILE}")
         corpus = {**corpus, "blocks": write_sums(out / SUMS_FILE, sums)}
-        write_json(out / CORPUS_FILE, corpus)
+        write_record(out / CORPUS_FILE, corpus)
     shutil.rmtree(out / WORK, ignore_errors=True)
     remove_temporaries(out)
     progress.say(f"{out} was prepared before from the same files with the same settings")
@@ -296,16 +305,16 @@ def _has_sums(out: Path, corpus: dict[str, Any]) -> bool:
 def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
     """Make the folder ready for this preparation, or for going on with it; never touch what is not ours."""
     work = out / WORK
-    own = (out / CORPUS_FILE).exists() and read_json(out / CORPUS_FILE, "a corpus").get("format") == CORPUS_FORMAT
+    own = is_of_format(out / CORPUS_FILE, CORPUS_FORMAT)
     if not own and not work.exists():
         require_own_folder(
             out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint
         )
     if (work / PLAN_FILE).exists() and not restart:
-        if other := _difference(plan, read_json(work / PLAN_FILE, "the plan of a preparation")):
+        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], _BEGIN_ANEW)
+        if other := _difference(plan, begun):
             raise InputError(
-                f"{out} holds an unfinished preparation with other {other}. Choose another --out, or begin anew "
-                "with --restart"
+                f"{out} holds an unfinished preparation with other {other}. Choose another --out, or {_BEGIN_ANEW}"
             )
         progress.say(f"going on with the preparation in {out}")
     else:
@@ -313,7 +322,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
         _clear(out)
         make_folder(work)
         tokenizer.save(out / FILE_NAME, overwrite=True)  # one that is there is the same
-        write_json(work / PLAN_FILE, _fingerprints(plan))
+        write_record(work / PLAN_FILE, _fingerprints(plan))
     for folder in (out, work):
         remove_temporaries(folder)
     return work
@@ -363,7 +372,7 @@ def _encode(
                     progress.say("the text looks hard-wrapped; --unwrap would join its lines")
                 files.append(work / f"{len(files):06}.npz")
                 meter.read(batch)
-                if not files[-1].exists():
+                if not _is_whole(files[-1], progress):
                     yield files[-1], batch
 
         for text_bytes in ordered_map(
@@ -375,6 +384,15 @@ def _encode(
         ):
             meter.done(text_bytes)
     return files
+
+
+def _is_whole(batch: Path, progress: Progress) -> bool:
+    """Whether a batch was encoded before and is as it was written; tell of one that is not."""
+    try:
+        return batch.exists() and check_batch(batch)
+    except FormatError as error:
+        progress.say(f"{error}; it is encoded again")
+        return False
 
 
 def describe(corpus: dict[str, Any]) -> list[str]:

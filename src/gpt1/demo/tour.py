@@ -20,10 +20,10 @@ from gpt1.base.errors import Busy, FormatError, Gpt1Error, InputError, SettingEr
 from gpt1.base.files import (
     lock_folder,
     make_folder,
-    read_json,
+    read_sealed,
     remove_temporaries_below,
     require_own_folder,
-    write_json,
+    write_record,
 )
 from gpt1.base.progress import Progress
 from gpt1.corpus.documents import TEXTS, Part, Source, find_sources, read_parts
@@ -78,7 +78,7 @@ def tour(
             "tasks": tasks,
             "zero_shot": growth,
         }
-        write_json(out / RESULT, found)
+        write_record(out / RESULT, found)
     return found
 
 
@@ -131,7 +131,7 @@ def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
     """Write the world to read and the tasks about it, where they are not there yet."""
     manifest = out / WORLD / MANIFEST
     if manifest.is_file():
-        made = read_json(manifest, "the manifest of a world")
+        made = read_sealed(manifest, "the manifest of a world")
         if (made.get("seed"), made.get("stories")) != (seed, plan.stories):
             raise InputError(f"{out} holds a demo of another version; choose another --out")
     else:
@@ -202,7 +202,7 @@ class Asking:
         run = load_run(self._out / READER, step=step, device="cpu")
         self._questions = self._questions or make_questions(run, self._out / LABELLED_DATA)
         self._found[str(step)] = {task: share_right(run, asked) for task, asked in self._questions.items()}
-        write_json(self._out / ZERO_SHOT, self._found)
+        write_record(self._out / ZERO_SHOT, self._found)
         shown = ", ".join(f"{task} {100 * share:.0f} %" for task, share in self._found[str(step)].items())
         self._progress.say(f"step {step}: without a single label: {shown} (chance: 50 %)")
 
@@ -292,14 +292,14 @@ def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     found = _read(path)
     if found is None:
         found = make()
-        write_json(path, found)
+        write_record(path, found)
     return found
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Return what a file holds; None where it is not there, or damaged."""
     try:
-        return read_json(path, "a result of the demo")
+        return read_sealed(path, "a result of the demo")
     except Gpt1Error:
         return None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gpt1.base.files import make_folder, whole_file, write_json
+from gpt1.base.files import make_folder, whole_file, write_record
 from gpt1.base.strict_json import to_json
 from gpt1.demo.stories import RUN, Run, runs, tell_story, words_of
 from gpt1.demo.tasks import OTHER, TASKS, TESTS, Row, make_rows, text_of, texts_of
@@ -57,7 +57,7 @@ def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[
         "heroes_of_the_tests": sorted(tested),
         "rows": {name: {split: len(rows) for split, rows in splits.items()} for name, splits in tasks.items()},
     }
-    write_json(folder / MANIFEST, manifest)
+    write_record(folder / MANIFEST, manifest)
     return manifest
 
 

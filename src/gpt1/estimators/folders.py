@@ -18,7 +18,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import is_temporary, lock_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.files import is_temporary, lock_folder, read_sealed, require_own_folder, whole_file, write_record
 from gpt1.base.records import check_record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
@@ -126,13 +126,13 @@ def write_facts(folder: Path, kind: str, arguments: Mapping[str, Any], learned: 
         "arguments": {name: _plain(value) for name, value in arguments.items()},
         "learned": {name: _array_as_json(value) for name, value in learned.items()},
     }
-    write_json(folder / FILE, facts)
+    write_record(folder / FILE, facts)
 
 
 def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the kind, the arguments and the learned attributes that `write_facts` wrote."""
     path = folder / FILE
-    found = read_json(path, f"what {maker}.save writes")
+    found = read_sealed(path, f"what {maker}.save writes", "save the estimator again")
     if found.get("format") != FORMAT or found.get("version") != VERSION:
         raise FormatError(f"{path} is no estimator of this version of gpt1")
     facts = check_record(found, _Facts, path)

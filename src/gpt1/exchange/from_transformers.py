@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, SettingError
-from gpt1.base.files import missing, read_json, read_record
+from gpt1.base.files import missing, read_json
 from gpt1.base.records import Size, check_record
 from gpt1.exchange.imported import check_target, write_run
 from gpt1.exchange.names import (
@@ -26,6 +26,7 @@ from gpt1.exchange.names import (
     WIDER,
     to_ours,
 )
+from gpt1.exchange.sums import SUMS_FILE, check_sums
 from gpt1.inference.run import Run
 from gpt1.recipes.values import Shape
 from gpt1.text.importing import import_tokenizer
@@ -62,6 +63,7 @@ def import_transformers(source: str | Path, out: str | Path, *, device: str | No
     out = Path(out)
     check_target(out)
     folder = Path(source) if Path(source).is_dir() else _download(str(source))
+    check_sums(folder)
     shape = _read_shape(folder / CONFIG_FILE)
     weights = to_ours(_read_weights(folder), shape.layers, str(folder / WEIGHTS_FILE))
     tokenizer = _read_tokenizer(folder)
@@ -111,7 +113,7 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
     path = folder / FAST_FILE
     if not path.is_file():
         raise missing(folder / VOCABULARY_FILE, f"is not there with {MERGES_FILE}, nor is {FAST_FILE}")
-    model = read_record(path, "a vocabulary", _Fast)["model"]
+    model = check_record(read_json(path, "a vocabulary"), _Fast, path)["model"]
     ids = model["vocab"]
     try:
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
@@ -130,7 +132,7 @@ def _download(name: str) -> Path:
         raise MissingDependency(
             f"there is no folder {name}; to fetch a model of that name from the hub: pip install 'gpt1[hub]'"
         ) from None
-    wanted = [CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, MERGES_FILE, FAST_FILE]
+    wanted = [CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, MERGES_FILE, FAST_FILE, SUMS_FILE]
     try:
         return Path(snapshot_download(name, allow_patterns=wanted))
     except Exception as error:  # the library and those below it raise errors of many families

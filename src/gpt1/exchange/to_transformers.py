@@ -25,6 +25,7 @@ from gpt1.exchange.names import (
     check_shape,
     to_theirs,
 )
+from gpt1.exchange.sums import SUMS_FILE, write_sums
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
@@ -48,7 +49,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     out = Path(out)
     shape = run.recipe.shape
     check_shape(shape, str(run.path))
-    require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER})
+    require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER, SUMS_FILE})
     if not overwrite and out.is_dir() and any(out.iterdir()):
         raise InputError(f"{out} holds an export already; choose another folder, or replace it with --overwrite")
     if run.has_tasks:
@@ -59,7 +60,9 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     with whole_folder(out, overwrite=overwrite) as folder:
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / CONFIG_FILE, described)
-        return _write_tokenizer(run.tokenizer, folder, fine_tuned=run.has_tasks)
+        said = _write_tokenizer(run.tokenizer, folder, fine_tuned=run.has_tasks)
+        write_sums(folder)
+    return said
 
 
 def config(shape: Shape, vocab_size: int) -> dict[str, Any]:

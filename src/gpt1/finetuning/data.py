@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,8 +117,9 @@ def read_recorded(
 
 def _plain(named: str) -> Path:
     """Return a path that a record names, unless it is a device or a pipe, which has no end or is another's to read."""
-    path = Path(named)
-    if path.is_relative_to("/dev") or path.is_relative_to("/proc") or not (path.is_file() or path.is_dir()):
+    path = Path(os.path.normpath(named))
+    is_odd = path.is_relative_to("/proc") or (path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm"))
+    if is_odd or not (path.is_file() or path.is_dir()):
         raise InputError(f"{named} is not a file or folder" if path.exists() else f"{named} does not exist")
     return path
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
-from gpt1.base.files import file_hash, read_json
+from gpt1.base.files import file_hash, read_sealed
 from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file, measure_split
 from gpt1.inference.predicting import task_of
@@ -130,7 +130,7 @@ def _require_same_table(kept: Path, task: Task, name: str, table: Mapping[str, s
     """Refuse to replace what was measured on other rows under the same name."""
     if not kept.is_file():
         return
-    before = read_json(kept, "an evaluation").get("table")
+    before = read_sealed(kept, "an evaluation", "--overwrite replaces it").get("table")
     if before is None and name not in task.splits:  # made before it was kept which table it was
         return
     if before is None or before["sha256"] != table["sha256"]:

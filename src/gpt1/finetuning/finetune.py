@@ -29,7 +29,15 @@ from gpt1.finetuning.data import (
 )
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
-from gpt1.finetuning.seeds import check_folder, folder_of, forget_result, is_done, report_seeds, write_result
+from gpt1.finetuning.seeds import (
+    check_folder,
+    folder_of,
+    forget_result,
+    is_done,
+    read_result,
+    report_seeds,
+    write_result,
+)
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import FINETUNING, Run, load_run
@@ -48,15 +56,14 @@ from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
 from gpt1.training.runs import (
-    RunFiles,
     begin_run,
     is_left_over,
     is_run,
     read_run,
     run_folder,
     run_tokenizer,
-    tensorboard,
     update_run,
+    who_hears,
 )
 from gpt1.training.session import (
     as_recipe,
@@ -217,7 +224,8 @@ def _train_seeds(
 
 
 def _check_done(asked: Asked, folder: Path, tasks: Mapping[str, EncodedTask]) -> None:
-    """Refuse what a seed that is done was not trained with; it is not made longer either."""
+    """Refuse what a seed that is done was not trained with, and a damaged result; it is not made longer either."""
+    read_result(folder)
     old, (new, _) = read_run(folder)["recipe"].training, _resumed_recipe(asked, folder, tasks)
     for name in ("steps", "epochs", "patience"):
         before, now = getattr(old, name), getattr(new.training, name)
@@ -246,7 +254,7 @@ def _train_one(
         if world.is_first:
             require_as_found(out, looked, lambda: _look(asked, out, tasks))
             _prepare_folder(asked, out, planned, tasks, vocab_size, going_on, hardware(device, world))
-            ears = [RunFiles(out), *asked.listeners, *([tensorboard(out)] if asked.curves else [])]
+            ears = who_hears(out, asked.listeners, curves=asked.curves)
         tell = teller(ears)
         for text in notices:
             tell(text)

@@ -18,11 +18,10 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.base.files import read_json, remove_temporaries, whole_file, write_json
+from gpt1.base.files import read_sealed, remove_temporaries, write_lines, write_record
 from gpt1.base.records import Count, check_record
 from gpt1.finetuning.data import check_fit
 from gpt1.inference.predicting import answer_labelled, task_of
-from gpt1.inference.rows import json_line
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import Answered, answer_name, assess, share_names
 from gpt1.tasks.catalog import Task
@@ -119,7 +118,7 @@ class EvaluationRecord(TypedDict):
 
 def read_evaluation(path: Path) -> EvaluationRecord:
     """Return what was found when a split was measured."""
-    facts = read_json(path, "an evaluation")
+    facts = read_sealed(path, "an evaluation", _ANEW)
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
         raise FormatError(f"{path} is no evaluation of this version of gpt1; {_ANEW}")
     found = check_record(facts, EvaluationRecord, path, _ANEW)
@@ -183,9 +182,8 @@ def measure_split(
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }
     remove_temporaries(run.path)
-    with whole_file(predictions_file(run.path, task.name, split)) as file:
-        file.writelines(map(json_line, _sheet(task, data, answered)))
-    write_json(evaluation_file(run.path, task.name, split), evaluation)
+    write_lines(predictions_file(run.path, task.name, split), _sheet(task, data, answered))
+    write_record(evaluation_file(run.path, task.name, split), evaluation)
     return evaluation
 
 

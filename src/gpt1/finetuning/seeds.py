@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from gpt1.base.errors import Gpt1Error, InputError
-from gpt1.base.files import is_temporary, read_json, read_record, remove_folder, require_own_folder, write_json
+from gpt1.base.errors import InputError
+from gpt1.base.files import is_of_format, is_temporary, read_record, remove_folder, require_own_folder, write_record
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.training.checkpoints import FOLDER
-from gpt1.training.runs import SEEDS_FILE, is_run
+from gpt1.training.runs import SEEDS_ANEW, SEEDS_FILE, is_run
 
 FORMAT, VERSION = "gpt1-seeds", 1
 RESULT_FILE = "result.json"
@@ -53,15 +53,12 @@ def _found(out: Path) -> dict[int, Path]:
 def _is_ours(entry: Path) -> bool:
     if entry.name != SEEDS_FILE:
         return is_temporary(entry) or (entry.is_dir() and _FOLDER.fullmatch(entry.name) is not None)
-    try:
-        return read_json(entry, "the result of several seeds").get("format") == FORMAT
-    except Gpt1Error:
-        return False
+    return is_of_format(entry, FORMAT)
 
 
 def write_result(run: Path, scores: Scores) -> None:
     """Note that a run was trained and measured to the end, and what it gave."""
-    write_json(run / RESULT_FILE, {"scores": scores})
+    write_record(run / RESULT_FILE, {"scores": scores})
 
 
 class _Result(TypedDict):
@@ -72,9 +69,8 @@ class _Result(TypedDict):
 
 def read_result(run: Path) -> Scores:
     """Return what `write_result` wrote."""
-    return read_record(run / RESULT_FILE, "a result", _Result, "the same command with --resume writes it anew")[
-        "scores"
-    ]
+    remedy = f"remove {run} to have it trained anew by the same command with --resume"
+    return read_record(run / RESULT_FILE, "a result", _Result, remedy)["scores"]
 
 
 class SeedsRecord(TypedDict):
@@ -87,8 +83,7 @@ class SeedsRecord(TypedDict):
 
 def read_seeds(path: Path) -> SeedsRecord:
     """Return what several seeds gave."""
-    remedy = "gpt1 finetune --resume writes it anew"
-    return read_record(path, "the result of several seeds", SeedsRecord, remedy)
+    return read_record(path, "the result of several seeds", SeedsRecord, SEEDS_ANEW)
 
 
 def forget_result(run: Path) -> None:
@@ -120,7 +115,7 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     flat = {name: _flat(measured) for name, measured in scores.items()}
     shared = [name for name in flat[best] if all(name in measured for measured in flat.values())]
     summary = {name: summarise([measured[name] for measured in flat.values()]) for name in shared}
-    write_json(
+    write_record(
         out / SEEDS_FILE, {"format": FORMAT, "version": VERSION, "best": best, "seeds": flat, "summary": summary}
     )
     for path in done:

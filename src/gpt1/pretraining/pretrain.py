@@ -29,14 +29,13 @@ from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
 from gpt1.training.events import Listener
 from gpt1.training.runs import (
-    RunFiles,
     begin_run,
     is_left_over,
     is_run,
     read_run,
     run_tokenizer,
-    tensorboard,
     update_run,
+    who_hears,
 )
 from gpt1.training.session import (
     as_recipe,
@@ -99,7 +98,7 @@ def pretrain(
             if world.is_first:
                 require_as_found(asked.out, looked, lambda: _look(asked, texts[0]))
                 _prepare_folder(asked, planned, texts[0], going_on, hardware(own_device, world))
-                ears = [RunFiles(asked.out), *listeners, *([tensorboard(asked.out)] if curves else [])]
+                ears = who_hears(asked.out, listeners, curves=curves)
             notices += [notice] if notice else []
             _train(asked, planned_here, model, texts, world, own_device, minutes, ears, notices, going_on)
     return load_run(asked.out, device=device)

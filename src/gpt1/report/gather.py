@@ -34,8 +34,11 @@ from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.tasks.unknowns import Unknown
 from gpt1.training.runs import (
     ATTENTION_FILE,
+    EVENTS_FILE,
     LOG_FILE,
     METRICS_FILE,
+    NOTICE,
+    ROLLBACK,
     RUN_FILE,
     SAMPLES_FILE,
     SEEDS_FILE,
@@ -48,6 +51,7 @@ LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
 MOST_PAIRS = 100  # of labels that were mixed up
 MOST_LINES = 50  # of each kind from a log
+_ON_RESUME = "the run's own command with --resume leaves the line out"
 
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")
@@ -67,6 +71,11 @@ class _Metrics(TypedDict):
 class _SampleLine(TypedDict):
     step: Count
     prompt: str
+    text: str
+
+
+class _EventLine(TypedDict):
+    kind: str
     text: str
 
 
@@ -113,7 +122,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Log:
-    """What log.txt tells, in lines: the first of each kind, and how many there are."""
+    """What events.jsonl tells, in lines: the first of each kind, and how many there are."""
 
     rollbacks: list[str]
     rollback_count: int
@@ -268,7 +277,8 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
     tasks = {task: task_from_json(value) for task, value in facts.get("tasks", {}).items()}
     if facts["kind"] == FINETUNING and not tasks:
         raise FormatError(f"{folder / RUN_FILE} is damaged: it is fine-tuned and names no task")
-    samples, attention, log = folder / SAMPLES_FILE, folder / ATTENTION_FILE, folder / LOG_FILE
+    samples, attention = folder / SAMPLES_FILE, folder / ATTENTION_FILE
+    events, log = folder / EVENTS_FILE, folder / LOG_FILE
     return GatheredRun(
         name=name,
         given=given,
@@ -279,7 +289,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         progress=_read_progress(folder / METRICS_FILE),
         samples=list(_read_samples(samples)) if samples.is_file() else None,
         attention=_read_attention(attention) if attention.is_file() else None,
-        log=_read_log(log) if log.is_file() else None,
+        log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, tasks),
         seeds=None if is_run(given) else _read_seeds(given / SEEDS_FILE),
     )
@@ -293,7 +303,7 @@ def _read_progress(path: Path) -> Progress | None:
         return None
     step = planned = 0
     curves: dict[str, Curve] = {}
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, _ON_RESUME):
         facts: dict[str, Any] = {**check_record(line, _Metrics, f"{path}, line {number}")}
         step, planned = facts.pop("step"), facts.pop("steps", planned)
         facts |= {f"terms.{name}": value for name, value in facts.pop("terms", {}).items()}
@@ -306,7 +316,7 @@ def _read_progress(path: Path) -> Progress | None:
 
 
 def _read_samples(path: Path) -> Iterator[Sample]:
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, _ON_RESUME):
         facts = check_record(line, _SampleLine, f"{path}, line {number}")
         yield Sample(facts["step"], _text(facts["prompt"]), _text(facts["text"]))
 
@@ -330,7 +340,19 @@ def _read_attention(path: Path) -> Attention:
     return Attention(facts["step"], tokens, layers)
 
 
+def _read_events(path: Path) -> Log:
+    rollbacks, notices = [], []
+    for number, line in read_lines(path, _ON_RESUME):
+        facts = check_record(line, _EventLine, f"{path}, line {number}", _ON_RESUME)
+        if facts["kind"] == ROLLBACK:
+            rollbacks.append(_text(facts["text"]))
+        elif facts["kind"] == NOTICE:
+            notices.append(_text(facts["text"]))
+    return _log(rollbacks, notices)
+
+
 def _read_log(path: Path) -> Log:
+    """Return what the log for people tells, of a run that was begun before there was a file of events."""
     rollbacks, notices = [], []
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -339,6 +361,10 @@ def _read_log(path: Path) -> Log:
                 rollbacks.append(_text(text))
             elif text and not _SAVED.match(text):
                 notices.append(_text(text))
+    return _log(rollbacks, notices)
+
+
+def _log(rollbacks: list[str], notices: list[str]) -> Log:
     return Log(rollbacks[:MOST_LINES], len(rollbacks), notices[:MOST_LINES], len(notices))
 
 

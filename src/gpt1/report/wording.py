@@ -130,7 +130,7 @@ def start_in_words(how: Finetuning) -> str:
 def happened(run: GatheredRun) -> list[Block]:
     """Return what the log tells: batches that blew up, and all else in a fold."""
     if run.log is None:
-        return [Note("There is no log.txt, so what happened on the way is not known.")]
+        return [Note("There is no events.jsonl, so what happened on the way is not known.")]
     blocks: list[Block] = []
     if run.log.rollback_count:
         times = many(run.log.rollback_count, "time")

@@ -19,8 +19,8 @@ from statistics import fmean
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import make_folder, read_json, remove_folder, remove_temporaries, write_json
-from gpt1.base.records import Seconds, check_record, differing, sealed, unsealed
+from gpt1.base.files import make_folder, read_sealed, remove_folder, remove_temporaries, write_record
+from gpt1.base.records import Seconds, check_record, differing
 from gpt1.training.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
@@ -162,7 +162,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
     result = cell.compute(folder, watcher.heard)
     kept = Kept(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
     facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
-    write_json(folder / CELL_FILE, sealed({**facts, "result": result, "seconds": kept.seconds}))
+    write_record(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
     _remove_workings(folder, cell)
     watcher.ended(cell, kept)
     return kept
@@ -196,14 +196,10 @@ def _find(study: Path, cell: Cell) -> Kept | None:
     path = folder / CELL_FILE
     if not path.is_file():
         return None
-    try:
-        facts = read_json(path, "a cell of a study")
-    except FormatError as error:
-        raise FormatError(f"{error}; remove {folder} to have it made anew") from None
-    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
-        raise FormatError(f"{path} is no cell of this version of gpt1; remove {folder} to have it made anew")
     remedy = f"remove {folder} to have it made anew"
-    facts = unsealed(facts, path, remedy)
+    facts = read_sealed(path, "a cell of a study", remedy)
+    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
+        raise FormatError(f"{path} is no cell of this version of gpt1; {remedy}")
     wanted = json.loads(json.dumps(cell.inputs))
     if changed := _changed(facts.get("inputs"), wanted, cell.row):
         raise InputError(

@@ -60,7 +60,7 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
     if not path.is_file():
         return None
     labels, answers = [], []
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, remedy):
         place = f"{path}, line {number}"
         found = check_record(line, _Line, place, remedy)
         try:

@@ -18,12 +18,11 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import (
     is_temporary,
     lock_folder,
-    read_json,
+    read_sealed,
     remove_temporaries_below,
     require_own_folder,
-    write_json,
+    write_record,
 )
-from gpt1.base.records import sealed, unsealed
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
@@ -31,6 +30,7 @@ from gpt1.training.session import Interrupted
 
 STUDY_FILE = "study.json"
 FORMAT, VERSION = "gpt1-study", 2
+_ANEW = "the study's command writes it anew"
 TABLES_EVERY = 60  # seconds; drawing examples for a table takes some
 
 Done = Mapping[str, Kept]  # by the names of cells
@@ -91,15 +91,10 @@ def is_study(folder: Path) -> bool:
 
 def read_study(folder: Path) -> dict[str, Any]:
     """Return what a study found."""
-    try:
-        facts = read_json(folder / STUDY_FILE, "a study")
-    except FormatError as error:
-        raise FormatError(f"{error}; the study's command writes it anew") from None
+    facts = read_sealed(folder / STUDY_FILE, "a study", _ANEW)
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
-        raise FormatError(
-            f"{folder / STUDY_FILE} is no study of this version of gpt1; the study's command writes it anew"
-        )
-    return unsealed(facts, folder / STUDY_FILE, "the study's command writes it anew")
+        raise FormatError(f"{folder / STUDY_FILE} is no study of this version of gpt1; {_ANEW}")
+    return facts
 
 
 def _require_own(out: Path, kind: str, watcher: Notebook) -> None:
@@ -150,5 +145,5 @@ def _write(
         "notes": list(dict.fromkeys([*watcher.notes, *noted])),
         "sections": {section.name: section.content for section in sections},
     }
-    write_json(out / STUDY_FILE, sealed(facts))
+    write_record(out / STUDY_FILE, facts)
     return facts

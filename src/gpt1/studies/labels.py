@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.errors import SettingError
+from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
-from gpt1.inference.rows import write_rows
 from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.finetuned import (
@@ -167,7 +167,7 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
                     {"label": answer_name(task, float(example.label or 0)), "prediction": answer_name(task, answer)}
                     for example, answer in zip(known, answers, strict=True)
                 ]
-                write_rows(iter(lines), predictions_file(folder, task.name, split), (), overwrite=True)
+                write_lines(predictions_file(folder, task.name, split), lines)
         return {"score": headline(task, found), "scores": found}
 
     return compute

@@ -13,11 +13,10 @@ from typing import Any
 
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
-from gpt1.base.files import short_names
+from gpt1.base.files import short_names, write_lines
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.prompts import examples_to_show, find_rule
-from gpt1.inference.rows import write_rows
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
@@ -149,7 +148,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
         run = opened(step)
         context = run.recipe.shape.context
         found = answer(run, ask(task))
-        write_rows(iter(found.lines), predictions_file(folder, found.task, found.split), (), overwrite=True)
+        write_lines(predictions_file(folder, found.task, found.split), found.lines)
         asked = ask(task).asked
         notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}

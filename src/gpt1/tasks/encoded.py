@@ -14,7 +14,6 @@ A folder that holds anything else is never written to.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import FormatError, Gpt1Error, InputError, unknown
-from gpt1.base.files import make_folder, read_json, require_own_folder, whole_file, write_json
-from gpt1.base.records import Count, Size, check_record
+from gpt1.base.errors import FormatError, InputError, unknown
+from gpt1.base.files import is_of_format, make_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.records import Count, Size, check_record, checksum
 from gpt1.tasks.catalog import Task, task_as_json, task_from_json
 from gpt1.tasks.shapes import CONTEXT, lay_out
 from gpt1.text.specials import SPECIALS
@@ -224,7 +223,7 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
         "vocab_size": encoded.vocab_size,
         "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
     }
-    write_json(folder / MANIFEST, manifest | {"checksum": _checksum(manifest)})
+    write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
 
 
 def _held(folder: Path) -> EncodedTask | None:
@@ -252,10 +251,7 @@ def check_folder(folder: Path) -> None:
 def _is_ours(path: Path) -> bool:
     if path.name != MANIFEST:
         return path.is_file() and _OUR_FILES.fullmatch(path.name) is not None
-    try:
-        return read_json(path, "the manifest of an encoded task").get("format") == FORMAT
-    except Gpt1Error:
-        return False
+    return is_of_format(path, FORMAT)
 
 
 def _save_split(split: EncodedSplit, path: Path) -> dict[str, Any]:
@@ -280,7 +276,7 @@ def load(folder: Path) -> EncodedTask:
         raise FormatError(f"{path} is not the manifest of an encoded task: its format is {manifest.get('format')!r}")
     if manifest.get("version") != VERSION:
         raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {VERSION}; prepare it again")
-    if manifest.pop("checksum", None) != _checksum(manifest):
+    if manifest.pop("checksum", None) != checksum(manifest):
         raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
     found = check_record(manifest, _Manifest, path, "prepare the task again")
     task = task_from_json(found["task"], path)
@@ -341,7 +337,3 @@ def _fit(split: EncodedSplit, task: Task, manifest: _Manifest) -> bool:
 
 def _file(folder: Path, split: str) -> Path:
     return folder / f"{split}.encoded"
-
-
-def _checksum(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

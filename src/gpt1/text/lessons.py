@@ -69,6 +69,15 @@ class Lessons:
         for path in self._folder.glob("*.npz"):
             if path.name not in self._heard:
                 self._heard.add(path.name)
-                with np.load(path, allow_pickle=False) as stored:
-                    chunks = stored["chunks"].tobytes().decode().split("\n")
-                    yield Lesson(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
+                if (lesson := _read(path)) is not None:
+                    yield lesson
+
+
+def _read(path: Path) -> Lesson | None:
+    """Return a lesson; a damaged one is none, and its chunks are learned anew."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            chunks = stored["chunks"].tobytes().decode().split("\n")
+            return Lesson(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
+    except Exception:  # the libraries that open such files raise errors of many families
+        return None

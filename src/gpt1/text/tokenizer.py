@@ -22,8 +22,8 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
-from gpt1.base.files import json_bytes, read_json, require_absent, result_file
-from gpt1.base.records import check_record
+from gpt1.base.files import is_of_format, json_bytes, read_json, require_absent, result_file
+from gpt1.base.records import check_record, sealed, unsealed
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
@@ -182,17 +182,16 @@ class Tokenizer:
     def content(self) -> bytes:
         """Return what a tokenizer file holds."""
         vocabulary = self.vocabulary
-        return json_bytes(
-            {
-                "format": FORMAT,
-                "kind": vocabulary.kind,
-                "rules": vocabulary.rules,
-                "made_with": vocabulary.made_with,
-                "probe": vocabulary.probe,
-                "vocabulary": vocabulary.tokens,
-                "merges": [f"{left} {right}" for left, right in vocabulary.merges],
-            }
-        )
+        facts = {
+            "format": FORMAT,
+            "kind": vocabulary.kind,
+            "rules": vocabulary.rules,
+            "made_with": vocabulary.made_with,
+            "probe": vocabulary.probe,
+            "vocabulary": vocabulary.tokens,
+            "merges": [f"{left} {right}" for left, right in vocabulary.merges],
+        }
+        return json_bytes(sealed(facts))
 
     def _check_libraries(self) -> None:
         """Make sure, once, that the libraries installed here give the ids that the tokenizer's maker got."""
@@ -240,10 +239,8 @@ def tokenizer_target(path: str | Path, *, overwrite: bool) -> Path:
     path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} to save a tokenizer in")
-    if path.exists():
-        with path.open("rb") as file:
-            if FORMAT.encode() not in file.read(100):
-                raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
+    if path.exists() and not is_of_format(path, FORMAT):
+        raise InputError(f"{path} exists and is no tokenizer of ours; choose another name")
     require_absent(path, overwrite)
     return path
 
@@ -273,6 +270,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             f"{path} is {theirs}, not a gpt1 tokenizer. Make one with 'gpt1 tokenizer train', or from the released "
             "vocabulary and merges files with 'gpt1 tokenizer import'"
         )
+    data = unsealed(data, path, "make it anew")
     kind = data.get("kind")
     if kind not in list(KINDS):  # a list, because a damaged kind may be unhashable
         raise FormatError(f"{path}: {unknown('kind of tokenizer', str(kind), KINDS)}")

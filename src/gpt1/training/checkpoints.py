@@ -7,8 +7,6 @@ knows the checksum of each file and of itself, and what its run was when it was 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -29,9 +27,9 @@ from gpt1.base.files import (
     remove_folder,
     remove_temporaries,
     whole_folder,
-    write_json,
+    write_record,
 )
-from gpt1.base.records import Count, Seconds, check_record
+from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum
 from gpt1.base.strict_json import finite
 
 FOLDER = "checkpoints"
@@ -98,7 +96,7 @@ def save_checkpoint(
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
         if made_for:
             state["made_for"] = dict(made_for)
-        write_json(folder / STATE_FILE, {**state, "sha256": _own_hash(state)})
+        write_record(folder / STATE_FILE, state)
     return path
 
 
@@ -110,8 +108,8 @@ def checkpoint_name(step: int) -> str:
 def read_state(path: Path) -> State:
     """Return the state.json of a checkpoint folder, checked against its own checksum."""
     state = read_json(path / STATE_FILE, "the state of a checkpoint")
-    wanted = state.pop("sha256", None)
-    if state.get("format") != FORMAT or wanted != _own_hash(state):
+    wanted = state.pop(SEAL, None)
+    if state.get("format") != FORMAT or wanted != checksum(state):
         raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
     if state.get("version") != VERSION:
         raise FormatError(
@@ -250,7 +248,3 @@ def clean_up(run: Path) -> None:
     for folder in (run, run / FOLDER):
         if folder.is_dir():
             remove_temporaries(folder)
-
-
-def _own_hash(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """A run folder: all one needs to go on with a run, to fine-tune from it, to evaluate, to serve, to export.
 
 `run.json` says what the run is (kind, whole recipe, seeds, versions, fingerprints, parent), beside it lie
-`tokenizer.json`, `metrics.jsonl`, `samples.jsonl`, `attention.json`, `log.txt` and `checkpoints/`.
+`tokenizer.json`, `metrics.jsonl`, `samples.jsonl`, `attention.json`, `log.txt`, `events.jsonl` and `checkpoints/`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -23,15 +23,17 @@ from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError, MissingDependency
 from gpt1.base.files import (
     is_temporary,
+    line_bytes,
     make_folder,
     missing,
-    read_json,
+    parse_line,
     read_lines,
+    read_sealed,
     remove_temporaries,
     whole_file,
-    write_json,
+    write_record,
 )
-from gpt1.base.records import Count, Size, check_record, differing, parse_json
+from gpt1.base.records import Count, Size, check_record, differing, sealed
 from gpt1.base.strict_json import to_json
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
@@ -43,12 +45,16 @@ from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack
 
 RUN_FILE = "run.json"
 FORMAT, VERSION = "gpt1-run", 1
-SEEDS_FILE = "seeds.json"
-METRICS_FILE, SAMPLES_FILE, LOG_FILE = "metrics.jsonl", "samples.jsonl", "log.txt"
+SEEDS_FILE, SEEDS_ANEW = "seeds.json", "gpt1 finetune --resume writes it anew"
+METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
+LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
+_BRING_BACK = "bring it back from a copy, or remove its entry sha256 if you changed it yourself"
 _LONGEST_SHOWN = 80  # characters of a fact
+ROLLBACK, NOTICE = "rollback", "notice"
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
 
 
+_KINDS: dict[type, str] = {Saved: "saved", RolledBack: ROLLBACK, Noticed: NOTICE}  # of lines of events.jsonl
 _SEED_FOLDER = re.compile(r"seed-\d+")
 
 
@@ -110,7 +116,7 @@ def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: d
         **about,
         "made_with": _made_with(),
     }
-    write_json(folder / RUN_FILE, facts)
+    write_record(folder / RUN_FILE, facts)
     return facts
 
 
@@ -123,7 +129,7 @@ def run_folder(folder: Path) -> Path:
     """Return the folder of the run itself: of several seeds, the best one's."""
     if is_run(folder) or not (folder / SEEDS_FILE).is_file():
         return folder
-    best = read_json(folder / SEEDS_FILE, "the result of several seeds").get("best")
+    best = read_sealed(folder / SEEDS_FILE, "the result of several seeds", SEEDS_ANEW).get("best")
     if not isinstance(best, str) or not _SEED_FOLDER.fullmatch(best):  # never a way out of the folder
         raise FormatError(f"{folder / SEEDS_FILE} is damaged: best is {best!r}, expected the folder of a seed")
     return folder / best
@@ -142,7 +148,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
         raise missing(folder)
-    facts = read_json(folder / RUN_FILE, "a run")
+    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
     if facts.get("format") != FORMAT:
         raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
     version = facts.get("version")
@@ -159,8 +165,8 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
     """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
-    facts = read_json(folder / RUN_FILE, "a run")
-    write_json(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
+    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
+    write_record(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
 
 
 # ---- what belongs together ----
@@ -240,7 +246,7 @@ def _git_revision() -> str | None:
 
 
 class RunFiles:
-    """Writes events to metrics.jsonl, samples.jsonl, attention.json and log.txt of a run folder."""
+    """Writes events to metrics.jsonl, samples.jsonl, attention.json, log.txt and events.jsonl of a run folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -251,28 +257,43 @@ class RunFiles:
             case Stepped() | Evaluated():
                 facts = asdict(event)
                 scores = facts.pop("scores", {})
-                self._append(METRICS_FILE, to_json({**facts, **scores}))
+                self._append(METRICS_FILE, line_bytes({**facts, **scores}))
             case Sampled():
                 for sample in event.samples:
-                    self._append(SAMPLES_FILE, to_json({"step": event.step, **sample}, ensure_ascii=False))
+                    self._append(SAMPLES_FILE, line_bytes({"step": event.step, **sample}))
                 if event.attention is not None:
                     with whole_file(self._folder / ATTENTION_FILE) as file:  # numbers by the thousand: no line for each
-                        file.write(to_json({"step": event.step, **event.attention}).encode() + b"\n")
+                        file.write(to_json(sealed({"step": event.step, **event.attention})).encode() + b"\n")
             case RolledBack():
-                forget_after(self._folder, event.to_step)
+                forget_after(self._folder, event.to_step, lambda text: self._log(Noticed(text)))
                 self._log(event)
             case Saved() | Noticed():
                 self._log(event)
 
     def _log(self, event: Saved | RolledBack | Noticed) -> None:
-        self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {in_words(event)}")
+        text = in_words(event)
+        # First, so that a run with a log and no events is one that began before there were any; it goes on so.
+        if (self._folder / EVENTS_FILE).exists() or not (self._folder / LOG_FILE).exists():
+            self._append(EVENTS_FILE, line_bytes({"kind": _KINDS[type(event)], "text": text}))
+        self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode("utf-8", "backslashreplace"))
 
-    def _append(self, name: str, line: str) -> None:
+    def _append(self, name: str, line: bytes) -> None:
         try:
-            with (self._folder / name).open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            with (self._folder / name).open("ab") as file:
+                file.write(line)
         except OSError as error:
             raise InputError(f"cannot write {self._folder / name}: {error.strerror}") from error
+
+
+def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> list[Listener]:
+    """Return all who hear of a run, its own files first; they hear which lines about earlier events are damaged."""
+    damaged: list[str] = []
+    _keep_lines(folder / EVENTS_FILE, lambda facts, place: True, damaged.append)
+    ears: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
+    for text in damaged:
+        for ear in ears:
+            ear(Noticed(text))
+    return ears
 
 
 def has_begun(folder: Path) -> bool:
@@ -281,28 +302,47 @@ def has_begun(folder: Path) -> bool:
     return bool(list_checkpoints(folder)) or (metrics.exists() and metrics.stat().st_size > 0)
 
 
-def _step_of(line: bytes) -> int:
-    """Return the step that a line tells of, or -1 for one that a power cut spoilt."""
-    try:
-        step = parse_json(line)["step"]
-    except (ValueError, TypeError, KeyError):
-        return -1
-    return step if isinstance(step, int) else -1
+class _OfStep(TypedDict):
+    step: Count
 
 
-def forget_after(folder: Path, step: int) -> None:
-    """Drop the metrics, samples and attention of steps that a run makes again, and lines that cannot be read."""
+def forget_after(folder: Path, step: int, tell: Callable[[str], None]) -> None:
+    """Drop the metrics, samples and attention of steps that a run makes again, and what is damaged, which is told."""
+
+    def is_made(facts: dict[str, Any], place: str | Path) -> bool:
+        return check_record(facts, _OfStep, place)["step"] <= step
+
     for name in (METRICS_FILE, SAMPLES_FILE):
-        path = folder / name
-        if path.exists():
-            lines = path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith(b"\n") and 0 <= _step_of(line) <= step]
-            if len(kept) < len(lines):
-                with whole_file(path) as file:
-                    file.writelines(kept)
+        _keep_lines(folder / name, is_made, tell)
     attention = folder / ATTENTION_FILE
-    if attention.is_file() and not 0 <= _step_of(attention.read_bytes()) <= step:
+    if not attention.is_file():
+        return
+    try:
+        is_kept = is_made(read_sealed(attention, "the attention of a run"), attention)
+    except FormatError as error:
+        tell(f"{error}; it is removed, and written with the next samples")
+        is_kept = False
+    if not is_kept:
         attention.unlink()
+
+
+def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell: Callable[[str], None]) -> None:
+    """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        lines = list(file)
+    kept = []
+    for number, line in enumerate(lines, 1):
+        try:
+            facts = parse_line(line, path, number)
+            if facts is not None and line.endswith(b"\n") and is_kept(facts, f"{path}, line {number}"):
+                kept.append(line)
+        except FormatError as error:
+            tell(f"{error}; the line is left out")
+    if len(kept) < len(lines):
+        with whole_file(path) as file:
+            file.writelines(kept)
 
 
 def last_scores(folder: Path) -> tuple[int, dict[str, float]]:

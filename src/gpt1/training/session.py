@@ -159,7 +159,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
     elif resume:
         tell(f"nothing to resume in {run}: beginning with the first step")
     if trainer.world.is_first:
-        forget_after(run, trainer.progress.step)
+        forget_after(run, trainer.progress.step, tell)
         if checkpoint is not None:  # a kill may have come between a save and this
             remove_old(run, checkpoint.step, trainer.recipe.watching.keep, trainer.recipe.watching.keep_every)
     if trainer.train():
