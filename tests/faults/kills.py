@@ -86,9 +86,9 @@ def judge(world: World, writer: Writer, kills: Sequence[Kill], undisturbed: Undi
         return FOUND, "helpers live on after the kill"
     if ending.hung:
         return FOUND, "hangs when it is started again"
-    if not ending.ended_well:
-        return FOUND, f"does not go on (code {ending.code}, {ending.error}): {last}"
     other = differences(tree_of(world.scene), undisturbed.tree)
+    if not ending.ended_well and not (writer.once and not other and ending.error.startswith("gpt1:")):
+        return FOUND, f"does not go on (code {ending.code}, {ending.error}): {last}"
     if other and all(line.endswith("left over") for line in other):
         return LEFT_OVER, "; ".join(other[:6])
     return (FOUND, f"other than undisturbed: {'; '.join(other[:8])}") if other else (SAME, "")
