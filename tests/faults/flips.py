@@ -179,7 +179,7 @@ class Flip:
 
 def draw_flips(world: World, count: int, seed: int) -> list[Flip]:
     """Return flips that are spread evenly over kinds, and over the readers of each."""
-    kinds = list(KINDS)
+    kinds = [kind for kind in KINDS if not world.small or world.files(*kind.patterns)]
     random.Random(seed).shuffle(kinds)  # so that a few flips are not always of the first kinds
     return [_draw(world, kinds[number % len(kinds)], number // len(kinds), seed) for number in range(count)]
 

@@ -98,7 +98,7 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     """Kill writers, in turn."""
     undisturbed = undisturbed_writers(world)
     trial = Trial("kills", OUTCOMES)
-    for writer, draw in draw_writers(count, f"{seed} kills"):
+    for writer, draw in draw_writers(world, count, f"{seed} kills"):
         wanted = undisturbed(writer)
         kills = [draw_kill(draw, wanted) for _ in range(2 if draw.random() < SHARE_KILLED_TWICE else 1)]
         outcome, what = judge(world, writer, kills, wanted)
@@ -109,9 +109,9 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     return trial
 
 
-def draw_writers(count: int, seed: str) -> Iterator[tuple[Writer, random.Random]]:
+def draw_writers(world: World, count: int, seed: str) -> Iterator[tuple[Writer, random.Random]]:
     """Yield writers in turn, each with what draws its chances; a few are not always the first ones."""
-    writers = list(WRITERS)
+    writers = [writer for writer in WRITERS if not world.small or writer.small]
     random.Random(seed).shuffle(writers)
     for number in range(count):
         writer = writers[number % len(writers)]

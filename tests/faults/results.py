@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpt1.base.records import SEAL
+
 # What may differ between an undisturbed run and one that was stopped and went on. Nothing else may.
 MADE_WITH = ("at", "command", "git")  # of run.json: when, how and from which sources it was begun
 TIME_TRAINED = "seconds"  # of the progress in a checkpoint's state.json, and so the file's checksum of itself
@@ -66,8 +68,7 @@ def _run(content: bytes) -> bytes:
 def _state(content: bytes) -> bytes:
     facts = json.loads(content)
     facts["progress"].pop(TIME_TRAINED, None)
-    facts.pop("sha256")
-    return _bytes(facts)
+    return _without_seal(facts)
 
 
 def _metrics(content: bytes) -> bytes:
@@ -78,13 +79,18 @@ def _metrics(content: bytes) -> bytes:
 def _cell(content: bytes) -> bytes:
     facts = json.loads(content)
     facts.pop(CELL_TIME)
-    return _bytes(facts)
+    return _without_seal(facts)
 
 
 def _study(content: bytes) -> bytes:
     facts = json.loads(content)
     facts["cost"].pop(CELL_TIME)
-    return _bytes(facts)
+    return _without_seal(facts)
+
+
+def _without_seal(facts: dict[str, Any]) -> bytes:
+    """Return a record without its checksum, which is of what may differ too."""
+    return _bytes({name: value for name, value in facts.items() if name != SEAL})
 
 
 def _page(content: bytes) -> bytes:

@@ -31,6 +31,11 @@ class Writer:
     again: Step
     once: bool = False
 
+    @property
+    def small(self) -> bool:
+        """Whether a small world has all that it reads, and it is done quickly."""
+        return self.name in SMALL
+
 
 def same(name: str, *words: str) -> Writer:
     """Return a writer that is started again by the same command."""
@@ -73,3 +78,4 @@ WRITERS = (
     once("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
     Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new"), once=True),
 )
+SMALL = ("tokenizer train", "prepare", "pretrain", "finetune", "evaluate", "predict --out", "export transformers")
