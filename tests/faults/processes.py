@@ -74,7 +74,7 @@ def verb(*words: str) -> Step:
 def preload(*, small: bool = False) -> None:
     """Import whatever a verb imports, with one thread, and let a small text be several batches and worth telling of.
 
-    For a `small` world without what only estimators and tables of studies need.
+    For a `small` world without what only studies, pages and estimators need.
     """
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -88,7 +88,7 @@ def preload(*, small: bool = False) -> None:
 
     for module, _ in VERBS.values():
         importlib.import_module(module)
-    for module in _LATE if small else (*_LATE, *_OF_SCIKIT_LEARN):
+    for module in _LATE if small else (*_LATE, *_OF_STUDIES_PAGES_AND_ESTIMATORS):
         importlib.import_module(module)
     from gpt1.corpus import batches
     from gpt1.text import chunks
@@ -110,6 +110,17 @@ _LATE = (
     "gpt1.inference.zeroshot",
     "gpt1.inference.predicting",
     "gpt1.inference.generation",
+    "gpt1.exchange.to_transformers",
+    "gpt1.exchange.from_transformers",
+    "gpt1.cli.training",
+    "spacy.lang.en",
+    "rensa",
+    "ftfy",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "rich._emoji_codes",
+)
+_OF_STUDIES_PAGES_AND_ESTIMATORS = (
     "gpt1.studies",
     "gpt1.studies.labels",
     "gpt1.studies.transfer",
@@ -119,19 +130,12 @@ _LATE = (
     "gpt1.report",
     "gpt1.report.page",
     "gpt1.report.plots",
-    "gpt1.exchange.to_transformers",
-    "gpt1.exchange.from_transformers",
-    "gpt1.cli.training",
-    "spacy.lang.en",
-    "rensa",
-    "ftfy",
-    "pyarrow.csv",
-    "pyarrow.parquet",
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
-    "rich._emoji_codes",
+    "gpt1.estimators",
+    "sklearn.linear_model",
+    "sklearn.feature_extraction.text",
 )
-_OF_SCIKIT_LEARN = ("gpt1.estimators", "sklearn.linear_model", "sklearn.feature_extraction.text")
 
 
 class Child:

@@ -78,4 +78,4 @@ WRITERS = (
     once("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
     Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new"), once=True),
 )
-SMALL = ("tokenizer train", "prepare", "pretrain", "finetune", "evaluate", "predict --out", "export transformers")
+SMALL = ("tokenizer train", "prepare", "prepare --task", "pretrain", "predict --out", "export transformers")
