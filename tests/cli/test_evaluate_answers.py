@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import cast
 
@@ -194,3 +196,15 @@ def test_devices_pipes_and_addresses_are_not_read_because_a_run_names_them(
     code, out, err = run(capsys, "evaluate", str(own), "--device", "cpu")
     assert (code, out) == (1, "")
     assert f"{place} is not a file or folder" in err or f"{place} does not exist" in err
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no folder in memory")
+def test_rows_in_the_folder_that_lies_in_memory_are_read_again(
+    own: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        rows = shutil.copy(table, folder)
+        _say(own, source=_source(tasks=[], train=rows))
+        err = run(capsys, "evaluate", str(own), "--device", "cpu")[2]
+    assert "is not a file or folder" not in err
+    assert "has changed since" in err  # they are others than it was trained on: so they were read

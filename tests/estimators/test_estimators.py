@@ -9,9 +9,10 @@ import os
 import pickle
 import signal
 import tempfile
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,8 @@ from sklearn.utils.estimator_checks import (
 
 from gpt1 import GPTClassifier, GPTRegressor, load_run
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.files import whole_file
+from gpt1.estimators import folders
 from gpt1.estimators.folders import in_new_folder
 from gpt1.finetuning.batches import PackedBatch, TaskBatches
 from gpt1.inference.predicting import predict_rows, task_of
@@ -375,6 +378,29 @@ def test_nothing_is_overwritten_by_saving(fitted: GPTClassifier, tmp_path: Path)
     fitted.save(tmp_path / "saved")
     with pytest.raises(InputError, match="choose a new or empty folder"):
         fitted.save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("file", ["estimator.json", "log.txt", "run.json"])
+def test_a_save_that_was_killed_can_be_made_again(
+    fitted: GPTClassifier, tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path) -> AbstractContextManager[IO[bytes]]:
+        if path.name == file:
+            raise SystemExit
+        return whole_file(path)
+
+    saved = tmp_path / "saved"
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr(folders, "whole_file", killed)
+        fitted.save(saved)
+    (saved / "checkpoints" / "step-00000001.123.tmp").mkdir()
+    (saved / "mine.txt").touch()
+    with pytest.raises(InputError, match=r"holds other files .*mine.txt.*; choose a new or empty folder"):
+        fitted.save(saved)
+    (saved / "mine.txt").unlink()
+    fitted.save(saved)
+    assert (GPTClassifier.load(saved, device="cpu").predict(TEXTS) == fitted.predict(TEXTS)).all()
+    assert list(saved.rglob("*.tmp")) == []
 
 
 def test_what_is_no_estimator_is_not_loaded(fitted: GPTClassifier, trained: Path, tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=number, help=f"how many {name}  [{number}]")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--json", help="a file for the outcomes and findings")
+    parser.add_argument("--small", action="store_true", help="in a small world, with the kinds and verbs of that alone")
     arguments = parser.parse_args()
     tries = {"flips": flips.try_flips, "kills": kills.try_kills, "starts": starts.try_starts}
     trials: list[Trial] = []
-    with the_world() as world:
+    with the_world(small=arguments.small) as world:
         for name, try_all in tries.items():
             began = os.times()
             if count := getattr(arguments, name):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -80,6 +80,9 @@ READERS: dict[str, tuple[Step, ...]] = {
         verb("generate", "new", "Ann sold", "--tokens", "12", "--json", *CPU),
     ),
 }
+
+# All that they read is in a small world, and they draw nothing.
+SMALL = ("tokenizer encode", "prepare again", "evaluate --corpus", "generate", "predict")
 
 OF_BOOKS = ("generate", "evaluate text", "finetune", "pretrain --init", "pretrain --resume, done", "zeroshot", "export")
 OF_REVIEWS = ("predict", "evaluate answers", "finetune --resume, done")
@@ -181,9 +184,15 @@ class Flip:
 
 def draw_flips(world: World, count: int, seed: int) -> list[Flip]:
     """Return flips that are spread evenly over kinds, and over the readers of each."""
-    kinds = list(KINDS)
+    kinds = _small_kinds() if world.small else list(KINDS)
     random.Random(seed).shuffle(kinds)  # so that a few flips are not always of the first kinds
     return [_draw(world, kinds[number % len(kinds)], number // len(kinds), seed) for number in range(count)]
+
+
+def _small_kinds() -> list[Kind]:
+    """Return the kinds of a small world, with those of their readers for which it is enough."""
+    kinds = [replace(kind, readers=tuple(reader for reader in kind.readers if reader in SMALL)) for kind in KINDS]
+    return [kind for kind in kinds if kind.readers]
 
 
 def _draw(world: World, kind: Kind, turn: int, seed: int) -> Flip:

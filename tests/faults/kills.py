@@ -86,9 +86,9 @@ def judge(world: World, writer: Writer, kills: Sequence[Kill], undisturbed: Undi
         return FOUND, "helpers live on after the kill"
     if ending.hung:
         return FOUND, "hangs when it is started again"
-    if not ending.ended_well:
-        return FOUND, f"does not go on (code {ending.code}, {ending.error}): {last}"
     other = differences(tree_of(world.scene), undisturbed.tree)
+    if not ending.ended_well and not (writer.once and not other and ending.error.startswith("gpt1:")):
+        return FOUND, f"does not go on (code {ending.code}, {ending.error}): {last}"
     if other and all(line.endswith("left over") for line in other):
         return LEFT_OVER, "; ".join(other[:6])
     return (FOUND, f"other than undisturbed: {'; '.join(other[:8])}") if other else (SAME, "")
@@ -98,7 +98,7 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     """Kill writers, in turn."""
     undisturbed = undisturbed_writers(world)
     trial = Trial("kills", OUTCOMES)
-    for writer, draw in draw_writers(count, f"{seed} kills"):
+    for writer, draw in draw_writers(world, count, f"{seed} kills"):
         wanted = undisturbed(writer)
         kills = [draw_kill(draw, wanted) for _ in range(2 if draw.random() < SHARE_KILLED_TWICE else 1)]
         outcome, what = judge(world, writer, kills, wanted)
@@ -109,9 +109,9 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
     return trial
 
 
-def draw_writers(count: int, seed: str) -> Iterator[tuple[Writer, random.Random]]:
+def draw_writers(world: World, count: int, seed: str) -> Iterator[tuple[Writer, random.Random]]:
     """Yield writers in turn, each with what draws its chances; a few are not always the first ones."""
-    writers = list(WRITERS)
+    writers = [writer for writer in WRITERS if not world.small or writer.small]
     random.Random(seed).shuffle(writers)
     for number in range(count):
         writer = writers[number % len(writers)]

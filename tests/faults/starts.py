@@ -54,7 +54,7 @@ def try_starts(world: World, count: int, seed: int) -> Trial:
     """Start writers twice, in turn."""
     undisturbed = undisturbed_writers(world)
     trial = Trial("double starts", OUTCOMES)
-    for writer, draw in draw_writers(count, f"{seed} starts"):
+    for writer, draw in draw_writers(world, count, f"{seed} starts"):
         wanted = undisturbed(writer)
         first, second = (draw.randint(1, wanted.changes) for _ in range(2))
         outcome, what = judge(world, writer, first, second, wanted)

@@ -48,13 +48,13 @@ class Trial:
 
 
 @contextmanager
-def the_world() -> Iterator[World]:
+def the_world(*, small: bool = False) -> Iterator[World]:
     """Build the world, in memory where there is a folder for that: nothing here is to outlast a power cut."""
-    preload()
+    preload(small=small)
     memory = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="gpt1-faults-", dir=memory if memory.is_dir() else None))
     try:
-        world = World(root)
+        world = World(root, small=small)
         world.build()
         yield world
     finally:

@@ -83,15 +83,18 @@ def write_inputs(folder: Path) -> None:
 
 
 # How each part is made, and for what is left unfinished the path at whose first change it is killed.
-PARTS: tuple[tuple[Step, str | None], ...] = (
+Parts = tuple[tuple[Step, str | None], ...]
+FIRST_PARTS: Parts = (
     (verb(*TRAIN_TOKENIZER, "--out", "tokenizer.json"), None),
     (verb(*PREPARE, "--out", "corpus", "--workers", "1"), None),
+    (verb(*PRETRAIN, "--out", "runs/books"), None),
+    (verb(*FINETUNE, "--out", "runs/reviews"), None),
+)
+MORE_PARTS: Parts = (
     (verb(*PREPARE, "--out", "half", "--workers", "1"), "corpus.json."),
     (verb(*PREPARE, "--out", "half-of-two", "--workers", "2"), "000002.npz."),
     (verb(*ENCODE, "--out", "encoded"), None),
-    (verb(*PRETRAIN, "--out", "runs/books"), None),
     (verb(*PRETRAIN, "--out", "runs/half-books"), "step-00000006."),
-    (verb(*FINETUNE, "--out", "runs/reviews"), None),
     (verb(*FINETUNE, "--out", "runs/half-reviews"), "step-00000006."),
     (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2"), None),
     (verb("evaluate", "runs/reviews", *CPU), None),
@@ -104,9 +107,13 @@ PARTS: tuple[tuple[Step, str | None], ...] = (
 
 
 class World:
-    """The folder in which everything happens, and a copy of it as it was built."""
+    """The folder in which everything happens, and a copy of it as it was built.
 
-    def __init__(self, root: Path) -> None:
+    A `small` one has the first parts alone: a tokenizer, a corpus, a pre-trained and a fine-tuned run.
+    """
+
+    def __init__(self, root: Path, *, small: bool = False) -> None:
+        self.small = small
         self.root = root.resolve()
         self.scene = self.root / "scene"
         self._kept = self.root / "kept"
@@ -114,7 +121,7 @@ class World:
     def build(self) -> None:
         """Make every part and keep a copy."""
         write_inputs(self.scene)
-        for step, killed_at in PARTS:
+        for step, killed_at in FIRST_PARTS if self.small else (*FIRST_PARTS, *MORE_PARTS):
             make(self.scene, step, killed_at)
         shutil.copytree(self.scene, self._kept, symlinks=True)
 

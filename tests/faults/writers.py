@@ -21,16 +21,30 @@ from tests.faults.world import (
 
 @dataclass(frozen=True)
 class Writer:
-    """A verb, and how it goes on: with --resume where that is documented, else by the same command."""
+    """A verb, and how it goes on: with --resume where that is documented, else by the same command.
+
+    `once`: what it has made is not made again, so that after its end the same command is refused.
+    """
 
     name: str
     start: Step
     again: Step
+    once: bool = False
+
+    @property
+    def small(self) -> bool:
+        """Whether a small world has all that it reads, and it is done quickly."""
+        return self.name in SMALL
 
 
 def same(name: str, *words: str) -> Writer:
     """Return a writer that is started again by the same command."""
     return Writer(name, verb(*words), verb(*words))
+
+
+def once(name: str, *words: str) -> Writer:
+    """Return a writer of one result, which the same command makes after a kill, and leaves alone after its end."""
+    return Writer(name, verb(*words), verb(*words), once=True)
 
 
 def resumed(name: str, *words: str) -> Writer:
@@ -42,7 +56,7 @@ MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new"
 TABLE = ("--train", "reviews.csv")
 
 WRITERS = (
-    same("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
+    once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
     same("prepare", *PREPARE, "--out", "new", "--workers", "1"),
     same("prepare, two workers", *PREPARE, "--out", "new", "--workers", "2"),
     same("prepare --task", *ENCODE, "--out", "new"),
@@ -51,16 +65,17 @@ WRITERS = (
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
     same("evaluate", "evaluate", "runs/reviews", *CPU),
-    same("predict --out", "predict", "runs/reviews", "reviews.csv", "--out", "new.jsonl", *CPU),
-    same("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
+    once("predict --out", "predict", "runs/reviews", "reviews.csv", "--out", "new.jsonl", *CPU),
+    once("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
     same("study labels", *LABELS, "--out", "new"),
     same("study transfer", "study", "transfer", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("study zeroshot", *ZEROSHOT, "--out", "new"),
     same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
-    same("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
-    same("export transformers", "export", "transformers", "runs/books", "--out", "new"),
-    same("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
-    same("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
-    Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new")),
+    once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
+    once("export transformers", "export", "transformers", "runs/books", "--out", "new"),
+    once("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
+    once("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
+    Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new"), once=True),
 )
+SMALL = ("tokenizer train", "prepare", "prepare --task", "pretrain", "predict --out", "export transformers")

@@ -38,6 +38,15 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
         assert part in told
 
 
+def test_what_was_told_is_noted_in_one_order_though_a_later_sitting_makes_no_cell(tmp_path: Path, start: Path) -> None:
+    data, out = write_tasks(tmp_path / "tasks", "sst2"), tmp_path / "out"
+    dev = data / "sst2" / "dev.jsonl"
+    dev.write_text(dev.read_text() + json.dumps({"text": "the cat lost the map " * 20, "label": "1"}) + "\n")
+    once, again = (reproduce(start, out, data=data, training=TRAINING)["notes"] for _ in range(2))
+    assert sum("longer than" in note or "cut" in note for note in once) >= 2  # of a fine-tuning and of zero-shot
+    assert once == again
+
+
 def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start: Path) -> None:
     data = write_tasks(tmp_path / "tasks", "rte")
     (data / "rte").rename(data / "mnli")

@@ -23,8 +23,8 @@ from gpt1.base.records import check_record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
-from gpt1.training.checkpoints import Tensors, save_checkpoint
-from gpt1.training.runs import RUN_FILE, read_run
+from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.training.runs import RUN_FILE, is_begun_copy, read_run
 
 FILE = "estimator.json"
 FORMAT, VERSION = "gpt1-estimator", 1
@@ -104,9 +104,14 @@ def pack(run: Run) -> Packed:
 
 
 def unpack(packed: Packed, folder: Path) -> Path:
-    """Write a run to a new or empty folder, and return that; `run.json` comes last, so that with it all is there."""
+    """Write a run to a new or empty folder, and return that; `run.json` comes last, so that with it all is there.
+
+    What is there of a run that a killed writer had begun to write is written over.
+    """
     with lock_folder(folder):
-        require_own_folder(folder, lambda entry: False)
+        begun = is_begun_copy(folder, packed.step, packed.files)
+        require_own_folder(folder, lambda entry: begun)
+        clean_up(folder)
         save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress, packed.made_for)
         for name in sorted(packed.files, key=lambda name: name == RUN_FILE):
             with whole_file(folder / name) as file:

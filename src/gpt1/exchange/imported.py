@@ -9,28 +9,21 @@ from typing import Any
 import torch
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import is_temporary, lock_folder
+from gpt1.base.files import lock_folder
 from gpt1.inference.run import PRETRAINING, Run, load_run
 from gpt1.model import build_model
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import FOLDER, Tensors, checkpoint_name, clean_up, save_checkpoint
-from gpt1.training.runs import begin_run, made_for
+from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.training.runs import begin_run, is_begun_copy, made_for
 
 
 def check_target(out: Path) -> None:
     """Refuse a folder for a new run that holds anything but what an import that was killed left there."""
-    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or _is_left_over(out))):
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or is_begun_copy(out, 0, {TOKENIZER_FILE}))):
         raise InputError(f"{out} is there already; choose a new or empty folder for the run")
-
-
-def _is_left_over(out: Path) -> bool:
-    """Whether a folder holds what an import writes before `run.json`, and nothing else: its one checkpoint is first."""
-    own = [*out.glob("*"), *(out / FOLDER).glob("*")]
-    names = {str(entry.relative_to(out)) for entry in own if not is_temporary(entry)}
-    return (out / FOLDER).is_dir() and names <= {FOLDER, TOKENIZER_FILE, f"{FOLDER}/{checkpoint_name(0)}"}
 
 
 def write_run(

@@ -20,6 +20,8 @@ from gpt1.training.runs import SourceFacts, run_tokenizer
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.readers import Labelled
 
+_MEMORY = "/dev/shm"  # a folder as any other, where people lay data that is read often
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -118,8 +120,8 @@ def read_recorded(
 def _plain(named: str) -> Path:
     """Return a path that a record names, unless it is a device or a pipe, which has no end or is another's to read."""
     path = Path(os.path.normpath(named))
-    is_odd = path.is_relative_to("/proc") or (path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm"))
-    if is_odd or not (path.is_file() or path.is_dir()):
+    system = path.is_relative_to("/proc") or (path.is_relative_to("/dev") and not path.is_relative_to(_MEMORY))
+    if system or not (path.is_file() or path.is_dir()):
         raise InputError(f"{named} is not a file or folder" if path.exists() else f"{named} does not exist")
     return path
 

@@ -80,7 +80,7 @@ def plan(
     shots: int,
     seed: int,
     device: str | None,
-    watcher: Watcher,
+    watcher: Notebook,
 ) -> list[Cell]:
     """Return a cell for each run, checkpoint and task."""
     cells = []
@@ -118,7 +118,7 @@ def _checkpoints(start: Start, watcher: Watcher) -> list[tuple[int, dict[str, An
 
 
 def _asker(
-    start: Start, labelled: Mapping[str, Material], shots: int, seed: int, watcher: Watcher
+    start: Start, labelled: Mapping[str, Material], shots: int, seed: int, watcher: Notebook
 ) -> Callable[[str], Questions]:
     """Return what makes the questions of a task: once, since they are the same for all checkpoints."""
     run = load_run(start.path, device="cpu")  # of which no weights are read
@@ -127,7 +127,7 @@ def _asker(
     def ask(task: str) -> Questions:
         questions = make_questions(labelled[task].labelled, run, shots=shots, seed=seed)
         for text in questions.asked.notices(start.shape.context):
-            watcher.say(f"{task}: {text}")
+            watcher.tell(f"{task}: {text}")  # kept with the cell, so that a sitting without it has it too
         return questions
 
     return ask

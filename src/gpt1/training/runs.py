@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -40,7 +40,8 @@ from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import task_from_json
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
-from gpt1.training.checkpoints import Checkpoint, list_checkpoints
+from gpt1.training.checkpoints import FOLDER as CHECKPOINTS
+from gpt1.training.checkpoints import Checkpoint, checkpoint_name, list_checkpoints
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 
 RUN_FILE = "run.json"
@@ -140,6 +141,14 @@ def is_left_over(entry: Path, tokenizer: Path) -> bool:
     if entry.name == TOKENIZER_FILE:
         return entry.is_file() and tokenizer.is_file() and entry.read_bytes() == tokenizer.read_bytes()
     return is_temporary(entry) and entry.name.startswith((RUN_FILE, TOKENIZER_FILE))
+
+
+def is_begun_copy(folder: Path, step: int, files: Collection[str]) -> bool:
+    """Whether a folder holds but what a killed writer of one checkpoint, then files, and last `run.json` left."""
+    entries = [*folder.glob("*"), *(folder / CHECKPOINTS).glob("*")]
+    names = {str(entry.relative_to(folder)) for entry in entries if not is_temporary(entry)}
+    own = {CHECKPOINTS, f"{CHECKPOINTS}/{checkpoint_name(step)}", *files} - {RUN_FILE}
+    return (folder / CHECKPOINTS).is_dir() and names <= own
 
 
 def read_run(folder: Path) -> dict[str, Any]:
