@@ -21,6 +21,7 @@ from gpt1.training.runs import SourceFacts
 from tests.cli.tools import run
 from tests.conftest import make_text
 from tests.inference.tools import CONTEXT, STEP, make_run
+from tests.records import facts_in
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -92,7 +93,7 @@ def test_json_is_what_is_kept_in_the_run(moods: Path, table: Path, capsys: pytes
     code, out, _ = run(capsys, *arguments)
     assert code == 0
     answer = json.loads(out)
-    kept = json.loads((moods / "evaluation-moods-dev.json").read_text())
+    kept = facts_in(moods / "evaluation-moods-dev.json")
     assert answer == {"run": str(moods), "step": STEP, "evaluations": [kept]}
     assert len((moods / "predictions-moods-dev.jsonl").read_text().splitlines()) == 20
 
@@ -156,7 +157,7 @@ def _source(**given: object) -> SourceFacts:
 
 
 def _say(run: Path, **about: object) -> None:
-    facts = json.loads((run / "run.json").read_text())
+    facts = facts_in(run / "run.json")
     (run / "run.json").write_text(json.dumps({**facts, **about}))
 
 
