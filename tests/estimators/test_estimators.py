@@ -394,10 +394,10 @@ def test_a_save_that_was_killed_can_be_made_again(
         patched.setattr(folders, "whole_file", killed)
         fitted.save(saved)
     (saved / "checkpoints" / "step-00000001.123.tmp").mkdir()
-    (saved / "mine.txt").touch()
-    with pytest.raises(InputError, match=r"holds other files .*mine.txt.*; choose a new or empty folder"):
+    (saved / "a diary.txt").touch()
+    with pytest.raises(InputError, match=r"holds other files \(a diary.txt, .*; choose a new or empty folder"):
         fitted.save(saved)
-    (saved / "mine.txt").unlink()
+    (saved / "a diary.txt").unlink()
     fitted.save(saved)
     assert (GPTClassifier.load(saved, device="cpu").predict(TEXTS) == fitted.predict(TEXTS)).all()
     assert list(saved.rglob("*.tmp")) == []
