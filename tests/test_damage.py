@@ -94,7 +94,7 @@ def faults(record: Record) -> list[str]:
     whole = record.path.read_text()
     first, *rest = whole.splitlines(keepends=True) if record.lines else [whole]
     value = json.loads(first)
-    if record.reseal is Record.reseal:  # else the checksum alone would refuse it
+    if record.reseal is Record.reseal and isinstance(value, dict):  # else the checksum alone would refuse it
         for name in (SEAL, LINE_SEAL):
             value.pop(name, None)
     found: list[str] = []

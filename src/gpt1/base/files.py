@@ -396,10 +396,14 @@ def parse_line(line: bytes, path: Path, number: int, remedy: str = "") -> dict[s
 
 def _is_begun(line: bytes) -> bool:
     """Whether a line is the first part of one, as a run writes it that goes on, or left it that was killed."""
+    if line.endswith(b"\n"):
+        return False
     try:
         json.JSONDecoder().raw_decode(line.decode("utf-8", "ignore"))
+    except RecursionError:  # brackets by the thousand, which no line of ours begins with
+        return False
     except ValueError:
-        return not line.endswith(b"\n")
+        return True
     return False  # all of it is there, and something that is no line end
 
 
