@@ -277,6 +277,7 @@ def test_other_data_is_a_folder_a_table_or_an_encoded_task(run: Run, tmp_path: P
     (by_split,) = evaluate_run(run, task="moods", data=folder, split="test", notice=quiet)
     assert (by_split["split"], by_split["examples"]) == ("test", 12)
     (by_table,) = evaluate_run(run, task="moods", table=folder / "dev.jsonl")
+    assert by_table.pop("table")["file"].endswith("dev.jsonl")
     assert by_table == by_folder | {"split": "dev-table"}  # what was found on the run's own dev stays
     save(encode(run, MOODS, dev=examples(MOODS, 5)), tmp_path / "encoded")
     (by_code,) = evaluate_run(run, encoded=tmp_path / "encoded")
@@ -311,7 +312,7 @@ def test_without_other_data_it_is_what_the_run_was_trained_with(run: Run, tmp_pa
     assert train["examples"] == 8
     with pytest.raises(SettingError, match="there are no rows of task 'moods' there, only of mrpc"):
         evaluate_run(run, task="moods", encoded=tmp_path / "mrpc")
-    save(encode(run, MOODS, train=examples(MOODS, 9), dev=examples(MOODS, 4)), tmp_path / "moods")
+    save(encode(run, MOODS, train=examples(MOODS, 9), dev=examples(MOODS, 4)), tmp_path / "moods", restart=True)
     with pytest.raises(InputError, match="was trained on has changed since: rows that it learned could pass for new"):
         evaluate_run(run)
 
