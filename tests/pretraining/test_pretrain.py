@@ -549,5 +549,5 @@ def test_a_state_of_another_shape_is_refused(unbroken: Path, corpus: Path, tmp_p
     facts = facts_in(tmp_path / "run" / "run.json")
     facts["recipe"]["shape"]["width"] = 64
     (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(FormatError, match="does not fit"):
+    with pytest.raises(FormatError, match=r"do not belong together: shape\.width is 64, and was 32"):
         load_run(tmp_path / "run", device="cpu").model  # noqa: B018
