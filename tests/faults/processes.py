@@ -23,6 +23,8 @@ DEADLINE = 900.0  # seconds; only bounds a hang, on a machine with much else to 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink")
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
+_SAID = ("out", "err")  # files for what a child prints and says
+
 Step = Callable[[], None]
 
 
@@ -144,6 +146,8 @@ class Child:
     def __init__(self, folder: Path, step: Step, *, kill: Moment | None = None, hold: Moment | None = None) -> None:
         self._notes = folder.with_name(f"{folder.name}.notes.{os.urandom(4).hex()}")
         self._notes.mkdir()
+        for name in _SAID:  # here, because a child may be killed before it does anything
+            (self._notes / name).touch()
         self._held, held = os.pipe()
         go, self._go = os.pipe()
         sys.stdout.flush()
@@ -192,7 +196,7 @@ class Child:
         assert self._status is not None
         noted = self._notes / "ending.json"
         facts = json.loads(noted.read_text()) if noted.exists() else {}
-        out, err = ((self._notes / name).read_text(errors="replace") for name in ("out", "err"))
+        out, err = ((self._notes / name).read_text(errors="replace") for name in _SAID)
         shutil.rmtree(self._notes)
         code = os.waitstatus_to_exitcode(self._status)
         return Ending(code, facts.get("error", ""), out, err, facts.get("changes", 0), hung)
@@ -239,8 +243,8 @@ def _be_child(
     try:
         os.setsid()
         os.chdir(folder)
-        for name, descriptor in (("out", 1), ("err", 2)):
-            os.dup2(os.open(notes / name, os.O_WRONLY | os.O_CREAT), descriptor)
+        for name, descriptor in zip(_SAID, (1, 2), strict=True):
+            os.dup2(os.open(notes / name, os.O_WRONLY), descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         counter = _Counter(folder, kill, hold, held, go)
