@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -247,7 +248,7 @@ def test_an_interruption_during_a_save_leaves_the_checkpoints_before_it(
         path.write_bytes(b"x")
 
     monkeypatch.setattr(checkpoints, "save_file", interrupted)
-    monkeypatch.setattr(checkpoints, "write_json", lambda path, value: interrupted(value, path))
+    monkeypatch.setattr(checkpoints, "write_record", lambda path, value: interrupted(value, path))
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 2)
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]
@@ -292,6 +293,8 @@ def test_a_cost_that_is_no_number_is_kept_as_json_and_an_older_file_with_it_is_s
     assert checkpoints.read_state(path)["progress"]["cost"] is None
     old = checkpoints.read_state(path)
     old["progress"]["cost"] = float("nan")
-    (path / "state.json").write_text(json.dumps({**old, "sha256": checkpoints._own_hash(old)}))
+    (path / "state.json").write_text(
+        json.dumps({**old, "sha256": hashlib.sha256(json.dumps(old, sort_keys=True).encode()).hexdigest()})
+    )
     assert checkpoints.load_checkpoint(path).step == 1
     assert best_step(tmp_path) is None

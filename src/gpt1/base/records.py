@@ -29,7 +29,7 @@ from typing import (
 )
 
 from gpt1.base.errors import FormatError
-from gpt1.base.strict_json import to_json
+from gpt1.base.strict_json import finite, to_json
 
 DEEPEST = 64  # levels of brackets; ours have eight at most, and walking through thousands ends in a fault
 SEAL, LINE_SEAL = "sha256", "crc32"  # under which a record, and a line of a log, keeps its checksum: its last entry
@@ -201,7 +201,8 @@ def _wrong(place: str, value: Any, wanted: str) -> _Wrong:
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with the checksum of all that it holds."""
-    return {**record, SEAL: checksum(record)}
+    strict = finite(dict(record))
+    return {**strict, SEAL: checksum(strict)}
 
 
 def unsealed(record: Mapping[str, Any], path: str | Path, remedy: str = "") -> dict[str, Any]:
@@ -211,7 +212,7 @@ def unsealed(record: Mapping[str, Any], path: str | Path, remedy: str = "") -> d
 
 def checksum(record: Mapping[str, Any]) -> str:
     """Return the sha256 of a record as it will be read, whatever the order of its keys."""
-    as_read = json.loads(to_json(record))  # where every key is a string, by which they are sorted
+    as_read = json.loads(json.dumps(record))  # where every key is a string, by which they are sorted
     return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
 
 
