@@ -28,6 +28,8 @@ CHROMIUM = os.environ.get("GPT1_CHROMIUM") or shutil.which("chromium") or shutil
 VIEWS = ("classify", "complete", "next", "attention", "endings")
 SIZES = {"phone": 380, "desktop": 1400}
 THEMES = ("light", "dark")
+HANGS = 120_000  # milliseconds, which only end a test that would hang for ever
+expect.set_options(timeout=HANGS)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,7 @@ def browser() -> Iterator[Browser]:
 def opened(browser: Browser, address: str, **settings: Any) -> Iterator[Page]:
     """Open the page; nothing may be said in its console, and nothing asked of anybody but the server."""
     context = browser.new_context(**settings)
+    context.set_default_timeout(HANGS)
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
@@ -299,6 +302,7 @@ def test_what_a_run_cannot_do_is_told_in_place_of_its_form(page: Page) -> None:
 
 def test_a_refusal_is_told_in_the_servers_words(browser: Browser, address: str) -> None:
     context = browser.new_context()
+    context.set_default_timeout(HANGS)
     page = context.new_page()
     page.goto(address)
     use(page, "writer", "attention")
@@ -316,6 +320,7 @@ def test_a_refusal_is_told_in_the_servers_words(browser: Browser, address: str) 
 def test_with_a_token_the_page_asks_for_it(browser: Browser, trained: Path) -> None:
     with serving(f"writer={trained}", token="sesame") as client:
         context = browser.new_context()
+        context.set_default_timeout(HANGS)
         page = context.new_page()
         page.goto(str(client.base_url))
         door = page.get_by_role("dialog")
@@ -372,11 +377,10 @@ def test_the_last_answer_is_marked_as_old_while_the_next_is_awaited(page: Page) 
     held: list[Route] = []
     page.route("**/v1/completions", lambda route: held.append(route))
     found = page.locator("#next .found")
-    page.click("#next button[type=submit]")
+    with page.expect_request("**/v1/completions"):
+        page.click("#next button[type=submit]")
     expect(found).to_have_attribute("aria-busy", "true")
     expect(found).to_have_css("opacity", "0.5")
-    while not held:
-        page.wait_for_timeout(10)
     held[0].continue_()
     expect(found).to_have_attribute("aria-busy", "false")
     expect(found).to_have_css("opacity", "1")

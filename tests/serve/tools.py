@@ -88,7 +88,8 @@ class Client(httpx.Client):
 @contextmanager
 def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **limits: Any) -> Iterator[Client]:
     """Serve runs and give a client that talks to them."""
-    app = make_app(runs, host=host, token=token, limits=Limits(**limits), device="cpu")
+    unhurried = Limits(**{"seconds": LONG, "arrival_seconds": LONG, **limits})
+    app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu")
     server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
 
     def live() -> None:
@@ -99,7 +100,7 @@ def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **lim
     thread.start()
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", headers=headers, timeout=120) as client:
+        with Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", headers=headers, timeout=600) as client:
             client.app, client.server, client.loop = app, server, loop
             eventually(lambda: client.get("/readyz").status_code == 200, "all runs are loaded")
             yield client

@@ -28,7 +28,7 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
 @click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
-@click.option("--connections", type=click.IntRange(1), metavar="N", help="At once, as files may be open.  [512]")
+@click.option("--connections", type=click.IntRange(1), metavar="N", help="At once, as files may be open.  [256]")
 @click.option("--grace-seconds", type=float, metavar="X", help="To end in, when told to.  [30]")
 @click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
 @options.int8

@@ -23,7 +23,7 @@ class Limits:
     seconds: float = 120.0  # a request may take
     arrival_seconds: float = 10.0  # in which its head, and then its body, must have come
     rows: int = 32  # texts that are written side by side
-    connections: int = 512  # at once
+    connections: int = 256  # at once
     grace_seconds: float = 30.0  # in which a server that is told to end has ended
 
     @property
