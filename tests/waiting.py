@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], what: str, seconds: float = 120) -> T:
+def eventually(condition: Callable[[], T], what: str, seconds: float = 600) -> T:
     """Return what `condition` returns as soon as it is true; the deadline only ends what would hang for ever."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

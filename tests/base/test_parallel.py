@@ -101,7 +101,7 @@ def test_workers_end_with_a_killed_parent(module, tmp_path: Path) -> None:  # ty
     eventually(lambda: len(list(tmp_path.glob("pid-*"))) == 2, "both workers are at work")
     parent.kill()
     try:
-        parent.communicate(timeout=120)  # the workers hold the same pipe: it ends when they all have
+        parent.communicate(timeout=600)  # the workers hold the same pipe: it ends when they all have
     finally:
         for sign in tmp_path.glob("pid-*"):
             with suppress(ProcessLookupError):

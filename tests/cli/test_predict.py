@@ -84,7 +84,7 @@ def test_who_writes_a_line_and_waits_is_answered(moods: str) -> None:
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["text"] == text
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
 
 
 def test_bad_rows_stop_it_or_are_written_and_counted(

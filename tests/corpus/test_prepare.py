@@ -484,7 +484,7 @@ def test_a_script_without_a_guard_may_use_several_workers(tokenizer: Path, tmp_p
     script.write_text(f"import gpt1\nprint('once')\ngpt1.prepare('a.jsonl', {str(tokenizer)!r}, 'out', workers=2)\n")
     for command in ([sys.executable, str(script)], [sys.executable, "-"]):
         done = subprocess.run(
-            command, input=script.read_text(), capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True
+            command, input=script.read_text(), capture_output=True, text=True, cwd=tmp_path, timeout=600, check=True
         )
         assert (done.stdout, done.stderr) == ("once\n", "")
         assert read_corpus(tmp_path / "out")["documents"]["read"] == 2

@@ -6,7 +6,6 @@ python -m tests.faults.kills --count 300 --seed 1
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,31 +18,25 @@ from tests.faults.writers import WRITERS, Writer
 
 SAME, LEFT_OVER, FOUND = "as undisturbed", "leftovers", "findings"
 OUTCOMES = (SAME, LEFT_OVER, FOUND)
-SHARE_OF_INSTANTS = 0.2  # killed by the clock, at moments that no count finds, such as in the midst of a write
+SHARE_OF_INSTANTS = 0.2  # killed after some computing, where no count finds them, such as in the midst of a write
 SHARE_KILLED_TWICE = 0.3
 STARTS = 4  # that a killed verb is given, at the most
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a writer leaves when nobody disturbs it, in how many changes of files, and in how long."""
+    """What a writer leaves when nobody disturbs it, in how many changes of files, and seconds of computing."""
 
     tree: Tree
     changes: int
-    seconds: float
+    computed: float
 
 
-@dataclass(frozen=True)
-class Kill:
-    """When a start is killed: at a counted moment, or after a share of the time that it takes undisturbed."""
-
-    moment: Moment | None
-    share: float = 0.0
-
-    def __str__(self) -> str:
-        if self.moment is None:
-            return f"killed after {self.share:.3f} of its time"
-        return f"killed {'in' if self.moment.opened else 'before'} change {self.moment.number}"
+def in_words(kill: Moment) -> str:
+    """Return when a start is killed."""
+    if kill.computed is not None:
+        return f"killed after {kill.computed:.3f} s of computing"
+    return f"killed {'in' if kill.opened else 'before'} change {kill.number}"
 
 
 def undisturbed_writers(world: World) -> Callable[[Writer], Undisturbed]:
@@ -52,33 +45,30 @@ def undisturbed_writers(world: World) -> Callable[[Writer], Undisturbed]:
     @lru_cache(None)
     def write(writer: Writer) -> Undisturbed:
         world.renew()
-        began = time.monotonic()
         ending = Child(world.scene, writer.start).end()
         assert ending.ended_well, f"{writer.name} fails undisturbed: {ending.err}"
-        return Undisturbed(tree_of(world.scene), ending.changes, time.monotonic() - began)
+        return Undisturbed(tree_of(world.scene), ending.changes, ending.computed)
 
     return write
 
 
-def draw_kill(draw: random.Random, undisturbed: Undisturbed) -> Kill:
-    """Return a random kill of a writer."""
+def draw_kill(draw: random.Random, undisturbed: Undisturbed) -> Moment:
+    """Return a random moment to kill a writer at."""
     if draw.random() < SHARE_OF_INSTANTS:
-        return Kill(None, draw.random())
-    return Kill(Moment(draw.randint(1, undisturbed.changes), opened=draw.random() < 0.5))
+        return Moment(computed=draw.random() * undisturbed.computed)
+    return Moment(draw.randint(1, undisturbed.changes), opened=draw.random() < 0.5)
 
 
-def judge(world: World, writer: Writer, kills: Sequence[Kill], undisturbed: Undisturbed) -> tuple[str, str]:
+def judge(world: World, writer: Writer, kills: Sequence[Moment], undisturbed: Undisturbed) -> tuple[str, str]:
     """Start a writer, kill it so often, let it go on to its end; return the outcome and what is wrong."""
     world.renew()
     children = []
     ending = None
     for kill, step in zip([*kills, *[None] * STARTS], [writer.start, *[writer.again] * STARTS], strict=False):
-        child = Child(world.scene, step, kill=kill.moment if kill else None)
+        child = Child(world.scene, step, kill=kill)
         children.append(child)
-        if kill and kill.moment is None:
-            child.kill_after(kill.share * undisturbed.seconds)
         ending = child.end()
-        if ending.hung or (ending.code != -9 and (step is writer.again or ending.code)):
+        if ending.hung or (not ending.was_killed and (step is writer.again or ending.code)):
             break
     assert ending is not None
     last = (ending.err.strip().splitlines() or [""])[-1][:300]
@@ -104,7 +94,7 @@ def try_kills(world: World, count: int, seed: int) -> Trial:
         outcome, what = judge(world, writer, kills, wanted)
         trial.count(writer.name, outcome)
         if outcome != SAME:
-            where = f"{' and '.join(map(str, kills))} (of {wanted.changes} changes)"
+            where = f"{' and '.join(map(in_words, kills))} (of {wanted.changes} changes)"
             trial.findings.append(Finding(writer.name, outcome, where, what))
     return trial
 

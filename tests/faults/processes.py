@@ -11,13 +11,14 @@ import os
 import shutil
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import eventually
 
 DEADLINE = 900.0  # seconds; only bounds a hang, on a machine with much else to do too
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink")
@@ -32,12 +33,13 @@ Step = Callable[[], None]
 class Moment:
     """The change to a file before which a child is stopped: one by number, or the first to a path that holds a word.
 
-    `opened`: where it opens a file, right after that.
+    `opened`: where it opens a file, right after that. Or when it has computed for so many seconds, wherever that is.
     """
 
     number: int | None = None
     path: str | None = None
     opened: bool = False
+    computed: float | None = None
 
     def is_now(self, number: int, arguments: tuple[Any, ...]) -> bool:
         """Whether a change, told by its number and what the audit event says, is the one."""
@@ -55,11 +57,16 @@ class Ending:
     out: str
     err: str
     changes: int
+    computed: float  # seconds
     hung: bool = False
 
     @property
     def ended_well(self) -> bool:
         return self.code == 0
+
+    @property
+    def was_killed(self) -> bool:
+        return self.code in (-signal.SIGKILL, -signal.SIGPROF)
 
 
 def verb(*words: str) -> Step:
@@ -117,7 +124,10 @@ _LATE = (
     "gpt1.cli.training",
     "spacy.lang.en",
     "rensa",
+    "tokenizers",
     "ftfy",
+    "pandas",  # which pyarrow looks for
+    "pyarrow.compute",
     "pyarrow.csv",
     "pyarrow.parquet",
     "rich._emoji_codes",
@@ -159,7 +169,8 @@ class Child:
             _be_child(folder, self._notes, step, kill, hold, held, go)
         os.close(held)
         os.close(go)
-        self._status: int | None = None
+        self._status = 0
+        self._computed = 0.0
 
     def wait_until_held(self) -> bool:
         """Wait until the child is held, or at its end; return whether it is held."""
@@ -170,66 +181,65 @@ class Child:
         with suppress(BrokenPipeError):
             os.write(self._go, b"g")
 
-    def kill_after(self, seconds: float) -> None:
-        """Kill the child at an instant, unless it has ended before."""
-        end = time.monotonic() + seconds
-        while self._status is None and time.monotonic() < end:
-            self._poll()
-            time.sleep(0.001)
-        if self._status is None:
-            os.kill(self.pid, signal.SIGKILL)
-
     def end(self) -> Ending:
         """Wait for the end, of the child and of all that it started, and return how it was."""
-        deadline = time.monotonic() + DEADLINE
-        pause = 0.0005
-        while self._status is None and time.monotonic() < deadline:
-            self._poll()
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
-        hung = self._status is None
+        hung = not _comes(self._has_ended)
         if hung:
             os.kill(self.pid, signal.SIGKILL)
-            self._status = os.waitpid(self.pid, 0)[1]
+            self._wait(0)
         os.close(self._held)
         os.close(self._go)
-        assert self._status is not None
         noted = self._notes / "ending.json"
         facts = json.loads(noted.read_text()) if noted.exists() else {}
         out, err = ((self._notes / name).read_text(errors="replace") for name in _SAID)
         shutil.rmtree(self._notes)
         code = os.waitstatus_to_exitcode(self._status)
-        return Ending(code, facts.get("error", ""), out, err, facts.get("changes", 0), hung)
+        return Ending(code, facts.get("error", ""), out, err, facts.get("changes", 0), self._computed, hung)
 
-    def _poll(self) -> None:
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self._status = status
+    def _has_ended(self) -> bool:
+        return self._wait(os.WNOHANG)
+
+    def _wait(self, how: int) -> bool:
+        pid, self._status, used = os.wait4(self.pid, how)
+        self._computed = used.ru_utime + used.ru_stime
+        return bool(pid)
+
+
+def _comes(condition: Callable[[], bool]) -> bool:
+    """Wait until something is so; return whether that came."""
+    try:
+        return eventually(condition, "an end", DEADLINE)
+    except AssertionError:
+        return False
 
 
 def wait_for_helpers(pid: int) -> bool:
     """Wait until no process is left of the group that a child led; return whether that came."""
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.01)
+    if _comes(lambda: not _is_group(pid)):
+        return True
     os.killpg(pid, signal.SIGKILL)
     return False
+
+
+def _is_group(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def run(folder: Path, steps: Sequence[Step]) -> Ending:
     """Do steps one after another, each in a child; return the ending of the last one, or of the first that failed."""
     printed = said = ""
-    changes = 0
+    changes, computed = 0, 0.0
     for step in steps:
         ending = Child(folder, step).end()
         printed, said, changes = printed + ending.out, said + ending.err, changes + ending.changes
+        computed += ending.computed
         if not ending.ended_well:
             break
-    return Ending(ending.code, ending.error, printed, said, changes, ending.hung)
+    return Ending(ending.code, ending.error, printed, said, changes, computed, ending.hung)
 
 
 # ---- inside a child ----
@@ -247,6 +257,8 @@ def _be_child(
             os.dup2(os.open(notes / name, os.O_WRONLY), descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if kill is not None and kill.computed is not None:
+            signal.setitimer(signal.ITIMER_PROF, max(kill.computed, 0.001))  # whose signal nobody hears: it is the end
         counter = _Counter(folder, kill, hold, held, go)
         sys.addaudithook(counter)
         try:

@@ -540,7 +540,7 @@ def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.Monk
     gate = gate_before_steps(monkeypatch)
     with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", max_tokens=100, stream=streams)
-        assert gate.reached.wait(120)
+        assert gate.reached.wait(600)
         client.loop.set_forward(LONG)
         if streams:
             lines = asked.result().text.split("\n\n")
@@ -557,7 +557,7 @@ def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(
     gate = gate_before_scores(monkeypatch)
     with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(2) as threads:
         question = threads.submit(client.post, "/v1/score", json={"model": "writer", "input": ["Ann " * 1000] * 20})
-        assert gate.reached.wait(120)
+        assert gate.reached.wait(600)
         text = threads.submit(complete, client, prompt="Ann", max_tokens=3)
         eventually(lambda: client.engine()._wishes, "the text waits")
         gate.let(4)  # of some hundred portions
@@ -591,7 +591,7 @@ def test_a_client_that_does_not_wait_for_its_answer_frees_the_place(
     with serving(f"writer={trained}") as client:
         asked = {"completions": {"prompt": "Ann", "max_tokens": 1000, "n": 40}, "score": {"input": "Ann " * 20_000}}
         leaving = client.connected(post(f"/v1/{path}", model="writer", **asked[path]))
-        assert gates[path == "score"].reached.wait(120)
+        assert gates[path == "score"].reached.wait(600)
         leaving.close()
         counted = f'gpt1_requests_total{{path="/v1/{path}",status="499"}}'
         eventually(lambda: counted in client.figures(), "it is counted")
@@ -605,7 +605,7 @@ def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch
     gate = gate_before_steps(monkeypatch)
     with serving(f"writer={trained}") as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", max_tokens=30)
-        assert gate.reached.wait(120)
+        assert gate.reached.wait(600)
         client.server.should_exit = True
         eventually(lambda: not client.server.servers[0].is_serving(), "nobody is let in any more")
         gate.open()

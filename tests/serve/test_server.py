@@ -62,7 +62,7 @@ def command(*arguments: str, files: int | None = None) -> Iterator[tuple[subproc
 
 def test_who_comes_before_the_server_has_started_waits() -> None:
     listening = _listen("127.0.0.1", 0)
-    with closing(listening), socket.create_connection(listening.getsockname(), timeout=5) as early:
+    with closing(listening), socket.create_connection(listening.getsockname(), timeout=600) as early:
         assert early.getpeername() == listening.getsockname()
 
 

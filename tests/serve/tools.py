@@ -49,7 +49,7 @@ class SetForward(asyncio.SelectorEventLoop):
             turn(TURNS)
 
         self.call_soon_threadsafe(move)
-        assert done.wait(120)
+        assert done.wait(600)
 
 
 class Client(httpx.Client):
@@ -71,7 +71,7 @@ class Client(httpx.Client):
     def connected(self, sends: bytes = b"", receives: int | None = None) -> socket.socket:
         """Open a connection of one's own, with so small a buffer for what is received, and send something on it."""
         made = socket.socket()
-        made.settimeout(120)
+        made.settimeout(600)
         if receives is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
         before = self.made()
@@ -120,7 +120,7 @@ class Gate:
     def __call__(self) -> None:
         self.reached.set()
         if not self._opened:
-            assert self._let.acquire(timeout=120)
+            assert self._let.acquire(timeout=600)
 
     def let(self, calls: int) -> None:
         """Let so many calls through."""
