@@ -38,6 +38,7 @@ from gpt1.base.tables import (
     Undecodable,
     file_format,
     lines,
+    lines_of,
     open_bytes,
     read_rows,
     read_rows_or_faults,
@@ -721,3 +722,11 @@ def test_a_fault_found_by_another_process_arrives_whole() -> None:
     fault = BadRow("rows.jsonl", "line 7", "it is not JSON")
     arrived = pickle.loads(pickle.dumps(fault))
     assert (type(arrived), str(arrived), arrived.position) == (BadRow, str(fault), "line 7")
+
+
+def test_a_line_of_a_text_may_be_as_long_as_a_row(tmp_path: Path, short_records: int) -> None:
+    path = write(tmp_path, "t.txt", f"ok\n{'a' * (short_records - 1)}\n{'b' * (short_records + 1)}\nok\n")
+    read = lines_of(path)
+    assert [len(next(read)) for _ in range(2)] == [3, short_records]
+    with pytest.raises(BadRow, match=r"t\.txt, line 3: more than 10,000 characters"):
+        next(read)

@@ -99,6 +99,18 @@ def test_ids_that_are_none_are_named_by_line(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("source", ["text.txt", "-"])
+def test_a_line_that_is_too_long_to_encode_is_named(
+    source: str, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.base.tables.LONGEST_RECORD", 10)
+    Path("text.txt").write_text("Ann sold\nAnn sold apples\n")
+    with Path("text.txt").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert call("tokenizer", "encode", source, "--tokenizer", "tokenizer.json") == 1
+    assert f"{'standard input' if source == '-' else source}, line 2: more than 10 char" in capsys.readouterr().err
+
+
 def test_preparing_tells_what_the_corpus_holds(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("prepare", "text.txt", "--document", "line", "--tokenizer", "tokenizer.json", "--out", "corpus")
     assert call(*arguments, "--workers", "1") == 0

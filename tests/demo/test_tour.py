@@ -112,7 +112,10 @@ def test_moved_and_damaged_it_makes_anew_what_it_can_and_finds_the_same(
     shutil.rmtree(out / WORLD)
     for name in (f"{TOKENS}/train-00000.tok", f"{TOKENS}/corpus.json", BASELINE, ZERO_SHOT):
         (out / name).write_bytes((out / name).read_bytes()[:-9])
-    assert tour(out, plan=SMALL, progress=Silent()) == finished[1]
+    told = Told()
+    assert tour(out, plan=SMALL, progress=told) == finished[1]
+    for name in (BASELINE, ZERO_SHOT):
+        assert any(line.startswith("made again: ") and name in line for line in told.lines), told.lines
 
 
 @pytest.mark.parametrize(("damaged", "error"), [(f"{READER}/run.json", FormatError), (None, InputError)])

@@ -211,6 +211,14 @@ def lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str]:
         yield "".join(held)
 
 
+def lines_of(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the lines of a text, which may be compressed, with their ends; one that is too long is a fault."""
+    for number, line in enumerate(lines(read_text_blocks(path, encoding), LONGEST_RECORD), 1):
+        if len(line) > LONGEST_RECORD:
+            raise too_long(path, f"line {number}")
+        yield line
+
+
 def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
     """Yield the rows of a table as (number as a person counts, values by column); one that cannot be read is raised.
 

@@ -108,16 +108,22 @@ def decode(file: str, tokenizer: str) -> None:
 
 def _lines(file: str, encoding: str) -> Iterator[str]:
     """Yield the lines of a file, which may be compressed, or of standard input."""
-    from gpt1.base.tables import lines, read_text_blocks
+    from gpt1.base.tables import LONGEST_RECORD, lines_of, too_long
 
     if file == STANDARD_INPUT:
+        stream = io.TextIOWrapper(sys.stdin.buffer, encoding)
         try:
-            for line in io.TextIOWrapper(sys.stdin.buffer, encoding):
+            for number in itertools.count(1):
+                line = stream.readline(LONGEST_RECORD + 1)
+                if len(line) > LONGEST_RECORD:
+                    raise too_long("standard input", f"line {number}")
+                if not line:
+                    return
                 yield line.rstrip("\n")
         except UnicodeDecodeError as error:
             raise InputError(f"standard input is not {encoding} text ({error.reason})") from None
     else:
-        for line in lines(read_text_blocks(file, encoding)):
+        for line in lines_of(file, encoding):
             yield line.rstrip("\r\n")
 
 

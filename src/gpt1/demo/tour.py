@@ -63,7 +63,7 @@ def tour(
         raise InputError(f"{out} holds a demo with text of yours; choose another --out for the stories")
     with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
-        words = _once(out / BASELINE, lambda: _count_words(out))
+        words = _once(out / BASELINE, lambda: _count_words(out), progress)
         asking = Asking(out, plan.reading.watching.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, progress, [*listeners, from_scratch, asking])
@@ -183,7 +183,7 @@ class Asking:
     def __init__(self, out: Path, every: int | None, progress: Progress) -> None:
         self._out, self._every, self._progress = out, every, progress
         self._questions: dict[str, Questions] = {}
-        self._found: dict[str, dict[str, float]] = _read(out / ZERO_SHOT) or {}
+        self._found: dict[str, dict[str, float]] = _read(out / ZERO_SHOT, progress) or {}
 
     def __call__(self, event: Event) -> None:
         """Ask a checkpoint as soon as it is saved."""
@@ -287,20 +287,23 @@ def _count_words(out: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _once(path: Path, make: Callable[[], dict[str, Any]], progress: Progress) -> dict[str, Any]:
     """Return what a file holds, made and written where it is not there yet."""
-    found = _read(path)
+    found = _read(path, progress)
     if found is None:
         found = make()
         write_record(path, found)
     return found
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return what a file holds; None where it is not there, or damaged."""
+def _read(path: Path, progress: Progress) -> dict[str, Any] | None:
+    """Return what a file holds; None where it is not there, or damaged, which is told."""
+    if not path.exists():
+        return None
     try:
         return read_sealed(path, "a result of the demo")
-    except Gpt1Error:
+    except FormatError as error:
+        progress.say(f"made again: {error}")
         return None
 
 

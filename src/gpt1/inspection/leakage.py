@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import InputError
-from gpt1.base.tables import lines, read_rows, read_text_blocks
+from gpt1.base.tables import lines_of, read_rows
 from gpt1.corpus.documents import HUB, TEXTS, Source, find_sources
 from gpt1.inspection.wording import HashedWords, Hashes, Ints, hash_words
 from gpt1.tasks.catalog import CATALOGUE
@@ -124,7 +124,7 @@ def _task_files(path: str) -> Sequence[Source]:
 
 def _read(source: Source, encoding: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     if source.format in TEXTS:
-        for number, line in enumerate(lines(read_text_blocks(source.name, encoding)), 1):
+        for number, line in enumerate(lines_of(source.name, encoding), 1):
             if not line.isspace():
                 yield f"line {number}", (line,)
         return
