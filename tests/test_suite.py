@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.properties import FUZZ, SAME, examples
 from tests.waiting import eventually
@@ -167,5 +168,7 @@ def test_property_tests_try_the_same_examples_everywhere_and_others_only_when_as
         for profile, count in ((SAME, 7), (FUZZ, 2000)):
             settings.load_profile(profile)
             assert (examples(7).max_examples, examples(7).derandomize) == (count, profile == SAME)
+            constants = providers.HypothesisProvider(None)._local_constants
+            assert (len(constants) == 0) == (profile == SAME)  # those of the sources depend on what was imported
     finally:
         settings.load_profile(now)

@@ -81,8 +81,11 @@ READERS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-# All that they read is in a small world, and they draw nothing.
-SMALL = ("tokenizer encode", "prepare again", "evaluate --corpus", "generate", "predict")
+# All that they read is in a small world.
+SMALL = (
+    *("tokenizer encode", "prepare again", "evaluate --corpus", "pretrain --resume, done", "generate", "predict"),
+    *("evaluate answers", "report, pre-trained", "report, fine-tuned"),
+)
 
 OF_BOOKS = ("generate", "evaluate text", "finetune", "pretrain --init", "pretrain --resume, done", "zeroshot", "export")
 OF_REVIEWS = ("predict", "evaluate answers", "finetune --resume, done")

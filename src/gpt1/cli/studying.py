@@ -9,7 +9,7 @@ from statistics import median
 from gpt1.base.progress import Terminal, clock
 from gpt1.base.wording import many
 from gpt1.studies.cells import Cell, Kept, seconds_left
-from gpt1.training.events import Event, RolledBack, Stepped
+from gpt1.training.events import Event, Noticed, RolledBack, Stepped
 from gpt1.training.runs import in_words
 
 REFRESH_SECONDS = 0.5
@@ -24,6 +24,7 @@ class StudyLines:
         self._done: dict[str, Kept] = {}
         self._current: Cell | None = None
         self._inside = ""
+        self._said: set[str] = set()
         self._began = self._shown = 0.0
 
     def say(self, line: str) -> None:
@@ -42,9 +43,10 @@ class StudyLines:
         self._show()
 
     def heard(self, event: Event) -> None:
-        """Show how far the training of a cell is."""
-        if isinstance(event, RolledBack):
-            self.say(in_words(event))
+        """Show how far the training of a cell is; what is to be known of several cells is said once."""
+        if isinstance(event, RolledBack | Noticed) and (line := in_words(event)) not in self._said:
+            self._said.add(line)
+            self.say(line)
         if isinstance(event, Stepped):
             self._inside = f"step {event.step}/{event.steps}, loss {event.loss:.4f}"
             if time.monotonic() - self._shown >= REFRESH_SECONDS:

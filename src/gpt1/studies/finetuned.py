@@ -90,7 +90,7 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
             encoded=encoded,
             recipe=training.recipe,
             changes=changes,
-            resume=True,
+            resume=run.exists(),
             device=training.device,
             listeners=[listener],
         )

@@ -8,6 +8,7 @@ end of a word; with both alphabets given beforehand the result is the same in ev
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ CHARACTERS = 1000  # the paper's vocabulary has 238; scripts with more signs nee
 _PRIVATE = range(0xF0000, 0xFFFFE)
 _LEAST_PAIRS = 2  # a pair seen once says nothing
 _LINE_WORDS = 1000
+_LONGEST = 10_000  # characters of a run that merges are learned from: the library's time grows with the square of it
+_LONG_RUN = re.compile(rf"(?:(?<=\s)|^)\S{{{_LONGEST + 1},}}|(?<=\S)\s{{{_LONGEST + 1},}}")
 
 
 class WordCounter:
@@ -83,6 +86,8 @@ def _repeat_words(counts: Mapping[str, int], end_of: Mapping[str, str]) -> Itera
     """Spell every word as often as it was counted, its end marked, cut where a character is unknown."""
     line: list[str] = []
     for word, count in counts.items():
+        if len(word) > _LONGEST:
+            continue
         marked = "".join([c if c in end_of else " " for c in word[:-1]]) + end_of.get(word[-1], " ")
         while count:
             taken = min(count, _LINE_WORDS - len(line))
@@ -96,8 +101,14 @@ def _repeat_words(counts: Mapping[str, int], end_of: Mapping[str, str]) -> Itera
 
 def train_bytes(pieces: Iterable[str], merges: int) -> Tokenizer:
     """Return a `bytes` tokenizer with up to `merges` merges, learned from text."""
-    learned = _train(pieces, byte_kind.pre_tokenizer(), sorted(byte_kind.BYTES), len(byte_kind.BYTES) + merges)
+    short = (_without_long_runs(piece) for piece in pieces)
+    learned = _train(short, byte_kind.pre_tokenizer(), sorted(byte_kind.BYTES), len(byte_kind.BYTES) + merges)
     return new_tokenizer("bytes", byte_kind.layout(learned), learned)
+
+
+def _without_long_runs(piece: str) -> str:
+    """Leave out what is no word and no gap between two, such as a picture written as letters."""
+    return _LONG_RUN.sub(" ", piece) if len(piece) > _LONGEST else piece
 
 
 def _train(texts: Iterable[str], pre_tokenizer: Any, alphabet: list[str], size: int) -> list[tuple[str, str]]:
