@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from gpt1.base.parallel import WorkerDied, cores, ordered_map
+from gpt1.base.parallel import WorkerDied, cores, hearing_signals, ordered_map
 from tests.waiting import eventually
 
 # The functions that workers run must be importable there, so they live in a module of their own.
@@ -106,6 +107,24 @@ def test_workers_end_with_a_killed_parent(module, tmp_path: Path) -> None:  # ty
         for sign in tmp_path.glob("pid-*"):
             with suppress(ProcessLookupError):
                 os.kill(int(sign.name.removeprefix("pid-")), signal.SIGKILL)
+
+
+def test_a_call_that_hears_no_signal_does_not_keep_its_caller_from_stopping() -> None:
+    never = threading.Event()
+
+    def deaf() -> None:
+        signal.raise_signal(signal.SIGINT)  # told to the main thread
+        never.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        hearing_signals(deaf)
+    never.set()
+
+
+def test_a_call_in_a_thread_gives_what_it_gives_and_raises_what_it_raises() -> None:
+    assert hearing_signals(lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        hearing_signals(lambda: 1 // 0)
 
 
 def test_there_is_at_least_one_core() -> None:

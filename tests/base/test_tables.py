@@ -575,6 +575,15 @@ def test_an_archive_that_asks_for_half_a_gigabyte_of_memory_is_refused(tmp_path:
     path = write(tmp_path, "t.txt.xz", lzma.compress(b"a" * 1000, filters=[{**fast, "dict_size": 1 << 29}]))
     with pytest.raises(DamagedFile, match=r"t\.txt\.xz, byte 0: .*Memory usage limit exceeded"):
         list(read_text_blocks(path))
+    small = lzma.compress(b"b" * 1000)
+    two = write(tmp_path, "two.txt.xz", small + bytes(8) + path.read_bytes())
+    with pytest.raises(
+        DamagedFile, match=r"two\.txt\.xz, byte 1000 of the unpacked file: .*Memory usage limit exceeded"
+    ):
+        list(read_text_blocks(two))
+    assert "".join(read_text_blocks(write(tmp_path, "t.txt.xz", small + bytes(8) + small))) == "b" * 2000
+    with pytest.raises(DamagedFile, match="byte 1000 of the unpacked file: the file is damaged"):
+        list(read_text_blocks(write(tmp_path, "t.txt.xz", small + b"no archive")))
     largest = lzma.compress(b"a" * 1000, preset=9 | lzma.PRESET_EXTREME)
     assert "".join(read_text_blocks(write(tmp_path, "t.txt.xz", largest))) == "a" * 1000
 

@@ -13,6 +13,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.pretraining.measure import measure_corpus, measure_text
 from gpt1.pretraining.stream import TokenStream
 from gpt1.text.tokenizer import Tokenizer
+from tests.cli.tools import run as call
 from tests.conftest import make_text
 from tests.records import lines_in
 
@@ -26,6 +27,7 @@ def test_the_validation_text_of_a_run_gives_the_scores_its_training_told(run: Ru
     lines = lines_in(trained / "metrics.jsonl")
     told = [line for line in lines if "valid_loss" in line][-1]
     found = measure_corpus(run, None, "valid")
+    assert found.pop("unknown_tokens") == 0
     assert found == {name: pytest.approx(told[name], rel=1e-5) for name in found}
     assert told["step"] == run.checkpoint.step
 
@@ -65,3 +67,21 @@ def test_what_cannot_be_measured_is_told(run: Run, corpus: Path, tmp_path: Path)
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(InputError):
         measure_text(run, [str(tmp_path / "empty.txt")])
+
+
+def test_text_in_a_script_that_the_vocabulary_cannot_spell_is_counted_and_told(
+    run: Run, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "korean.txt"
+    text.write_text("오늘은 날씨가 좋다. Ann sold apples.\n" * 20)
+    found = measure_text(run, [str(text)])
+    assert 0 < found["unknown_tokens"] < found["targets"]
+    told = f"{found['unknown_tokens']:,.0f} of "
+    code, _, err = call(capsys, "evaluate", str(trained), str(text), "--device", "cpu", "--json")
+    assert (code, f"{text}: {told}" in err) == (0, True)
+    corpus = tmp_path / "corpus"
+    options = ("--tokenizer", str(trained), "--out", str(corpus), "--workers", "1", "--valid", "0")
+    code, out, _ = call(capsys, "prepare", str(text), *options)
+    assert (code, f"train: {told}" in out) == (0, True)
+    (notice,) = TokenStream(corpus, "train").notices
+    assert notice.startswith(f"{corpus}, train: {told}")

@@ -172,14 +172,16 @@ def test_text_without_a_word_is_an_error_for_a_person() -> None:
         train_words(WordCounter().count(["", " \n "]), merges=10)
 
 
-def test_runs_beyond_all_words_and_gaps_teach_nothing() -> None:
+def test_words_and_gaps_beyond_measure_are_learned_from_in_slices() -> None:
     longest = training._LONGEST
-    plain = {"low": 5, "lower": 3, "q" * longest: 1}
-    assert merges_of(train_words({**plain, "qz" * longest: 9}, 50)) == merges_of(train_words(plain, 50))
-    word, gap = "q-" * longest, " " * (longest + 1)
-    for text, same in ((f"low {word} lower", "low   lower"), (f"low{gap}lower", "low lower")):
-        cut, short = (merges_of(train_bytes([piece, "q" * longest], 50)) for piece in (text, same))
-        assert cut == short
+    slices = {"low": 5, "q" * longest: 3, "z": 3}
+    assert merges_of(train_words({"low": 5, "q" * longest + "z": 3}, 20))[:4] == merges_of(train_words(slices, 4))
+    assert list(training._cut_long_runs(["a b", "x " + "q" * (2 * longest + 3) + "! y", "-" * longest])) == [
+        *("a b", "x " + "q" * longest, "q" * longest, "qqq! y", "-" * longest)
+    ]
+    for text in ("今天天气很好。" * longest, "low-" * longest, " " * (longest + 1) + "low low"):
+        assert "".join(training._cut_long_runs([text])) == text  # nothing is lost
+        assert merges_of(train_bytes([text], 20))
 
 
 def test_byte_merges_are_those_of_a_literal_trainer() -> None:

@@ -28,6 +28,8 @@ from gpt1.base.errors import Gpt1Error, InputError
 # Results that wait for an earlier one; while a helper starts, this process may finish many items.
 _MOST_WAITING = 8
 
+_LISTENING = 0.2  # seconds after which a signal is heard at the latest
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -162,6 +164,27 @@ class _Process(SpawnProcess):
             script.__file__, script.__spec__ = file, spec
             if file is None:
                 del script.__file__
+
+
+def hearing_signals(call: Callable[[], Result]) -> Result:
+    """Return what a call of another library's compiled code returns, in a thread of its own so that this one can stop.
+
+    Python tells of a signal between two steps of Python only; such a call may be a single one of many minutes. Where
+    this thread stops, the call is left to itself and ends with the process.
+    """
+    done: Future[Result] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:  # to be raised where it was called
+            done.set_exception(error)
+
+    working = threading.Thread(target=work, daemon=True)
+    working.start()
+    while working.is_alive():
+        working.join(_LISTENING)  # a signal that another thread gets wakes nobody
+    return done.result()
 
 
 class Context(SpawnContext):

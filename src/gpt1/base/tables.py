@@ -328,16 +328,54 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
+class _UnpackedXz(io.RawIOBase):
+    """The unpacked bytes of an xz archive of any number of streams, in so much memory at most.
+
+    Python's own reader takes as much as each stream asks for, and leaves out what follows them and is none.
+    """
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed = packed
+        self._stream = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            given = b""
+            if self._stream.eof:
+                given = self._next_stream()
+                if not given:
+                    return 0
+                self._stream = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+            elif self._stream.needs_input:
+                given = self._packed.read(BLOCK_BYTES)
+                if not given:
+                    raise EOFError("it ends before its last block")
+            data = self._stream.decompress(given, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next_stream(self) -> bytes:
+        """Return the beginning of the stream that follows one that has ended, nothing where there is none."""
+        found = self._stream.unused_data.lstrip(b"\0")  # between two streams zeros may stand
+        while not found:
+            block = self._packed.read(BLOCK_BYTES)
+            if not block:
+                return b""
+            found = block.lstrip(b"\0")
+        return found
+
+
 def _unpacker(kind: str, packed: IO[bytes]) -> Any:
     if kind == ".gz":
         return gzip.GzipFile(fileobj=packed)
     if kind == ".bz2":
         return bz2.BZ2File(packed)
     if kind == ".xz":
-        # Python's own reader would take as much memory as the archive asks for: here its beginning is asked how much.
-        lzma.LZMADecompressor(memlimit=XZ_MEMORY).decompress(packed.read(BLOCK_BYTES), max_length=1)
-        packed.seek(0)
-        return lzma.LZMAFile(packed)
+        return io.BufferedReader(_UnpackedXz(packed), BLOCK_BYTES)
     import pyarrow  # the zstandard library takes a file that is cut short for a whole one
 
     return pyarrow.CompressedInputStream(packed, "zstd")

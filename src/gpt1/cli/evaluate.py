@@ -89,6 +89,7 @@ def _evaluate_text(
     from gpt1.base.wording import some
     from gpt1.cli.training import score_line
     from gpt1.pretraining.measure import measure_corpus, measure_text
+    from gpt1.text.unknowns import text_notice
 
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
     what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
@@ -97,6 +98,8 @@ def _evaluate_text(
     else:
         click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
+    if notice := text_notice(what, int(scores["unknown_tokens"]), int(scores["targets"])):
+        click.echo(notice, err=True)
 
 
 def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:

@@ -41,6 +41,7 @@ from gpt1.corpus.meter import Meter, announce
 from gpt1.corpus.shards import blocks_in, is_shard_name, open_shard, read_sums, shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
+from gpt1.text.unknowns import text_notice
 
 CORPUS_FILE = "corpus.json"
 CORPUS_FORMAT = "gpt1-corpus"
@@ -165,6 +166,7 @@ class _SplitRecord(TypedDict):
     documents: Count
     tokens: Count
     bytes: Count
+    unknown_tokens: NotRequired[Count]
     shards: list[_ShardRecord]
 
 
@@ -397,12 +399,13 @@ def _is_whole(batch: Path, progress: Progress) -> bool:
 
 def describe(corpus: dict[str, Any]) -> list[str]:
     """Return the lines that tell a person what a corpus holds."""
-    lines = []
+    lines, notices = [], []
     for name, split in corpus["splits"].items():
         lines.append(
             f"{name:6} {split['documents']:>12,} documents {split['tokens']:>14,} tokens {split['bytes']:>15,} bytes"
         )
-    return [*lines, _dropped(corpus)]
+        notices.append(text_notice(name, split.get("unknown_tokens", 0), split["tokens"]))
+    return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
 def _dropped(corpus: dict[str, Any]) -> str:

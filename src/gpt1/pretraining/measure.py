@@ -44,4 +44,4 @@ def _measure(run: Run, stream: TokenStream, what: str) -> dict[str, float]:
         raise InputError(f"{what} was made with another tokenizer than the run {run.path}: prepare it with that one")
     batches = validation_windows(stream, context=run.recipe.shape.context, batch=SEQUENCES)
     total, targets = text_loss(run.model, batches, SEQUENCES, run.device)
-    return scores(total, targets, stream.bytes)
+    return {**scores(total, targets, stream.bytes), "unknown_tokens": float(stream.unknown_tokens)}

@@ -118,7 +118,7 @@ def _train(
 ) -> None:
     tell = teller(ears)
     train, valid = texts
-    for notice in (*notices, train.notice):
+    for notice in (*notices, *train.notices):
         tell(notice)
     checkpoint = checkpoint_to_resume(asked.out, tell) if going_on else None
     model.to(device)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gpt1.base.errors import FormatError, InputError, unknown
 from gpt1.corpus.prepare import CORPUS_FILE, read_corpus, sums_of
 from gpt1.corpus.shards import CheckedIds, Shard, open_shard
+from gpt1.text.unknowns import text_notice
 
 AT_ONCE = 1 << 28  # bytes of a split that are compared with their checksums when it is opened: a tenth of a second
 
@@ -24,8 +25,9 @@ AT_ONCE = 1 << 28  # bytes of a split that are compared with their checksums whe
 class TokenStream:
     """All tokens of one split of a corpus, in order.
 
-    `fingerprint` and `vocab_size` are the tokenizer's; `bytes` counts the raw documents; `identity` is a hash that
-    changes with the tokens, by which a run that is resumed knows its data again; `notice` is what a person should know.
+    `fingerprint` and `vocab_size` are the tokenizer's; `bytes` counts the raw documents, `unknown_tokens` what is not
+    in the vocabulary; `identity` is a hash that changes with the tokens, by which a run that is resumed knows its data
+    again; `notices` are what a person should know.
     """
 
     def __init__(self, folder: str | Path, split: str) -> None:
@@ -36,16 +38,18 @@ class TokenStream:
         shards = _open_shards(folder, corpus, split)
         sums = sums_of(folder, corpus)
         self.bytes: int = corpus["splits"][split]["bytes"]
+        self.unknown_tokens: int = corpus["splits"][split].get("unknown_tokens", 0)
         self.fingerprint: str = corpus["tokenizer"]["fingerprint"]
         self.vocab_size: int = corpus["tokenizer"]["vocab_size"]
         self.identity = hashlib.sha256("".join(shard.checksum for shard in shards).encode()).hexdigest()
         self._shards = [CheckedIds(shard, None if sums is None else sums[shard.path.name]) for shard in shards]
-        self.notice = None
+        told = text_notice(f"{folder}, {split}", self.unknown_tokens, corpus["splits"][split]["tokens"])
+        self.notices = [] if told is None else [told]
         if sum(len(shard.content) for shard in shards) <= AT_ONCE:
             for checked in self._shards:
                 checked.compare_all()
         elif sums is None:
-            self.notice = (
+            self.notices.append(
                 f"{folder} was made before blocks of shards had checksums: each shard is read whole when it is first "
                 "used, so that the first updates are slow; the 'gpt1 prepare' that made it, run again, adds them"
             )

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.shapes import BOTH
+from gpt1.text.unknowns import in_numbers, is_told
 
-TOLD = 0.01  # of all tokens that are unknown: from here on a person is told
 MOSTLY = 0.5  # of an example's tokens: from here on it can hardly be told from others
 
 ADVICE = "the network takes them all for the same: start from a run whose vocabulary knows this script, or one of bytes"
@@ -36,12 +36,11 @@ class Unknown:
 
     def notice(self, where: str = "") -> list[str]:
         """Return what a person is told, which is nothing where next to all is known."""
-        if not self.examples and (not self.tokens or self.tokens < TOLD * self.of):
+        if not self.examples and not is_told(self.tokens, self.of):
             return []
         several = self.examples and self.of_examples > 1
         rows = f", in {self.examples:,} of {self.of_examples:,} examples most of them" if several else ""
-        counts = f"{self.tokens:,} of {self.of:,} tokens are not in the vocabulary{rows}"
-        return [f"{where}{': ' if where else ''}{counts}; {ADVICE}"]
+        return [f"{where}{': ' if where else ''}{in_numbers(self.tokens, self.of)}{rows}; {ADVICE}"]
 
 
 def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, vocab_size: int) -> NDArray[np.int64]:

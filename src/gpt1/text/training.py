@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.errors import InputError
+from gpt1.base.parallel import hearing_signals
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import ChunkEncoder
@@ -27,8 +28,10 @@ CHARACTERS = 1000  # the paper's vocabulary has 238; scripts with more signs nee
 _PRIVATE = range(0xF0000, 0xFFFFE)
 _LEAST_PAIRS = 2  # a pair seen once says nothing
 _LINE_WORDS = 1000
-_LONGEST = 10_000  # characters of a run that merges are learned from: the library's time grows with the square of it
-_LONG_RUN = re.compile(rf"(?:(?<=\s)|^)\S{{{_LONGEST + 1},}}|(?<=\S)\s{{{_LONGEST + 1},}}")
+_LONGEST = 1000  # characters of a word or gap, longer ones are cut: the library's time grows with their square
+# Where a word or gap of a vocabulary of bytes may be longer: the first, which is fast, finds no place in most text.
+_MAY_BE_LONG = re.compile(rf"(?:^|\s)\S{{{_LONGEST}}}|\s{{{_LONGEST}}}")
+_LONG_RUN = re.compile(rf"[^\W_]{{{_LONGEST + 1},}}|(?:[^\w\s]|_){{{_LONGEST + 1},}}|\s{{{_LONGEST + 1},}}")
 
 
 class WordCounter:
@@ -86,9 +89,8 @@ def _repeat_words(counts: Mapping[str, int], end_of: Mapping[str, str]) -> Itera
     """Spell every word as often as it was counted, its end marked, cut where a character is unknown."""
     line: list[str] = []
     for word, count in counts.items():
-        if len(word) > _LONGEST:
-            continue
         marked = "".join([c if c in end_of else " " for c in word[:-1]]) + end_of.get(word[-1], " ")
+        marked = " ".join(_slices(marked)) if len(marked) > _LONGEST else marked
         while count:
             taken = min(count, _LINE_WORDS - len(line))
             line += [marked] * taken
@@ -101,14 +103,24 @@ def _repeat_words(counts: Mapping[str, int], end_of: Mapping[str, str]) -> Itera
 
 def train_bytes(pieces: Iterable[str], merges: int) -> Tokenizer:
     """Return a `bytes` tokenizer with up to `merges` merges, learned from text."""
-    short = (_without_long_runs(piece) for piece in pieces)
-    learned = _train(short, byte_kind.pre_tokenizer(), sorted(byte_kind.BYTES), len(byte_kind.BYTES) + merges)
+    alphabet = sorted(byte_kind.BYTES)
+    learned = _train(_cut_long_runs(pieces), byte_kind.pre_tokenizer(), alphabet, len(alphabet) + merges)
     return new_tokenizer("bytes", byte_kind.layout(learned), learned)
 
 
-def _without_long_runs(piece: str) -> str:
-    """Leave out what is no word and no gap between two, such as a picture written as letters."""
-    return _LONG_RUN.sub(" ", piece) if len(piece) > _LONGEST else piece
+def _cut_long_runs(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        place = 0
+        for run in _LONG_RUN.finditer(piece) if _MAY_BE_LONG.search(piece) else ():
+            first, *others = _slices(run[0])
+            yield piece[place : run.start()] + first
+            yield from others[:-1]
+            place = run.end() - len(others[-1])
+        yield piece[place:]
+
+
+def _slices(text: str) -> list[str]:
+    return [text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST)]
 
 
 def _train(texts: Iterable[str], pre_tokenizer: Any, alphabet: list[str], size: int) -> list[tuple[str, str]]:
@@ -121,5 +133,5 @@ def _train(texts: Iterable[str], pre_tokenizer: Any, alphabet: list[str], size: 
     trainer = BpeTrainer(
         vocab_size=size, min_frequency=_LEAST_PAIRS, initial_alphabet=alphabet, special_tokens=[], show_progress=False
     )
-    library.train_from_iterator(texts, trainer)
+    hearing_signals(lambda: library.train_from_iterator(texts, trainer))
     return [(left, right) for left, right in json.loads(library.to_str())["model"]["merges"]]
