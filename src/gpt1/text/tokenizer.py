@@ -155,12 +155,16 @@ class Tokenizer:
                 run.append(int(id))
         return "".join([*texts, self._rules.decode(run)])
 
-    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
-        """Return the text that `ids` add to that of `before`, and how many characters of it no further id can change.
+    def context(self, before: Sequence[int]) -> str:
+        """Return what of the text of `before` decides how the ids after it look: a few characters at most."""
+        return self._rules.context(before)
+
+    def decode_after(self, context: str, ids: Sequence[int]) -> tuple[str, int]:
+        """Return the text that `ids` add to one with that context, and how many characters no further id can change.
 
         None of them is a special token. Where all of the text is settled, what follows does not depend on it.
         """
-        return self._rules.decode_after(before, ids)
+        return self._rules.decode_after(context, ids)
 
     def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
         """Return each id's share of the text that `decode_after` returns; none of them is a special token."""
