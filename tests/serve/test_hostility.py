@@ -25,6 +25,7 @@ from gpt1.base.errors import SettingError
 from gpt1.serve.guards import A_TURN, Turns
 from gpt1.serve.limits import Limits
 from gpt1.serve.logs import LINES, MINUTE, JsonLines, Sparing
+from gpt1.serve.patience import NO_ROOM
 from gpt1.serve.server import SPARE_FILES, fitting
 from tests.serve.test_server import command
 from tests.serve.tools import LONG, Client, error_of, gate_before_steps, post, read_to_the_end, serving
@@ -264,6 +265,23 @@ def test_who_comes_while_all_connections_are_new_is_told_to_come_again(
             one.close()
 
 
+def test_who_is_refused_hears_it_to_the_end_though_nobody_read_the_request(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.serve.patience.BRIEF", LONG)
+    with serving(f"writer={trained}", connections=1, arrival_seconds=LONG) as client:
+        client.close()
+        eventually(lambda: not client.server.server_state.connections, "nobody is there")
+        only = client.connected(b"GET ")
+        with connected_to(str(client.base_url), post("/v1/score", model="writer", input="Ann " * 2000)) as late:
+            came = b""
+            while piece := late.recv(100_000):  # a reset would be an error here
+                came += piece
+        assert came == NO_ROOM
+        assert ends(client, "refused") == 1
+        only.close()
+
+
 def test_a_server_that_is_told_to_end_does_so_in_its_time_whoever_does_not_read(trained: Path) -> None:
     limits = {"arrival_seconds": 9 * LONG, "seconds": 9 * LONG, "grace_seconds": LONG, "tokens": 10**9, "inputs": 256}
     with serving(f"writer={trained}", **limits) as client:
@@ -369,11 +387,12 @@ def test_a_signal_under_load_lets_every_request_in_flight_be_answered(trained: P
             ]
 
             def come() -> int:
+                done = sum(future.done() for future in futures)  # first: what ends meanwhile must not count twice
                 is_open = re.search(
                     r'gpt1_requests_open{model="writer"} (\d+)', httpx.get(f"{address}/metrics", timeout=600).text
                 )
                 assert is_open
-                return int(is_open[1]) + sum(future.done() for future in futures)
+                return int(is_open[1]) + done
 
             eventually(lambda: come() >= clients, "all have come")
             process.send_signal(signal.SIGTERM)
