@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from gpt1.inference import scoring
 from gpt1.inference.generation import Writer
+from gpt1.serve import completions
 from gpt1.serve.engine import Engine
 from gpt1.serve.limits import Limits
 from gpt1.serve.patience import BoundedServer
@@ -143,6 +144,15 @@ def gate_before_scores(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Make every portion of what is scored wait at a gate."""
     gate, score = Gate(), scoring._portion
     monkeypatch.setattr(scoring, "_portion", lambda *given: (gate(), score(*given))[1])
+    return gate
+
+
+def gate_before_encoding(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Make every prompt wait at a gate before it is encoded, but for the empty one."""
+    gate, encode = Gate(), completions.prompt_tokens
+    monkeypatch.setattr(
+        completions, "prompt_tokens", lambda tokenizer, prompt: (prompt and gate(), encode(tokenizer, prompt))[1]
+    )
     return gate
 
 

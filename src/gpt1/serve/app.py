@@ -24,7 +24,7 @@ from gpt1.serve.answers import attention_tokens, classified, embedded, looked, s
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
-from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers
+from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
 from gpt1.serve.patience import ANSWERING, Courtesy
@@ -114,35 +114,36 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def completions(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         with server.entered(asked.model) as (engine, place):
-            wishes = await completion_wishes(asked, engine, limits)
+            deadline = asyncio.get_running_loop().time() + limits.seconds
+            wishes = await _while_there(http, completion_wishes(asked, engine, limits), limits, deadline)
             if not asked.stream:
-                return await _while_there(http, completed(asked, wishes, engine, limits))
+                return await _while_there(http, completed(asked, wishes, engine), limits, deadline)
             pieces = Pieces(wishes, engine, place.pop_all())
-            return StreamingResponse(streamed(asked, wishes, pieces, limits), media_type="text/event-stream")
+            return StreamingResponse(streamed(asked, wishes, pieces, limits, deadline), media_type="text/event-stream")
 
     @app.post("/v1/classify", responses=ERRORS)
     async def classify(asked: ClassifyRequest, http: HttpRequest) -> dict[str, Any]:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, classified(asked, engine, limits))
+            return await _while_there(http, classified(asked, engine, limits), limits)
 
     @app.post("/v1/embeddings", responses=ERRORS)
     async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> dict[str, Any]:
         """Make vectors of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, embedded(asked, engine, limits))
+            return await _while_there(http, embedded(asked, engine, limits), limits)
 
     @app.post("/v1/score", responses=ERRORS)
     async def score(asked: ScoreRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell the log-probability of each token of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, scored(asked, engine, limits))
+            return await _while_there(http, scored(asked, engine, limits), limits)
 
     @app.post("/v1/attention", responses=ERRORS)
     async def attention(asked: AttentionRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell how much each token of a text takes from each one before it, in each head of a layer."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, looked(asked, engine, limits))
+            return await _while_there(http, looked(asked, engine, limits), limits)
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -155,14 +156,21 @@ def _add_answers(app: FastAPI, server: Server) -> None:
         return _described(server.engine(name))
 
 
-async def _while_there(http: HttpRequest, answer: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for an answer as long as the client does."""
+async def _while_there(
+    http: HttpRequest, answer: Coroutine[Any, Any, Answer], limits: Limits, deadline: float | None = None
+) -> Answer:
+    """Wait for an answer as long as the client does, and as a request may take: from now, or until that time."""
+    if deadline is None:
+        deadline = asyncio.get_running_loop().time() + limits.seconds
     working, leaving = asyncio.create_task(answer), asyncio.create_task(_departure(http))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        async with asyncio.timeout_at(deadline):
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise gone()
         return await working
+    except TimeoutError:
+        raise too_slow(limits.seconds) from None
     finally:
         working.cancel()
         leaving.cancel()

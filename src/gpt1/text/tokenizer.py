@@ -106,7 +106,11 @@ class Tokenizer:
     def count_unknown(self, text: str) -> tuple[int, int]:
         """Return how many of a text's tokens are not in the vocabulary, and how many it has."""
         ids = self.encode(text)
-        return (0 if self.unknown_id is None else ids.count(self.unknown_id)), len(ids)
+        return self.unknown_among(ids), len(ids)
+
+    def unknown_among(self, ids: Sequence[int]) -> int:
+        """Return how many ids stand for what is not in the vocabulary."""
+        return 0 if self.unknown_id is None else ids.count(self.unknown_id)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
