@@ -92,6 +92,7 @@ def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **lim
     unhurried = Limits(**{"seconds": LONG, "arrival_seconds": LONG, **limits})
     app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu")
     server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
+    server.config.timeout_keep_alive = int(100 * LONG)  # else one may end just as the client uses it again
 
     def live() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
