@@ -268,6 +268,7 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x"}}, "b"),
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x", "b": 3}}, "'b' holds 3, expected text"),
         ("classify", {"model": "taught", "task": "rte", "input": {"c": "x"}}, "reads a, b, and not 'c'"),
+        ("classify", {"model": "taught", "task": "moods", "input": ["Ann", " "]}, "'input' has an empty text"),
         ("embeddings", {"input": []}, "a request has 1 to 128 inputs, not 0"),
         ("embeddings", {"input": ["Ann", " "]}, "text 1 has no tokens"),
         ("embeddings", {"input": "Ann", "dimensions": 3}, "vectors have 32 dimensions"),
@@ -320,11 +321,26 @@ def test_an_error_names_the_field_that_is_wrong(
         (b'{"model": x}', "the body is not JSON: JSON decode error at character 10, Expecting value"),
         (b"", 'the body is empty; send one, such as {"model": ...}'),
         (b"[1]", "the body is not a JSON object; send one"),
+        (b"[" * 200_000, "brackets are nested more than 64 deep"),
+        (b'{"a":' * 100_000, "brackets are nested more than 64 deep"),
+        (b'{"model": "writer", "prompt": ' + b"[" * 100 + b"]" * 100 + b"}", "brackets are nested more than 64 deep"),
+        (b'{"model": "writer", "temperature": NaN}', "the body is not JSON: NaN is no number of it"),
+        (b'{"model": "writer", "temperature": -Infinity}', "the body is not JSON: -Infinity is no number of it"),
+        (b'{"model": "writer", "n": 1, "seed": 1, "n": 2}', "'n' stands twice in the body"),
+        (b'{"model": "\xff"}', "the body is not JSON that can be read: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
 def test_a_body_that_is_no_request_is_told_what_it_lacks(client: httpx.Client, body: bytes, message: str) -> None:
     answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
-    assert message in error_of(answer)[2]
+    _, code, told = error_of(answer)
+    assert message in told
+    assert code
+
+
+def test_a_key_that_stands_twice_is_named_as_the_field_that_is_wrong(client: httpx.Client) -> None:
+    body = b'{"model": "writer", "stream_options": {"x": 1, "include_usage": true, "include_usage": false}}'
+    answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.json()["error"]["param"] == "include_usage"
 
 
 def test_a_body_says_that_it_is_json(client: httpx.Client) -> None:

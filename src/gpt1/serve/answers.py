@@ -177,6 +177,8 @@ def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, str):
         if len(task.fields) != 1:
             raise bad(f"{reads}: give an object with these, not a string", param="input")
+        if not value.strip():  # else it would be told by the name of a column, which the client has not sent
+            raise bad("'input' has an empty text; fill it or leave it out", param="input")
         return {task.fields[0]: value}
     if others := [name for name in value if name not in task.fields]:
         raise bad(f"{reads}, and not '{others[0]}'", param="input")

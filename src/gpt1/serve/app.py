@@ -21,6 +21,7 @@ from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
+from gpt1.serve.bodies import StrictRoute, Unreadable
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
@@ -96,6 +97,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
 
     app = FastAPI(title="gpt1", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
+    app.router.route_class = StrictRoute
     _add_answers(app, server)
     _add_checks(app, server)
     add_page(app)
@@ -245,6 +247,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def no_request(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
         return error_response(malformed(error.errors()))
+
+    @app.exception_handler(Unreadable)
+    async def no_json(request: HttpRequest, error: Unreadable) -> JSONResponse:
+        return error_response(error.told)
 
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:
