@@ -17,7 +17,16 @@ from gpt1.inference.run import load_run
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import host_of
 from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, Request, ScoreRequest
-from tests.serve.tools import LONG, Client, error_of, gate_before_scores, gate_before_steps, post, serving
+from tests.serve.tools import (
+    LONG,
+    Client,
+    error_of,
+    gate_before_encoding,
+    gate_before_scores,
+    gate_before_steps,
+    post,
+    serving,
+)
 from tests.waiting import eventually
 
 GREEDY = {"model": "writer", "temperature": 0}
@@ -123,6 +132,16 @@ def test_tokens_that_the_vocabulary_does_not_have_are_counted(client: httpx.Clie
     first, second = client.post("/v1/classify", json=asked).json()["data"]
     assert (first["unknown_tokens"], second["unknown_tokens"]) == (0, 5)
     assert second["tokens"] == first["tokens"] + 5
+
+
+def test_usage_counts_tokens_that_the_vocabulary_does_not_have(client: httpx.Client) -> None:
+    known, unknown = "Ann sold", "Ann 재미있었다"
+    asked = {"prompt": [known, unknown], "n": 2, "max_tokens": 1}
+    *_, last = events(complete(client, **asked, stream=True, stream_options={"include_usage": True}))
+    vectors = ask(client, "embeddings", model="writer", input=[known, unknown]).json()
+    for usage in (complete(client, **asked).json()["usage"], last["usage"], vectors["usage"]):
+        assert usage["unknown_tokens"] == 5
+    assert complete(client, prompt=known).json()["usage"]["unknown_tokens"] == 0
 
 
 def test_embeddings_and_scores_are_those_of_the_run(client: httpx.Client, trained: Path) -> None:
@@ -249,6 +268,7 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x"}}, "b"),
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x", "b": 3}}, "'b' holds 3, expected text"),
         ("classify", {"model": "taught", "task": "rte", "input": {"c": "x"}}, "reads a, b, and not 'c'"),
+        ("classify", {"model": "taught", "task": "moods", "input": ["Ann", " "]}, "'input' has an empty text"),
         ("embeddings", {"input": []}, "a request has 1 to 128 inputs, not 0"),
         ("embeddings", {"input": ["Ann", " "]}, "text 1 has no tokens"),
         ("embeddings", {"input": "Ann", "dimensions": 3}, "vectors have 32 dimensions"),
@@ -274,6 +294,7 @@ def test_what_makes_no_sense_is_refused_in_words(
         ("completions", {"prompt": 3}, "prompt"),
         ("completions", {"prompt": [10**6]}, "prompt"),
         ("completions", {"n": 200}, "n"),
+        ("completions", {"stop": [""]}, "stop"),
         ("classify", {"model": "taught", "task": "moods", "input": " "}, "input"),
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "It rains."}}, "input"),
         ("embeddings", {"input": " "}, "input"),
@@ -300,11 +321,26 @@ def test_an_error_names_the_field_that_is_wrong(
         (b'{"model": x}', "the body is not JSON: JSON decode error at character 10, Expecting value"),
         (b"", 'the body is empty; send one, such as {"model": ...}'),
         (b"[1]", "the body is not a JSON object; send one"),
+        (b"[" * 200_000, "brackets are nested more than 64 deep"),
+        (b'{"a":' * 100_000, "brackets are nested more than 64 deep"),
+        (b'{"model": "writer", "prompt": ' + b"[" * 100 + b"]" * 100 + b"}", "brackets are nested more than 64 deep"),
+        (b'{"model": "writer", "temperature": NaN}', "the body is not JSON: NaN is no number of it"),
+        (b'{"model": "writer", "temperature": -Infinity}', "the body is not JSON: -Infinity is no number of it"),
+        (b'{"model": "writer", "n": 1, "seed": 1, "n": 2}', "'n' stands twice in the body"),
+        (b'{"model": "\xff"}', "the body is not JSON that can be read: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
 def test_a_body_that_is_no_request_is_told_what_it_lacks(client: httpx.Client, body: bytes, message: str) -> None:
     answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
-    assert message in error_of(answer)[2]
+    _, code, told = error_of(answer)
+    assert message in told
+    assert code
+
+
+def test_a_key_that_stands_twice_is_named_as_the_field_that_is_wrong(client: httpx.Client) -> None:
+    body = b'{"model": "writer", "stream_options": {"x": 1, "include_usage": true, "include_usage": false}}'
+    answer = client.post("/v1/completions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.json()["error"]["param"] == "include_usage"
 
 
 def test_a_body_says_that_it_is_json(client: httpx.Client) -> None:
@@ -549,6 +585,46 @@ def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.Monk
             assert error_of(asked.result())[:2] == (504, "timeout")
         gate.open()
         eventually(lambda: is_idle(client.engine()), "nothing is left of it")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_prompt_that_takes_too_long_to_encode_is_given_up(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
+) -> None:
+    gate = gate_before_encoding(monkeypatch)
+    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(complete, client, prompt="Ann", stream=streams)
+        assert gate.reached.wait(600)
+        client.loop.set_forward(LONG)
+        assert error_of(asked.result())[:2] == (504, "timeout")
+        gate.open()
+        eventually(lambda: is_idle(client.engine()), "the place is free")
+
+
+def test_a_client_that_does_not_wait_for_its_prompt_to_be_encoded_frees_the_place(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = gate_before_encoding(monkeypatch)
+    with serving(f"writer={trained}") as client:
+        leaving = client.connected(post("/v1/completions", model="writer", prompt="Ann", stream=True))
+        assert gate.reached.wait(600)
+        leaving.close()
+        eventually(lambda: is_idle(client.engine()), "the place is free")
+        gate.open()
+        counted = 'gpt1_requests_total{path="/v1/completions",status="499"}'
+        eventually(lambda: counted in client.figures(), "it is counted")
+
+
+def test_however_many_prompts_a_run_has_to_encode_those_of_another_do_not_wait(
+    trained: Path, taught: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = gate_before_encoding(monkeypatch)
+    with serving(f"writer={trained}", str(taught)) as client, ThreadPoolExecutor(40) as threads:
+        many = [threads.submit(complete, client, prompt="Ann", max_tokens=1) for _ in range(40)]
+        eventually(lambda: client.engine().open == 40, "all have come")
+        assert complete(client, model="taught", prompt="", max_tokens=1).status_code == 200
+        gate.open()
+        assert {one.result().status_code for one in many} == {200}
 
 
 def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(

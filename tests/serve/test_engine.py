@@ -51,24 +51,24 @@ def test_questions_of_one_kind_that_wait_are_answered_in_one_pass(
     asked = [engine.ask(("double",), doubled, items) for items in ([1], [2, 3], [])]
     other = engine.ask(("double", "otherwise"), doubled, [5])
     engine.start()
-    assert [future.result(120) for future in asked] == [[2], [4, 6], []]
-    assert other.result(120) == [10]
+    assert [future.result(600) for future in asked] == [[2], [4, 6], []]
+    assert other.result(600) == [10]
     assert passes == [("double", 3), ("double", 1)]
 
 
 def test_more_than_fit_in_one_pass_are_answered_in_several(engine: Engine, passes: list[tuple[str, int]]) -> None:
     asked = [engine.ask(("double",), doubled, [at] * (TOGETHER // 2 + 1)) for at in range(3)]
     engine.start()
-    assert [future.result(120)[0] for future in asked] == [0, 2, 4]
+    assert [future.result(600)[0] for future in asked] == [0, 2, 4]
     assert len(passes) == 3
 
 
 def test_a_question_that_cannot_be_answered_spoils_only_its_own_request(engine: Engine) -> None:
     good, bad, late = (engine.ask(("double",), doubled, items) for items in ([1], [-1], [4]))
     engine.start()
-    assert (good.result(120), late.result(30)) == ([2], [8])
+    assert (good.result(600), late.result(600)) == ([2], [8])
     with pytest.raises(InputError, match="cannot be doubled"):
-        bad.result(120)
+        bad.result(600)
 
 
 def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) -> None:
@@ -81,7 +81,7 @@ def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) 
 
     question = engine.ask(("portions",), by_portions, [1])
     engine.start()
-    assert question.result(120) == [1]
+    assert question.result(600) == [1]
 
 
 def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begin_anew(engine: Engine) -> None:
@@ -95,7 +95,7 @@ def test_an_answer_that_is_no_longer_wanted_is_left_off_and_those_beside_it_begi
 
     long, short = (engine.ask(("portions",), by_portions, items) for items in ([1] * 9, [2]))
     engine.start()
-    assert short.result(120) == [4]
+    assert short.result(600) == [4]
     assert begun == [[1] * 9 + [2], [2]]
 
 
@@ -114,23 +114,23 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
     leaving.append(engine.ask(("portions",), by_portions, [1]))
     stays = engine.ask(("portions",), by_portions, [2])
     engine.start()
-    assert stays.result(120) == [4]
+    assert stays.result(600) == [4]
     assert begun[:2] == [2, 1]
 
 
 def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
     limits = Limits(seconds=LONG)
     asked = CompletionRequest(model="run", prompt=[1], stream=True)
-    wishes = [Asked([1], Writing(tokens=10**6), "")]
+    wishes = [Asked([1], 0, Writing(tokens=10**6), "")]
 
     async def read_once_and_wait() -> bytes:
         with ExitStack() as place:
             place.callback(left.set)
             pieces = Pieces(wishes, engine, place.pop_all())
-        events = streamed(asked, wishes, pieces, limits)
+        events = streamed(asked, wishes, pieces, limits, loop.time() + LONG)
         await anext(events)
         await asyncio.to_thread(loop.set_forward, LONG)
-        assert await asyncio.to_thread(left.wait, 120)
+        assert await asyncio.to_thread(left.wait, 600)
         assert pieces.futures[0].cancelled()
         return [event async for event in events][-1]
 
@@ -159,7 +159,7 @@ def test_more_texts_than_rows_wait_their_turn_and_a_cancelled_one_gives_its_up(e
     futures = [engine.write(ids, wanted) for _ in range(5)]
     futures[1].cancel()
     engine.start()
-    texts = [future.result(120).text for at, future in enumerate(futures) if at != 1]
+    texts = [future.result(600).text for at, future in enumerate(futures) if at != 1]
     assert texts == [engine.run.generate("Ann sold", tokens=6, temperature=0)] * 4
 
 
@@ -181,9 +181,9 @@ def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
     short = engine.write([2], Writing(tokens=2), request="c")
     steps = finished_after(engine, short, passes)
     engine.start()
-    assert len(short.result(120).ids) == 2
+    assert len(short.result(600).ids) == 2
     assert steps == [2]
-    assert {len(future.result(120).ids) for future in many} == {64}
+    assert {len(future.result(600).ids) for future in many} == {64}
     engine.close()
 
 
@@ -205,10 +205,10 @@ def test_with_more_requests_than_rows_a_short_one_waits_for_first_tokens_only(
     short = engine.write([2], Writing(tokens=2))
     steps = finished_after(engine, short, passes)
     engine.start()
-    short.result(120)
+    short.result(600)
     assert steps == [FIRST + 2]  # of the two rows' texts; the third long text had the other row
-    alone = engine.write([1], Writing(tokens=200, temperature=0)).result(120)
-    assert {tuple(future.result(120).ids) for future in long} == {tuple(alone.ids)}  # who made room goes on as if not
+    alone = engine.write([1], Writing(tokens=200, temperature=0)).result(600)
+    assert {tuple(future.result(600).ids) for future in long} == {tuple(alone.ids)}  # who made room goes on as if not
 
 
 def test_of_a_request_that_is_given_up_nothing_is_left(engine: Engine) -> None:
@@ -250,10 +250,10 @@ def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(engine: Engin
     engine.start()
     for future in futures:
         with pytest.raises(ApiError, match="the run 'run' has failed and answers no more"):
-            future.result(120)
+            future.result(600)
     for future in (engine.write([1], Writing(tokens=4)), engine.ask(("double",), doubled, [1])):
         with pytest.raises(ApiError, match="has failed"):
-            future.result(120)
+            future.result(600)
     with pytest.raises(ApiError, match="has failed") as told:
         engine.enter()
     assert (told.value.status, told.value.code, engine.status) == (500, "run_failed", "failed")
@@ -268,8 +268,8 @@ def test_a_text_that_is_beyond_the_network_fails_alone(engine: Engine) -> None:
     alone = engine.write([1], wanted)
     engine.start()
     with pytest.raises(RuinedWeights, match="scores are no numbers"):
-        long.result(120)
-    assert short.result(120).ids == alone.result(120).ids
+        long.result(600)
+    assert short.result(600).ids == alone.result(600).ids
     assert engine.status == "ready"
 
 
@@ -288,6 +288,6 @@ def test_a_step_that_fails_fails_the_texts_that_were_in_it_and_the_next_are_writ
     engine.start()
     for future in first[:2]:  # there are two rows
         with pytest.raises(MemoryError):
-            future.result(120)
-    assert len(first[2].result(120).ids) == 2
+            future.result(600)
+    assert len(first[2].result(600).ids) == 2
     assert engine.status == "ready"

@@ -230,7 +230,7 @@ def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path:
     for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
         file.write_bytes(b"spoilt")
     call = [sys.executable, "-m", "gpt1", "serve", str(tmp_path / "run"), "--port", "0", "--device", "cpu"]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
     assert "is damaged" in done.stderr
     assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from gpt1.inference import scoring
 from gpt1.inference.generation import Writer
+from gpt1.serve import completions
 from gpt1.serve.engine import Engine
 from gpt1.serve.limits import Limits
 from gpt1.serve.patience import BoundedServer
@@ -91,6 +92,7 @@ def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **lim
     unhurried = Limits(**{"seconds": LONG, "arrival_seconds": LONG, **limits})
     app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu")
     server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
+    server.config.timeout_keep_alive = int(100 * LONG)  # else one may end just as the client uses it again
 
     def live() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -143,6 +145,15 @@ def gate_before_scores(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Make every portion of what is scored wait at a gate."""
     gate, score = Gate(), scoring._portion
     monkeypatch.setattr(scoring, "_portion", lambda *given: (gate(), score(*given))[1])
+    return gate
+
+
+def gate_before_encoding(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Make every prompt wait at a gate before it is encoded, but for the empty one."""
+    gate, encode = Gate(), completions.prompt_tokens
+    monkeypatch.setattr(
+        completions, "prompt_tokens", lambda tokenizer, prompt: (prompt and gate(), encode(tokenizer, prompt))[1]
+    )
     return gate
 
 

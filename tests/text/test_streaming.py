@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
-from gpt1.text.words import layout
+from gpt1.text.words import WordRules, layout, tidy
 from tests.properties import examples
 
 # Every character that decides where a blank belongs, as pieces inside words and at their ends.
@@ -43,6 +43,22 @@ def test_of_words_prompt_and_text_hold_the_characters_of_both(prompt: list[int],
     whole, text = TRICKY.decode(prompt + ids), "".join(pieces_of(TRICKY, prompt, ids))
     assert whole.endswith(text)
     assert "".join(text.split(" ")) == "".join(TRICKY.decode(ids).split(" "))
+
+
+@examples(1500)
+@given(st.lists(st.integers(1, TRICKY.vocab_size - 1), max_size=24), ids_of_tricky)
+def test_the_context_of_a_prompt_decides_as_much_as_all_its_words(prompt: list[int], ids: list[int]) -> None:
+    assert isinstance(TRICKY._rules, WordRules)
+    every_word = TRICKY._rules._words(prompt)
+    for end in range(len(ids) + 1):
+        assert TRICKY.decode_after(TRICKY.context(prompt), ids[:end]) == TRICKY.decode_after(every_word, ids[:end])
+
+
+@examples(1500)
+@given(ids_of_tricky, ids_of_tricky)
+def test_after_a_finished_prompt_the_text_is_the_whole_without_the_prompt(prompt: list[int], ids: list[int]) -> None:
+    prompt.append(TRICKY.newline_id)
+    assert TRICKY.decode(prompt) + "".join(pieces_of(TRICKY, prompt, ids)) == TRICKY.decode(prompt + ids)
 
 
 @examples(600)
@@ -122,6 +138,26 @@ def test_time_grows_with_the_text_and_not_with_its_square(words_tokenizer: Token
     assert longest < 1500  # a finished line is not decoded again
 
 
+@pytest.mark.parametrize("piece", ["a", "a</w>", '"</w>', "-", "-</w>"])
+def test_what_a_token_costs_does_not_grow_with_the_prompt(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def counting(text: str) -> str:
+        looked_at.append(len(text))
+        return tidy(text)
+
+    monkeypatch.setattr("gpt1.text.words.tidy", counting)
+    id, costs = TRICKY.vocabulary.tokens.index(piece), []
+    for length in (100, 100_000):
+        stream = TextStream(TRICKY, [id] * length)
+        for own in range(1, TRICKY.vocab_size - 1):
+            stream.push(own)
+        costs.append(list(looked_at))
+        looked_at.clear()
+    assert costs[0] == costs[1]
+    assert costs[0][0] < 20
+
+
 # ---- each token's share ----
 
 
@@ -130,7 +166,7 @@ def test_time_grows_with_the_text_and_not_with_its_square(words_tokenizer: Token
 def test_of_words_the_shares_of_tokens_are_the_whole_text(prompt: list[int], ids: list[int]) -> None:
     shares = TRICKY.decode_each_after(prompt, ids)
     assert len(shares) == len(ids)
-    assert "".join(shares) == TRICKY.decode_after(prompt, ids)[0]
+    assert "".join(shares) == TRICKY.decode_after(TRICKY.context(prompt), ids)[0]
     inked = [TRICKY.spell(id).replace(" ", "") for id in ids]
     assert [share.strip(" ").replace(" ", "") for share in shares] == inked
 

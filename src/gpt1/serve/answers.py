@@ -16,7 +16,7 @@ from gpt1.inference.looking import Looks, as_rows, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
 from gpt1.recipes.values import Shape
-from gpt1.serve.completions import check_characters, check_ids, in_time
+from gpt1.serve.completions import check_characters, check_ids
 from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
@@ -39,7 +39,7 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
         named = [_named(one) for one in answers]
         return list(zip(named, map(_as_read, answers.unread, answers.tokens, answers.unknown), strict=True))
 
-    found = await _answered(engine, ("classify", task.name), answer, rows, limits)
+    found = await _answered(engine, ("classify", task.name), answer, rows)
     data = [{"index": place, **one, **as_read} for place, (one, as_read) in enumerate(found)]
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 
@@ -50,20 +50,21 @@ async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> d
         width = engine.run.recipe.shape.width
         raise bad(f"this run's vectors have {width} dimensions", "unsupported", param="dimensions")
     inputs = _inputs(asked.input, engine, limits)
-    ids = await asyncio.to_thread(text_ids, engine.run.tokenizer, inputs)
+    ids = await asyncio.wrap_future(engine.encode(text_ids, engine.run.tokenizer, inputs))
     pooling = asked.pooling or MEAN
 
     def answer(texts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         return list(engine.run.embed(texts, pooling=pooling))
 
-    found = await _answered(engine, ("embed", pooling), answer, ids, limits)
+    found = await _answered(engine, ("embed", pooling), answer, ids)
     as_base64 = asked.encoding_format == "base64"
     data = [
         {"object": "embedding", "index": place, "embedding": _encoded(vector) if as_base64 else vector.tolist()}
         for place, vector in enumerate(found)
     ]
     tokens = sum(map(len, ids))
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    unknown_tokens = sum(map(engine.run.tokenizer.unknown_among, ids))
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens, "unknown_tokens": unknown_tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}
 
 
@@ -76,7 +77,7 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
     def answer(texts: Sequence[str]) -> list[ScoredText]:
         return engine.run.score(texts, after=asked.after)
 
-    found = await _answered(engine, ("score", asked.after), answer, texts, limits)
+    found = await _answered(engine, ("score", asked.after), answer, texts)
     spelled = await asyncio.to_thread(
         lambda: [engine.run.tokenizer.decode_each_after((), one.ids) for one in found]
     )  # of long texts it takes long
@@ -101,7 +102,8 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
         check_layer(shape, asked.layer)
     except SettingError as error:
         raise bad(str(error), param="layer") from None
-    tokens, most = len(await asyncio.to_thread(engine.run.tokenizer.encode, asked.input)), attention_tokens(shape)
+    ids = await asyncio.wrap_future(engine.encode(engine.run.tokenizer.encode, asked.input))
+    tokens, most = len(ids), attention_tokens(shape)
     if tokens > most:
         raise bad(f"the text has {tokens:,} tokens, attention is shown of at most {most}", "too_long", param="input")
 
@@ -109,7 +111,7 @@ async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dic
         return [engine.run.attention(text, layer=asked.layer) for text in texts]
 
     key = ("attention", str(asked.layer))
-    (found,) = await _answered(engine, key, answer, [asked.input], limits)
+    (found,) = await _answered(engine, key, answer, [asked.input])
     return {
         "object": "attention",
         "model": asked.model,
@@ -125,12 +127,10 @@ def attention_tokens(shape: Shape) -> int:
     return min(ATTENTION_TOKENS, shape.context)
 
 
-async def _answered(
-    engine: Engine, key: tuple[str, ...], answering: Answering, items: Sequence[Any], limits: Limits
-) -> list[Any]:
+async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> list[Any]:
     """Have the inputs of a request answered; what is wrong is wrong with them."""
     try:
-        found: list[Any] = await in_time(asyncio.wrap_future(engine.ask(key, answering, items)), limits)
+        found: list[Any] = await asyncio.wrap_future(engine.ask(key, answering, items))
     except RuinedWeights:  # not for its inputs
         raise
     except InputError as error:
@@ -177,6 +177,8 @@ def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, str):
         if len(task.fields) != 1:
             raise bad(f"{reads}: give an object with these, not a string", param="input")
+        if not value.strip():  # else it would be told by the name of a column, which the client has not sent
+            raise bad("'input' has an empty text; fill it or leave it out", param="input")
         return {task.fields[0]: value}
     if others := [name for name in value if name not in task.fields]:
         raise bad(f"{reads}, and not '{others[0]}'", param="input")

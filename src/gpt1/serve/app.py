@@ -21,10 +21,11 @@ from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
+from gpt1.serve.bodies import StrictRoute, Unreadable
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
-from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers
+from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
 from gpt1.serve.meters import Meters
 from gpt1.serve.page import add_page
 from gpt1.serve.patience import ANSWERING, Courtesy
@@ -96,6 +97,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
 
     app = FastAPI(title="gpt1", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
+    app.router.route_class = StrictRoute
     _add_answers(app, server)
     _add_checks(app, server)
     add_page(app)
@@ -114,35 +116,36 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def completions(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         with server.entered(asked.model) as (engine, place):
-            wishes = await completion_wishes(asked, engine, limits)
+            deadline = asyncio.get_running_loop().time() + limits.seconds
+            wishes = await _while_there(http, completion_wishes(asked, engine, limits), limits, deadline)
             if not asked.stream:
-                return await _while_there(http, completed(asked, wishes, engine, limits))
+                return await _while_there(http, completed(asked, wishes, engine), limits, deadline)
             pieces = Pieces(wishes, engine, place.pop_all())
-            return StreamingResponse(streamed(asked, wishes, pieces, limits), media_type="text/event-stream")
+            return StreamingResponse(streamed(asked, wishes, pieces, limits, deadline), media_type="text/event-stream")
 
     @app.post("/v1/classify", responses=ERRORS)
     async def classify(asked: ClassifyRequest, http: HttpRequest) -> dict[str, Any]:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, classified(asked, engine, limits))
+            return await _while_there(http, classified(asked, engine, limits), limits)
 
     @app.post("/v1/embeddings", responses=ERRORS)
     async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> dict[str, Any]:
         """Make vectors of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, embedded(asked, engine, limits))
+            return await _while_there(http, embedded(asked, engine, limits), limits)
 
     @app.post("/v1/score", responses=ERRORS)
     async def score(asked: ScoreRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell the log-probability of each token of texts."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, scored(asked, engine, limits))
+            return await _while_there(http, scored(asked, engine, limits), limits)
 
     @app.post("/v1/attention", responses=ERRORS)
     async def attention(asked: AttentionRequest, http: HttpRequest) -> dict[str, Any]:
         """Tell how much each token of a text takes from each one before it, in each head of a layer."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, looked(asked, engine, limits))
+            return await _while_there(http, looked(asked, engine, limits), limits)
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -155,14 +158,21 @@ def _add_answers(app: FastAPI, server: Server) -> None:
         return _described(server.engine(name))
 
 
-async def _while_there(http: HttpRequest, answer: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for an answer as long as the client does."""
+async def _while_there(
+    http: HttpRequest, answer: Coroutine[Any, Any, Answer], limits: Limits, deadline: float | None = None
+) -> Answer:
+    """Wait for an answer as long as the client does, and as a request may take: from now, or until that time."""
+    if deadline is None:
+        deadline = asyncio.get_running_loop().time() + limits.seconds
     working, leaving = asyncio.create_task(answer), asyncio.create_task(_departure(http))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        async with asyncio.timeout_at(deadline):
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise gone()
         return await working
+    except TimeoutError:
+        raise too_slow(limits.seconds) from None
     finally:
         working.cancel()
         leaving.cancel()
@@ -237,6 +247,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def no_request(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
         return error_response(malformed(error.errors()))
+
+    @app.exception_handler(Unreadable)
+    async def no_json(request: HttpRequest, error: Unreadable) -> JSONResponse:
+        return error_response(error.told)
 
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:

@@ -33,6 +33,7 @@ class Asked:
     """One text of a request: what comes before it, its tokens, how it is continued, what is shown before it."""
 
     ids: list[int]
+    unknown: int  # of them
     wanted: Writing
     echo: str
 
@@ -51,17 +52,15 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
     for prompt in prompts:
         ids = await _ids(prompt, engine, limits)
         echo = "" if not asked.echo else prompt if isinstance(prompt, str) else engine.run.tokenizer.decode(ids)
-        found += [(ids, echo)] * samples
-    return [
-        Asked(ids, replace(wanted, seed=(wanted.seed + place) % SEEDS), echo) for place, (ids, echo) in enumerate(found)
-    ]
+        found += [Asked(ids, engine.run.tokenizer.unknown_among(ids), wanted, echo)] * samples
+    return [replace(one, wanted=replace(wanted, seed=(wanted.seed + place) % SEEDS)) for place, one in enumerate(found)]
 
 
-async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine, limits: Limits) -> Response:
+async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine) -> Response:
     """Return the whole answer."""
     request = object()
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
-    found: list[Written] = await in_time(asyncio.gather(*futures), limits)
+    found: list[Written] = await asyncio.gather(*futures)
 
     def worded() -> bytes:
         """Return the answer as JSON, made choice by choice: in one go, 60 MB of it would hold up all others."""
@@ -133,12 +132,11 @@ class Pieces:
 
 
 async def streamed(
-    asked: CompletionRequest, wishes: Sequence[Asked], pieces: Pieces, limits: Limits
+    asked: CompletionRequest, wishes: Sequence[Asked], pieces: Pieces, limits: Limits, deadline: float
 ) -> AsyncIterator[bytes]:
-    """Yield the answer as events."""
+    """Yield the answer as events, until that time on the event loop's clock."""
     head, left = _head(asked), len(wishes)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + limits.seconds
     giving_up = loop.call_at(deadline, pieces.give_up)  # also where a client does not read what it is sent
     try:
         for at, wish in enumerate(wishes):
@@ -166,15 +164,6 @@ async def streamed(
     finally:
         giving_up.cancel()
         pieces.give_up()
-
-
-async def in_time(awaited: Any, limits: Limits) -> Any:
-    """Wait for an answer as long as a request may take."""
-    try:
-        async with asyncio.timeout(limits.seconds):
-            return await awaited
-    except TimeoutError:
-        raise too_slow(limits.seconds) from None
 
 
 def check_characters(texts: Sequence[str], limits: Limits) -> None:
@@ -222,6 +211,8 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     if len(stop) > STOPS or any(len(one) > STOP_CHARACTERS for one in stop):
         raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")
+    if not all(stop):
+        raise bad("a stop string has at least one character", param="stop")
     return writing(
         {
             "tokens": tokens,
@@ -238,7 +229,7 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
 
 async def _ids(prompt: str | list[int], engine: Engine, limits: Limits) -> list[int]:
     if isinstance(prompt, str):
-        return await asyncio.to_thread(prompt_tokens, engine.run.tokenizer, prompt)
+        return await asyncio.wrap_future(engine.encode(prompt_tokens, engine.run.tokenizer, prompt))
     check_ids(prompt, engine, limits, param="prompt")
     return prompt or [engine.run.tokenizer.newline_id]
 
@@ -268,8 +259,10 @@ def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Written) -> d
 
 
 def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> dict[str, int]:
-    prompts = sum(len(wish.ids) for wish in wishes[:: asked.n or 1])  # each is read once, as OpenAI counts
-    return {"prompt_tokens": prompts, "completion_tokens": tokens, "total_tokens": prompts + tokens}
+    read = wishes[:: asked.n or 1]  # each prompt once, as OpenAI counts
+    prompts, unknown = sum(len(wish.ids) for wish in read), sum(wish.unknown for wish in read)
+    total = prompts + tokens
+    return {"prompt_tokens": prompts, "completion_tokens": tokens, "total_tokens": total, "unknown_tokens": unknown}
 
 
 def _event(value: dict[str, Any]) -> bytes:

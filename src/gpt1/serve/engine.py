@@ -13,11 +13,11 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.inference.generation import LENGTH, STOP, RuinedScores, Text, Writer, continue_ids
@@ -33,6 +33,7 @@ LOADING, READY, FAILED = "loading", "ready", "failed"
 
 Answering = Callable[[Sequence[Any]], Sequence[Any]]
 Piece = Callable[[str], None]
+Encoded = TypeVar("Encoded")
 
 
 @dataclass(eq=False)
@@ -104,6 +105,8 @@ class Engine:
         self._open = 0  # requests that were let in and have not left
         self._closing = False
         self._thread = threading.Thread(target=self._live, name=f"run {name}", daemon=True)
+        # One, of its own: a vocabulary encodes one text at a time, and long ones must not take the threads of others.
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix=f"texts of {name}")
 
     # ---- what the server's thread calls ----
 
@@ -116,6 +119,7 @@ class Engine:
         with self._changed:
             self._closing = True
             self._changed.notify()
+        self._encoder.shutdown(wait=False, cancel_futures=True)
         self._thread.join(seconds)
 
     def enter(self) -> None:
@@ -143,6 +147,10 @@ class Engine:
     def status(self) -> str:
         """Whether the run is loading, ready, or has failed."""
         return FAILED if self.failure is not None else READY if self.ready.is_set() else LOADING
+
+    def encode(self, encoding: Callable[..., Encoded], *given: Any) -> Future[Encoded]:
+        """Have texts made ids, when those of others that came before have been; cancelled, it is never begun."""
+        return self._encoder.submit(encoding, *given)
 
     def ask(self, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> Future[list[Any]]:
         """Have items answered, together with those of other requests that have the same key."""

@@ -32,6 +32,7 @@ ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, 
 BRIEF = 1.0  # seconds in which no connection is ended for another, but for one that asks for health
 HEALTH = ("/healthz", "/readyz")
 HEALTH_LINES = tuple(f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in HEALTH)
+UNHEARD = 65_536  # bytes of a request that is refused, read away at most
 BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
 LONGEST_TURN = 1.0  # seconds that a run waits for the server's thread
 REST = 1.0  # seconds in which none is taken, where the system has no room for one
@@ -249,7 +250,10 @@ class BoundedServer(uvicorn.Server):
         LOG.warning("all %d connections are taken: one is refused", self._limits.connections)
         self._meters.connection_ended("refused")
         with connection, suppress(OSError):
+            with suppress(BlockingIOError):  # nothing has come
+                connection.recv(UNHEARD)  # else the system takes back what is sent, by a reset, as the connection ends
             connection.send(NO_ROOM)
+            connection.shutdown(socket.SHUT_WR)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End when what is in flight has been answered, or is cut off."""

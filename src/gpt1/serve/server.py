@@ -94,13 +94,17 @@ def bounded_server(app: FastAPI, log_config: dict[str, Any] | None) -> BoundedSe
 
 def fitting(limits: Limits, notice: Callable[[str], None]) -> Limits:
     """Return limits with no more connections than there may be open files; `notice` is told where they are fewer."""
-    most, used = resource.getrlimit(resource.RLIMIT_NOFILE)[0], len(list(Path("/dev/fd").iterdir()))
+    most, used = resource.getrlimit(resource.RLIMIT_NOFILE)[0], _open_files()
     if most == resource.RLIM_INFINITY or (room := most - used - SPARE_FILES) >= limits.connections:
         return limits
     if room < 1:
         raise SettingError(f"only {most} files may be open at once, which leaves none for clients; raise ulimit -n")
     notice(f"at most {room} connections at once, not {limits.connections}: only {most} files may be open (ulimit -n)")
     return replace(limits, connections=room)
+
+
+def _open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 def is_loopback(host: str) -> bool:

@@ -80,7 +80,11 @@ class ByteRules:
         """Return the text; bytes that are no whole character, as in a generated tail, become U+FFFD."""
         return b"".join(self._token_bytes[id] for id in ids).decode(errors="replace")
 
-    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
+    def context(self, before: Sequence[int]) -> str:
+        """Return what of a text decides how the ids after it look: nothing."""
+        return ""
+
+    def decode_after(self, context: str, ids: Sequence[int]) -> tuple[str, int]:
         """Return what `ids` add to the text before them, and how much of that no further id can change."""
         written = b"".join(self._token_bytes[id] for id in ids)
         whole = codecs.getincrementaldecoder("utf-8")("replace").decode(written)  # up to a character that has begun

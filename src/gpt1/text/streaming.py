@@ -16,7 +16,7 @@ class TextStream:
 
     def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, stop
-        self._before: Sequence[int] = prompt
+        self._context = tokenizer.context(prompt)  # once: the prompt may be a thousand times as long as the text
         self._ids: list[int] = []  # since all before them was settled
         self._done = ""  # the text of what came before those
         self._handed_out = 0  # characters
@@ -26,14 +26,14 @@ class TextStream:
     def push(self, id: int) -> str:
         """Add a token and return the text that is settled now, if any."""
         self._ids.append(id)
-        text, settled = self._tokenizer.decode_after(self._before, self._ids)
+        text, settled = self._tokenizer.decode_after(self._context, self._ids)
         self._text = self._done + text
         if places := [place for stop in self._stop if (place := self._text.find(stop)) >= 0]:
             self._text, self.stopped = self._text[: min(places)], True
             return self.end()
         end = len(self._done) + settled
         if settled == len(text):
-            self._before, self._ids, self._done = (), [], self._text
+            self._context, self._ids, self._done = "", [], self._text
         return self._hand_out(end - self._begun_stop(end))
 
     def end(self) -> str:

@@ -106,7 +106,11 @@ class Tokenizer:
     def count_unknown(self, text: str) -> tuple[int, int]:
         """Return how many of a text's tokens are not in the vocabulary, and how many it has."""
         ids = self.encode(text)
-        return (0 if self.unknown_id is None else ids.count(self.unknown_id)), len(ids)
+        return self.unknown_among(ids), len(ids)
+
+    def unknown_among(self, ids: Sequence[int]) -> int:
+        """Return how many ids stand for what is not in the vocabulary."""
+        return 0 if self.unknown_id is None else ids.count(self.unknown_id)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
@@ -155,12 +159,16 @@ class Tokenizer:
                 run.append(int(id))
         return "".join([*texts, self._rules.decode(run)])
 
-    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
-        """Return the text that `ids` add to that of `before`, and how many characters of it no further id can change.
+    def context(self, before: Sequence[int]) -> str:
+        """Return what of the text of `before` decides how the ids after it look: a few characters at most."""
+        return self._rules.context(before)
+
+    def decode_after(self, context: str, ids: Sequence[int]) -> tuple[str, int]:
+        """Return the text that `ids` add to one with that context, and how many characters no further id can change.
 
         None of them is a special token. Where all of the text is settled, what follows does not depend on it.
         """
-        return self._rules.decode_after(before, ids)
+        return self._rules.decode_after(context, ids)
 
     def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
         """Return each id's share of the text that `decode_after` returns; none of them is a special token."""

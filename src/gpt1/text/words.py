@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from gpt1.base.errors import FormatError
@@ -86,18 +86,23 @@ class WordRules:
         """Return readable text: lower case, tidy blanks, one newline where there were several."""
         return tidy(self._words(ids))
 
-    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> tuple[str, int]:
-        """Return what `ids` add to the text before them, and how much of that no further id can change."""
-        old, new = self._words(before), self._words(ids)
-        text = tidy(old + new)
-        start = _end_of(text, _inked(old))
-        return text[start:], max(0, _end_of(text, _inked(_settled(old + new))) - start)
+    def context(self, before: Sequence[int]) -> str:
+        """Return what of a text decides how the ids after it look; it is short, however long the text."""
+        return _deciding(self._words(before))
+
+    def decode_after(self, context: str, ids: Sequence[int]) -> tuple[str, int]:
+        """Return what `ids` add to the text of that context, and how much of that no further id can change."""
+        words = context + self._words(ids)
+        text = tidy(words)
+        start = _end_of(text, _inked(context))
+        return text[start:], max(0, _end_of(text, _inked(_settled(words))) - start)
 
     def decode_each_after(self, before: Sequence[int], ids: Sequence[int]) -> list[str]:
         """Return each id's share of what all of them add to the text before them."""
-        text = tidy(self._words([*before, *ids]))
+        context = self.context(before)
+        text = tidy(context + self._words(ids))
         ends = [0, *(place for place, character in enumerate(text, 1) if _is_ink(character))]
-        inked = accumulate((_inked(self._words([id])) for id in ids), initial=_inked(self._words(before)))
+        inked = accumulate((_inked(self._words([id])) for id in ids), initial=_inked(context))
         return [text[ends[start] : ends[end]] for start, end in pairwise(inked)]
 
     def spell(self, id: int) -> str:
@@ -105,7 +110,7 @@ class WordRules:
         return self._tokens[id].replace(NEWLINE, "\n").replace(WORD_END, " ")
 
     def _words(self, ids: Sequence[int]) -> str:
-        return "".join(self._tokens[id] for id in ids).replace(WORD_END, " ")
+        return "".join(map(self._tokens.__getitem__, ids)).replace(WORD_END, " ")
 
 
 def tidy(text: str) -> str:
@@ -123,9 +128,23 @@ def _settled(words: str) -> str:
     return lines + newline + " ".join(line.partition('"')[0].split(" ")[:-2])
 
 
+def _deciding(words: str) -> str:
+    """Return a short text after which anything looks as it does after these words joined by blanks.
+
+    Of the last line it has the end, as far as one blank or dash looks back, and what tells which quotations are open:
+    whether the marks before that end are odd in number, and whether the line begins with one.
+    """
+    line = _LINE_BLANKS.sub(" ", words.rpartition("\n")[2]).lstrip()
+    before, mark, end = line.rpartition('"')
+    marks = ""
+    if mark:
+        marks = ("" if line.startswith(mark) else "a") + mark + ("" if before.count(mark) % 2 == 0 else "a" + mark)
+    return marks + _DASHES.sub("-", end)[-LOOKS_BACK:]
+
+
 def _inked(text: str) -> int:
     """Return how many characters a text has that tidying leaves alone: all but blanks."""
-    return sum(map(_is_ink, text))
+    return len(text) - sum(map(len, _NO_INK.findall(text)))
 
 
 def _is_ink(character: str) -> bool:
@@ -134,11 +153,19 @@ def _is_ink(character: str) -> bool:
 
 def _end_of(text: str, count: int) -> int:
     """Return where in a text so many of those characters end."""
-    places = (place for place, character in enumerate(text, 1) if _is_ink(character))
-    return next(islice(places, count - 1, None), len(text)) if count else 0
+    end = 0
+    for blanks in _NO_INK.finditer(text):
+        if count <= blanks.start() - end:
+            break
+        count -= blanks.start() - end
+        end = blanks.end()
+    return min(end + count, len(text)) if count else 0
 
 
 _LINE_BLANKS = re.compile(" +")
+_NO_INK = re.compile(r"[^\S\n]+")
+_DASHES = re.compile("-+")
+LOOKS_BACK = 4  # characters: a word's last one, and behind it a dash between blanks
 _BLANK_BEFORE = re.compile(r" (?=(?:[,!?;:)\]}%]|(?<!\. )\.+|n't|'(?:s|ll|re|ve|d|m))(?:[ )\]}]|$))")
 _BLANK_AFTER = re.compile(r"(?<=[(\[{$£€]) ")
 _DASH = re.compile(r'(?<=[\w,;:.!?]) (-+)(?: (?=[\w"])|$)')
