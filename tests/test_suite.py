@@ -27,7 +27,9 @@ TESTS = Path(__file__).parent
 MAY_WAIT = {"waiting.py"}
 CLOCKS = {
     name + unit for name in ("monotonic", "perf_counter", "process_time", "thread_time") for unit in ("", "_ns")
-} | {"time_ns"}
+} | {"time_ns", "clock_gettime", "clock_gettime_ns", "gmtime", "localtime", "utcnow", "elapsed"}
+TIMED = {"wait", "join", "result", "acquire", "wait_for", "timeout", "timeout_at", "select", "poll"}
+DEADLINE = 60  # seconds: so long a wait only ends what would hang for ever
 IN_TEXT = re.compile(rf"\bsleep\(|\bsleep \d|\btime\.time\(|\b({'|'.join(CLOCKS)})\(")
 
 
@@ -46,16 +48,32 @@ def waits(source: str) -> list[str]:
 
 def _wait(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"), args=args) if not _is_zero(args):
-            yield "sleeps"
+        case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"), args=args):
+            if not _is_zero(args):
+                yield "sleeps"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="time")):
             yield "reads a clock"
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in CLOCKS:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="datetime" | "date"), attr="now" | "today")):
             yield "reads a clock"
+        case ast.Attribute(attr=name) if name in CLOCKS:
+            yield "reads a clock"
+        case ast.Assign(value=ast.Attribute(attr="sleep")) | ast.Import(names=[ast.alias(name="time", asname=str())]):
+            yield "gives a clock another name"
         case ast.ImportFrom(module="time" | "asyncio", names=names):
             yield from (f"imports {name.name}" for name in names if name.name in {"sleep", "time", *CLOCKS})
         case ast.Constant(value=str(text)) if found := IN_TEXT.search(text):
             yield f"holds code with {found[0]}"
+    if isinstance(node, ast.Call) and (seconds := _shortest_wait(node)) is not None and seconds < DEADLINE:
+        yield f"waits for {seconds:g} seconds"
+
+
+def _shortest_wait(call: ast.Call) -> float | None:
+    """Return the seconds that a call of something that can wait is given, if any are."""
+    given = [word.value for word in call.keywords if word.arg == "timeout"]
+    if getattr(call.func, "attr", getattr(call.func, "id", "")) in TIMED:
+        given += call.args[-1:]
+    seconds = [argument.value for argument in given if isinstance(argument, ast.Constant)]
+    return min((value for value in seconds if type(value) in (int, float) and value > 0), default=None)
 
 
 def _is_zero(arguments: list[ast.expr]) -> bool:
@@ -101,6 +119,16 @@ NAP, NOW, TICKS = "sleep", "time.time", "monotonic"  # spelled apart, since this
         (f"import time\nassert time.{TICKS}() - began < 5", "line 2: reads a clock"),
         (f"import time\nbegan = {NOW}()", "line 2: reads a clock"),
         ("def f():\n    return clock.perf_counter" + "_ns()", "line 2: reads a clock"),
+        ("import time as t", "line 1: gives a clock another name"),
+        (f"import time\nnap = time.{NAP}", "line 2: gives a clock another name"),
+        (f"import time\nclock = time.{TICKS}", "line 2: reads a clock"),
+        ("began = datetime.now()", "line 1: reads a clock"),
+        ("assert answer.elapsed" + " < limit", "line 1: reads a clock"),
+        ("event.wait(0.5)", "line 1: waits for 0.5 seconds"),
+        ("thread.join(5)", "line 1: waits for 5 seconds"),
+        ("process.wait(timeout=30)", "line 1: waits for 30 seconds"),
+        ("await asyncio.wait_for(answer, 0.1)", "line 1: waits for 0.1 seconds"),
+        ("queue.get(timeout=0.1)", "line 1: waits for 0.1 seconds"),
         (f"run([python, '-c', 'import time; time.{NAP}(60)'])", f"line 1: holds code with {NAP}("),
         (f"CODE = f'''import time\nx = {{x!r}}\ntime.{NAP}({{x}})'''", f"holds code with {NAP}("),
         (f"run('{NAP} 60', shell=True)", f"line 1: holds code with {NAP} 6"),
@@ -110,7 +138,7 @@ NAP, NOW, TICKS = "sleep", "time.time", "monotonic"  # spelled apart, since this
 def test_a_planted_wait_is_found_and_named(source: str, what: str, tmp_path: Path) -> None:
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "test_planted.py").write_text(source)
-    (place,) = waiting_files(tmp_path)
+    place = waiting_files(tmp_path)[-1]
     assert place.startswith("room/test_planted.py, line ")
     assert what in place
 

@@ -65,9 +65,8 @@ def print_trials(trial: Trial, seed: int, began: os.times_result, ended: os.time
     """Print what it took, a row for each kind, and every finding."""
     width = max(map(len, trial.outcomes), default=10)
     total: Counter[str] = sum(trial.outcomes.values(), Counter())
-    took = ended.elapsed - began.elapsed
     computed = sum(ended[:4]) - sum(began[:4])  # our own and our children's; others may be at work on the machine
-    print(f"{sum(total.values())} {trial.name}, seed {seed}: {took:.0f} s, {computed:.0f} s of them computing\n")
+    print(f"{sum(total.values())} {trial.name}, seed {seed}: {computed:.0f} s of computing\n")
     print(f"{'':{width}}  {'all':>5}  " + "  ".join(trial.columns))
     for name, row in [*sorted(trial.outcomes.items()), ("all", total)]:
         cells = (f"{row[column]:{len(column)}}" for column in trial.columns)
