@@ -13,6 +13,7 @@ from gpt1.base import files
 from gpt1.base.errors import Busy, FormatError, InputError
 from gpt1.base.files import (
     file_hash,
+    is_of_format,
     is_temporary,
     lock_folder,
     make_folder,
@@ -23,6 +24,7 @@ from gpt1.base.files import (
     remove_temporaries,
     remove_temporaries_below,
     require_own_folder,
+    require_plain,
     reserve,
     result_file,
     short_names,
@@ -400,3 +402,17 @@ def test_names_are_as_long_as_it_takes_to_tell_paths_apart(tmp_path: Path) -> No
     assert short_names([tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c"]) == ["a/run", "b/run", "c"]
     twice = short_names([tmp_path / "a", tmp_path / "a"])
     assert twice[0] == twice[1]
+
+
+def test_a_pipe_is_refused_by_name_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read in (file_hash, require_plain, lambda path: list(read_lines(path)), lambda path: read_json(path, "a run")):
+        with pytest.raises(InputError, match="pipe is not a file"):
+            read(tmp_path / "pipe")
+    assert not is_of_format(tmp_path / "pipe", "gpt1")
+
+
+def test_a_pipe_with_the_name_of_a_temporary_is_cleaned_up_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json.12.tmp")
+    remove_temporaries(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -340,6 +341,16 @@ def test_a_missing_split_is_named(saved):
     (saved / "dev.encoded").unlink()
     with pytest.raises(FormatError, match=r"dev\.encoded is missing"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", ["task.json", "dev.encoded"])
+def test_a_pipe_in_place_of_a_file_is_refused_by_name(saved, name):
+    (saved / name).unlink()
+    os.mkfifo(saved / name)
+    with pytest.raises(InputError, match=f"{name} is not a file"):
+        load(saved)
+    with pytest.raises(InputError, match=rf"holds other files \(.*{name}"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved,
 from gpt1.training.runs import (
     ATTENTION_FILE,
     EVENTS_FILE,
+    LOG_FILE,
     METRICS_FILE,
     SAMPLES_FILE,
     RunFiles,
@@ -289,3 +291,11 @@ def test_curves_are_on_the_disk_when_a_checkpoint_is(run: Path) -> None:
     assert {"train/learning_rate", "train/gradient_norm", "train/tokens_per_second", "valid/valid_loss"} <= set(
         drawn.Tags()["scalars"]
     )
+
+
+@pytest.mark.parametrize("name", [METRICS_FILE, LOG_FILE, EVENTS_FILE])
+def test_a_pipe_in_place_of_a_growing_file_is_refused_by_name(run: Path, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(InputError, match=f"{name} is not a file"):
+        RunFiles(run)(stepped(1) if name == METRICS_FILE else Noticed("mind the gap"))

@@ -213,7 +213,7 @@ def _held(path: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for, for ever
     except OSError:  # gone, or not ours to open
         yield False
         return
@@ -238,8 +238,15 @@ def _holder(descriptor: int) -> str:
     return f" (process {process}: {shown})"
 
 
+def require_plain(path: Path, expected: str = "") -> None:
+    """Refuse a pipe or a device, which would be waited for, for ever; `expected` is what the file should be."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path} is not a file" + (f"; expected {expected}" if expected else ""))
+
+
 def file_hash(path: Path) -> str:
     """Return the sha256 of a file, read once through."""
+    require_plain(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -329,8 +336,7 @@ def write_record(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """Read a JSON object of ours; `what` names it in the errors."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for, for ever
-            raise InputError(f"{path} is not a file; expected {what}")
+        require_plain(path, what)
         value = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise missing(path, f"does not exist; expected {what} there") from None
@@ -361,6 +367,8 @@ def read_record(path: Path, what: str, shape: type[Shape], remedy: str = "") -> 
 
 def is_of_format(path: Path, format: str) -> bool:
     """Whether a file begins as a record of this format does, which one that is damaged further on does too."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             return format.encode() in file.read(100)
@@ -409,6 +417,7 @@ def _is_begun(line: bytes) -> bool:
 
 def read_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
+    require_plain(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if (value := parse_line(line, path, number, remedy)) is not None:

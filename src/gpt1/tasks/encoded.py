@@ -33,6 +33,7 @@ from gpt1.base.files import (
     read_json,
     remove_temporaries,
     require_own_folder,
+    require_plain,
     whole_file,
     write_json,
 )
@@ -326,6 +327,7 @@ def load(folder: Path) -> EncodedTask:
 
 
 def _load_split(path: Path, about: _SplitRecord, task: Task, manifest: _Manifest) -> EncodedSplit:
+    require_plain(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -30,6 +30,7 @@ from gpt1.base.files import (
     read_lines,
     read_sealed,
     remove_temporaries,
+    require_plain,
     whole_file,
     write_record,
 )
@@ -103,6 +104,7 @@ def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: d
     """Make a run folder; `run.json` is written last, so that a folder with it is a run."""
     make_folder(folder)
     remove_temporaries(folder)
+    require_plain(tokenizer)
     try:
         content = tokenizer.read_bytes()
     except OSError as error:
@@ -287,6 +289,7 @@ class RunFiles:
         self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode("utf-8", "backslashreplace"))
 
     def _append(self, name: str, line: bytes) -> None:
+        require_plain(self._folder / name)
         try:
             with (self._folder / name).open("ab") as file:
                 file.write(line)
@@ -339,6 +342,7 @@ def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell
     """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
     if not path.exists():
         return
+    require_plain(path)
     with path.open("rb") as file:
         lines = list(file)
     kept = []
