@@ -341,6 +341,17 @@ def test_a_result_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b", "c"]
 
 
+def test_a_link_that_leads_nowhere_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.symlink_to(tmp_path / "unmounted")
+    with pytest.raises(InputError, match="a is there already"), result_file(path, overwrite=False):
+        pytest.fail("begun in vain")
+    assert path.is_symlink()
+    with result_file(path, overwrite=True) as file:
+        file.write(b"new")
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("a", "new")]
+
+
 def test_a_new_folder_lasts_through_a_power_cut_with_all_that_leads_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,14 +48,16 @@ def result_file(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         require_absent(path, overwrite)  # the writer before this one may have ended meanwhile
         file.truncate()
         yield file
-        require_absent(path, overwrite)  # which is another program's then
+        # Which is another program's then. One that comes between this look and the renaming is lost: a hard link would
+        # refuse it, but a kill after the link would leave two names of one file, and the next writer write into both.
+        require_absent(path, overwrite)
 
 
 def require_absent(path: Path, overwrite: bool) -> None:
     """Refuse a name for a result that is taken."""
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
-    if path.exists() and not overwrite:
+    if (path.exists() or path.is_symlink()) and not overwrite:  # a link to what is not there now is somebody's too
         raise InputError(f"{path} is there already; choose another name, or replace it with --overwrite")
 
 
