@@ -353,12 +353,16 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     return value
 
 
-def read_sealed(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
-    """Read a JSON object of ours, which must match its checksum; `remedy` is what helps where it is damaged."""
+def read_sealed(path: Path, what: str, remedy: str = "", if_unreadable: str = "") -> dict[str, Any]:
+    """Read a JSON object of ours, which must match its checksum; `remedy` is what helps where it is damaged.
+
+    `if_unreadable` is what helps where nothing can be read of it, if that is not the same.
+    """
     try:
         found = read_json(path, what)
     except FormatError as error:
-        raise FormatError(f"{error}; {remedy}" if remedy else str(error)) from None
+        helps = if_unreadable or remedy
+        raise FormatError(f"{error}; {helps}" if helps else str(error)) from None
     return unsealed(found, path, remedy)
 
 

@@ -63,6 +63,10 @@ class _Progress(TypedDict):
     seconds: NotRequired[Seconds]
 
 
+class Damaged(FormatError):
+    """A checkpoint is not as it was saved."""
+
+
 class State(TypedDict):
     """What state.json holds."""
 
@@ -110,7 +114,7 @@ def read_state(path: Path) -> State:
     state = read_json(path / STATE_FILE, "the state of a checkpoint")
     wanted = state.pop(SEAL, None)
     if state.get("format") != FORMAT or wanted != checksum(state):
-        raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
+        raise Damaged(f"{path} is damaged: {STATE_FILE} does not match its checksum")
     if state.get("version") != VERSION:
         raise FormatError(
             f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train "
@@ -131,14 +135,14 @@ def _load_tensors(path: Path, name: str, state: State) -> Tensors:
     file = path / name
     try:
         if file_hash(file) != state["files"].get(name):
-            raise FormatError(f"{path} is damaged: {name} does not match its checksum")
+            raise Damaged(f"{path} is damaged: {name} does not match its checksum")
         return load_file(file)
     except SafetensorError as error:
-        raise FormatError(f"{path} is damaged: {name} holds no tensors ({error})") from error
+        raise Damaged(f"{path} is damaged: {name} holds no tensors ({error})") from error
     except PermissionError as error:
         raise InputError(f"cannot read {file}: {error.strerror}") from error
     except OSError as error:
-        raise FormatError(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
+        raise Damaged(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
 
 
 def check_numbers(checkpoint: Checkpoint) -> None:

@@ -50,7 +50,8 @@ FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE, SEEDS_ANEW = "seeds.json", "gpt1 finetune --resume writes it anew"
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
 LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
-_BRING_BACK = "bring it back from a copy, or remove its entry sha256 if you changed it yourself"
+_BRING_BACK = "bring it back from a copy"
+_OR_UNSEAL = f"{_BRING_BACK}, or remove its entry sha256 if you changed it yourself"
 _LONGEST_SHOWN = 80  # characters of a fact
 ROLLBACK, NOTICE = "rollback", "notice"
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
@@ -159,7 +160,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
         raise missing(folder)
-    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
+    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
     if facts.get("format") != FORMAT:
         raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
     version = facts.get("version")
@@ -176,7 +177,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
     """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
-    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
+    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
     write_record(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
 
 
@@ -210,8 +211,11 @@ def _shown(value: Any) -> str:
 
 def run_tokenizer(place: Path) -> Tokenizer:
     """Return the tokenizer in a file or folder; that of a run must be the one that the run was trained with."""
-    tokenizer = load_tokenizer(place)
     folder = place if place.is_dir() else place.parent
+    file = place / TOKENIZER_FILE if place.is_dir() else place
+    if is_run(folder) and not file.exists():
+        raise missing(file, "does not exist; expected a gpt1 tokenizer there; bring back the run's own")
+    tokenizer = load_tokenizer(place)
     if not is_run(folder):
         return tokenizer
     facts = read_run(folder)
