@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base import files
-from gpt1.base.errors import Busy, FormatError, InputError
+from gpt1.base.errors import Busy, FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
     is_of_format,
@@ -198,6 +199,19 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*: No space left"), whole_folder(tmp_path / "a"):
         raise OSError(28, "No space left on device")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_told_with_what_to_do_whichever_process_meets_it(tmp_path: Path) -> None:
+    told = "a: No space left on device; make room and give the command again"
+    for write in (
+        whole_file(tmp_path / "a"),
+        result_file(tmp_path / "a", overwrite=False),
+        whole_folder(tmp_path / "a"),
+    ):
+        with pytest.raises(NoRoom, match=f"^cannot write .*{told}$") as full, write:
+            raise OSError(28, "No space left on device")
+        assert str(pickle.loads(pickle.dumps(full.value))) == str(full.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_has_the_name_of_the_result_and_is_of_another_kind_stays(tmp_path: Path) -> None:

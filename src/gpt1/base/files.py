@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import IO, Any
 
-from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
+from gpt1.base.errors import Busy, FormatError, InputError, NoRoom, did_you_mean
 from gpt1.base.records import Shape, check_record, parse_json, sealed, sealed_line, unsealed, unsealed_line
 from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
@@ -67,7 +68,13 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise not_written(path, error) from error
+
+
+def not_written(path: Path, error: OSError) -> InputError:
+    """Return the error for a file that the system does not let be written."""
+    problem = f"cannot write {path}: {error.strerror or error}"
+    return NoRoom(problem) if error.errno in (errno.ENOSPC, errno.EDQUOT) else InputError(problem)
 
 
 @contextmanager

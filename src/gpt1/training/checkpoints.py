@@ -7,7 +7,9 @@ knows the checksum of each file and of itself, and what its run was when it was 
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
     make_folder,
@@ -95,7 +97,8 @@ def save_checkpoint(
             try:
                 save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, folder / name)
             except SafetensorError as error:  # how the library reports a full disk
-                raise InputError(f"cannot write {path}: {error}") from error
+                problem = f"cannot write {path}: {error}"
+                raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
         files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
         if made_for:

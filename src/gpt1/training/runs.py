@@ -26,6 +26,7 @@ from gpt1.base.files import (
     line_bytes,
     make_folder,
     missing,
+    not_written,
     parse_line,
     read_lines,
     read_sealed,
@@ -298,7 +299,7 @@ class RunFiles:
             with (self._folder / name).open("ab") as file:
                 file.write(line)
         except OSError as error:
-            raise InputError(f"cannot write {self._folder / name}: {error.strerror}") from error
+            raise not_written(self._folder / name, error) from error
 
 
 def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> list[Listener]:
