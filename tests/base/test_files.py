@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpt1.base import files
-from gpt1.base.errors import Busy, FormatError, InputError
+from gpt1.base.errors import Busy, FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
+    is_of_format,
     is_temporary,
     lock_folder,
     make_folder,
@@ -23,6 +25,7 @@ from gpt1.base.files import (
     remove_temporaries,
     remove_temporaries_below,
     require_own_folder,
+    require_plain,
     reserve,
     result_file,
     short_names,
@@ -198,6 +201,19 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_full_disk_is_told_with_what_to_do_whichever_process_meets_it(tmp_path: Path) -> None:
+    told = "a: No space left on device; make room and give the command again"
+    for write in (
+        whole_file(tmp_path / "a"),
+        result_file(tmp_path / "a", overwrite=False),
+        whole_folder(tmp_path / "a"),
+    ):
+        with pytest.raises(NoRoom, match=f"^cannot write .*{told}$") as full, write:
+            raise OSError(28, "No space left on device")
+        assert str(pickle.loads(pickle.dumps(full.value))) == str(full.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_has_the_name_of_the_result_and_is_of_another_kind_stays(tmp_path: Path) -> None:
     file, folder = tmp_path / "file", tmp_path / "folder"
     file.write_text("mine")
@@ -339,6 +355,17 @@ def test_a_result_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b", "c"]
 
 
+def test_a_link_that_leads_nowhere_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.symlink_to(tmp_path / "unmounted")
+    with pytest.raises(InputError, match="a is there already"), result_file(path, overwrite=False):
+        pytest.fail("begun in vain")
+    assert path.is_symlink()
+    with result_file(path, overwrite=True) as file:
+        file.write(b"new")
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("a", "new")]
+
+
 def test_a_new_folder_lasts_through_a_power_cut_with_all_that_leads_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,3 +427,17 @@ def test_names_are_as_long_as_it_takes_to_tell_paths_apart(tmp_path: Path) -> No
     assert short_names([tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c"]) == ["a/run", "b/run", "c"]
     twice = short_names([tmp_path / "a", tmp_path / "a"])
     assert twice[0] == twice[1]
+
+
+def test_a_pipe_is_refused_by_name_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read in (file_hash, require_plain, lambda path: list(read_lines(path)), lambda path: read_json(path, "a run")):
+        with pytest.raises(InputError, match="pipe is not a file"):
+            read(tmp_path / "pipe")
+    assert not is_of_format(tmp_path / "pipe", "gpt1")
+
+
+def test_a_pipe_with_the_name_of_a_temporary_is_cleaned_up_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json.12.tmp")
+    remove_temporaries(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from gpt1.base.progress import Silent
 from gpt1.cli.training import TrainingLines, score_line, step_line
+from gpt1.training import checkpoints
 from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
 from tests.cli.tools import run
 from tests.conftest import SMALL_RUN, make_text
@@ -41,6 +43,21 @@ def test_a_training_tells_what_came_of_it_and_goes_on_when_asked(
     told = json.loads(out)
     assert told.keys() == {"run", "step", "evaluated_step", "valid_loss", "perplexity", "bits_per_byte", "targets"}
     assert (told["run"], told["step"]) == (str(tmp_path / "run"), 8)
+
+
+def test_a_training_that_a_full_disk_ends_is_told_to_go_on_when_there_is_room(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    asked = arguments(corpus, tmp_path / "run", "--steps", "1")
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "save_file", refused)
+        code, _, err = run(capsys, *asked)
+    assert code == 1
+    assert err.rstrip().endswith("(os error 28); make room, then the same command with --resume goes on")
+    assert run(capsys, *asked, "--resume")[0] == 0
 
 
 def test_without_validation_text_a_run_is_trained_and_not_evaluated(

@@ -116,3 +116,17 @@ def test_where_nothing_can_be_written_is_told_before_anything_is_answered(
     assert code == 1
     assert "there is no folder" in said
     assert "answered" not in said
+
+
+def test_a_file_that_is_there_is_told_before_anything_is_answered_and_replaced_only_when_asked(
+    runs: Path, glue: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "glue.zip"
+    out.write_text("mine")
+    asked = ("submit", str(runs / "rte"), "--data", str(glue), "--out", str(out), "--device", "cpu")
+    code, _, said = run(capsys, *asked)
+    assert (code, out.read_text()) == (1, "mine")
+    assert "glue.zip is there already; choose another name, or replace it with --overwrite" in said
+    assert "answered" not in said
+    assert run(capsys, *asked, "--overwrite")[0] == 0
+    assert zipfile.is_zipfile(out)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import Busy, InputError, SettingError
+from gpt1.base.files import file_hash, result_file
+from gpt1.finetuning import measure as measuring
 from gpt1.finetuning.data import Source, identity
 from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
@@ -383,3 +385,44 @@ def test_of_many_classes_the_commonest_mistakes_are_listed(run: Run) -> None:
         "What is mixed up most:\n  times  label                     answered\n      9  a class with quite a lo" in shown
     )
     assert max(map(len, shown.splitlines())) < 320
+
+
+# ---- two starts at once ----
+
+
+def table_of(path: Path, labels: str) -> Path:
+    rows = [{"text": sentence(row), "label": MOODS.labels[int(label)]} for row, label in enumerate(labels)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_of_two_tables_of_one_name_measured_at_once_the_second_to_end_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = table_of(tmp_path / "one.jsonl", "0120"), table_of(tmp_path / "other.jsonl", "211021")
+    answer = measuring.answer_labelled
+
+    def answer_while_another_ends(*given: Any) -> Any:
+        monkeypatch.setattr(measuring, "answer_labelled", answer)
+        evaluate_run(run, task="moods", table=other, split="held")
+        return answer(*given)
+
+    monkeypatch.setattr(measuring, "answer_labelled", answer_while_another_ends)
+    with pytest.raises(InputError, match=rf"is of another table, {other}; give this one a name of its own"):
+        evaluate_run(run, task="moods", table=one, split="held")
+    assert facts_in(evaluation_file(run.path, "moods", "held"))["table"]["sha256"] == file_hash(other)
+    assert len(lines(predictions_file(run.path, "moods", "held"))) == 6
+    assert list(run.path.glob("*.tmp")) == []
+
+
+def test_answers_are_not_written_while_another_start_writes_those_of_the_same_name(run: Run, tmp_path: Path) -> None:
+    table = table_of(tmp_path / "one.jsonl", "0120")
+    kept = evaluation_file(run.path, "moods", "held")
+    with pytest.raises(ZeroDivisionError), result_file(kept, overwrite=True):
+        with pytest.raises(Busy, match=r"another command is writing .*evaluation-moods-held\.json"):
+            evaluate_run(run, task="moods", table=table, split="held")
+        assert not predictions_file(run.path, "moods", "held").exists()
+        evaluate_run(run, task="moods", table=table, split="another")  # of another name it may
+        raise ZeroDivisionError
+    evaluate_run(run, task="moods", table=table, split="held")
+    assert len(lines(predictions_file(run.path, "moods", "held"))) == 4

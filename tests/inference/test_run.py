@@ -125,6 +125,26 @@ def test_a_run_without_a_whole_checkpoint_says_so_and_why(tmp_path: Path) -> Non
         find_checkpoint(tmp_path, "last")
 
 
+@pytest.mark.parametrize("step", ["best", "last"])
+def test_each_fault_of_a_run_without_a_whole_checkpoint_is_told_once_and_what_to_do(run: Path, step: str) -> None:
+    for number in (10, 20, 30, 40):
+        state = run / "checkpoints" / f"step-{number:08}" / STATE_FILE
+        state.write_text(state.read_text().replace(f'"step": {number}', '"step": 7'))
+    with pytest.raises(InputError, match=r"; bring it back from a copy, or train anew$") as told:
+        find_checkpoint(run, step)
+    assert [str(told.value).count(f"step-{number:08} is damaged") for number in (10, 20, 30, 40)] == [1] * 4
+
+
+@pytest.mark.parametrize("change", ["damaged", "gone"])
+def test_where_the_only_checkpoint_is_damaged_it_is_told_what_to_do(tmp_path: Path, change: str) -> None:
+    save(tmp_path, 1, 2.0)
+    damage(tmp_path, 1)
+    if change == "gone":
+        (tmp_path / "checkpoints" / "step-00000001" / MODEL_FILE).unlink()
+    with pytest.raises(FormatError, match=r"model.safetensors .*; bring it back from a copy, or train anew$"):
+        find_checkpoint(tmp_path, "best")
+
+
 # ---- a run that was trained ----
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -242,15 +243,56 @@ def test_a_damaged_task_gives_way_to_the_one_that_is_prepared_again(saved):
     assert_same(load(saved), before)
 
 
-def test_a_preparation_that_did_not_end_is_not_loaded(saved, monkeypatch):
+def test_a_preparation_that_fails_leaves_the_task_before_it(saved, monkeypatch):
     def fail(*_: Any) -> None:
         raise InputError("disk full")
 
+    before = load(saved)
     monkeypatch.setattr("gpt1.tasks.encoded._save_split", fail)
     with pytest.raises(InputError, match="disk full"):
         save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
-    with pytest.raises(InputError, match=r"task\.json does not exist; expected the manifest"):
-        load(saved)
+    assert_same(load(saved), before)
+
+
+@pytest.mark.parametrize("after", ["0", "1"], ids=["before the manifest", "after the manifest"])
+@pytest.mark.parametrize("new", [True, False], ids=["new folder", "over a task"])
+def test_a_preparation_that_was_killed_is_not_loaded_and_gives_way(saved, tmp_path_factory, new, after):
+    encoded = load(saved)
+    out = tmp_path_factory.mktemp("out") if new else saved
+    program = (
+        "import os, sys; from pathlib import Path; from gpt1.tasks import encoded\n"
+        "source, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]); write = encoded.write_json\n"
+        "encoded.write_json = lambda *given: (write(*given) if after else None, os.kill(os.getpid(), 9))\n"
+        "encoded.save(encoded.load(source), out, restart=True)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(saved), str(out), after]).returncode == -9
+    with pytest.raises((FormatError, InputError), match=r"is missing|task\.json does not exist"):
+        load(out)
+    save(encoded, out)
+    assert_same(load(out), encoded)
+    assert sorted(path.name for path in out.iterdir()) == ["dev.encoded", "task.json", "train.encoded"]
+
+
+@pytest.mark.parametrize("kind", ["no task", "a task", "a damaged task"])
+def test_a_file_that_no_task_names_is_refused_and_stays(saved, kind):
+    if kind == "no task":
+        for path in saved.iterdir():
+            path.unlink()
+    if kind == "a damaged task":
+        (saved / "task.json").write_bytes((saved / "task.json").read_bytes()[:150])
+    (saved / "thesis.encoded").write_text("mine")
+    before = sorted(saved.iterdir())
+    with pytest.raises(InputError, match=r"holds other files \(thesis\.encoded\); choose a new or empty folder"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
+    assert sorted(saved.iterdir()) == before
+    assert (saved / "thesis.encoded").read_text() == "mine"
+
+
+def test_a_task_whose_manifest_cannot_be_read_gives_way(saved):
+    (saved / "task.json").write_bytes((saved / "task.json").read_bytes()[:150])
+    save(encoded := pairs(Example(("w1", "w2"), 0, 1)), saved)
+    assert_same(load(saved), encoded)
+    assert sorted(path.name for path in saved.iterdir()) == ["task.json", "train.encoded"]
 
 
 def test_a_new_task_leaves_nothing_of_the_one_before(saved):
@@ -273,7 +315,7 @@ def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(saved, name, c
     (saved / name).unlink(missing_ok=True)
     (saved / name).mkdir() if content is None else (saved / name).write_text(content)
     before = sorted(saved.iterdir())
-    with pytest.raises(InputError, match=rf"holds other files \({name}\); choose a new or empty folder"):
+    with pytest.raises(InputError, match=rf"holds other files \(.*{name}.*\); choose a new or empty folder"):
         save(pairs(Example(("w1", "w2"), 0, 1)), saved)
     assert sorted(saved.iterdir()) == before
     assert content is None or (saved / name).read_text() == content
@@ -299,6 +341,16 @@ def test_a_missing_split_is_named(saved):
     (saved / "dev.encoded").unlink()
     with pytest.raises(FormatError, match=r"dev\.encoded is missing"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", ["task.json", "dev.encoded"])
+def test_a_pipe_in_place_of_a_file_is_refused_by_name(saved, name):
+    (saved / name).unlink()
+    os.mkfifo(saved / name)
+    with pytest.raises(InputError, match=f"{name} is not a file"):
+        load(saved)
+    with pytest.raises(InputError, match=rf"holds other files \(.*{name}"):
+        save(pairs(Example(("w1", "w2"), 0, 1)), saved, restart=True)
 
 
 @pytest.mark.parametrize(

@@ -362,6 +362,8 @@ def test_number_labels_are_scores_when_asked_for(tmp_path):
         ([("x", "2"), ("y", "2.0")], True, "every row has the label '2.0'"),
         ([("x", ""), ("y", "")], False, "no row has a label"),
         ([("x", "no"), ("y", "yes"), ("z", "NaN")], False, "row 3: the label in 'label' is empty"),
+        ([("x", "NaN"), ("y", "1"), ("z", "1")], False, "row 1: the label in 'label' is empty"),
+        ([("x", "2"), ("y", ""), ("z", "2")], True, "row 2: the label in 'label' is empty"),
         ([("x", "1"), ("y", "two")], True, "row 2: label 'two' is not a number"),
         ([("x", "1"), ("", "2")], True, "row 2: 'text' is empty"),
         ([("x", "no"), ("y", "z" * 2_000)], False, "row 2: 'label' holds 2,000 characters; a label is short"),
@@ -502,3 +504,17 @@ def test_columns_that_differ_in_case_or_blanks_alone_are_asked_about(tmp_path: P
         path.write_text(f"{header}\n" + "".join(f"{','.join('abcd'[: header.count(',') + 1])}{n}\n" for n in range(4)))
         with pytest.raises(InputError, match=r"t\.csv: which column is the \w+, \w+ or \w+"):
             read_tables({"train": path})
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "Infinity"])
+def test_a_number_beyond_all_numbers_is_no_label(tmp_path: Path, number: str, regression: bool) -> None:
+    rows = ['{"text": "x", "label": 1}', '{"text": "y", "label": 2}', f'{{"text": "z", "label": {number}}}']
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    with pytest.raises(InputError, match=r"row 3: label -?inf is not a number"):
+        read_tables({"train": tmp_path / "rows.jsonl"}, regression=regression)
+
+
+def test_a_class_may_be_called_inf(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\nx,inf\ny,fin\n")
+    assert read_tables({"train": tmp_path / "rows.csv"}).task.labels == ("fin", "inf")

@@ -111,6 +111,15 @@ def test_a_file_cut_short_grown_empty_gone_or_a_folder_is_refused(tmp_path: Path
         load_checkpoint(path)
 
 
+@pytest.mark.parametrize("name", [STATE_FILE, MODEL_FILE, OPTIMIZER_FILE])
+def test_a_pipe_in_place_of_a_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path, 1)
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(InputError, match=f"{name} is not a file"):
+        load_checkpoint(path)
+
+
 def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved,
 from gpt1.training.runs import (
     ATTENTION_FILE,
     EVENTS_FILE,
+    LOG_FILE,
     METRICS_FILE,
     SAMPLES_FILE,
     RunFiles,
@@ -26,6 +28,7 @@ from gpt1.training.runs import (
     is_run,
     last_scores,
     read_run,
+    run_tokenizer,
     tensorboard,
     update_run,
     who_hears,
@@ -289,3 +292,32 @@ def test_curves_are_on_the_disk_when_a_checkpoint_is(run: Path) -> None:
     assert {"train/learning_rate", "train/gradient_norm", "train/tokens_per_second", "valid/valid_loss"} <= set(
         drawn.Tags()["scalars"]
     )
+
+
+@pytest.mark.parametrize("name", [METRICS_FILE, LOG_FILE, EVENTS_FILE])
+def test_a_pipe_in_place_of_a_growing_file_is_refused_by_name(run: Path, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(InputError, match=f"{name} is not a file"):
+        RunFiles(run)(stepped(1) if name == METRICS_FILE else Noticed("mind the gap"))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 100 + "]" * 100])
+def test_a_run_of_which_nothing_can_be_read_is_to_be_brought_back(run: Path, content: str) -> None:
+    (run / "run.json").write_text(content)
+    with pytest.raises(FormatError, match=r"run\.json is not a run: .*; bring it back from a copy$"):
+        read_run(run)
+
+
+def test_a_run_that_was_changed_is_to_be_brought_back_or_to_lose_its_checksum(run: Path) -> None:
+    facts = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(facts | {"seed": 7}))
+    with pytest.raises(FormatError, match=r"; bring it back from a copy, or remove its entry sha256 if you changed"):
+        read_run(run)
+
+
+def test_a_run_without_its_tokenizer_is_told_to_have_its_own_back(run: Path) -> None:
+    (run / "tokenizer.json").unlink()
+    for place in (run, run / "tokenizer.json"):
+        with pytest.raises(InputError, match=r"tokenizer\.json does not exist; .*; bring back the run's own"):
+            run_tokenizer(place)

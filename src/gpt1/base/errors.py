@@ -22,6 +22,17 @@ class Busy(InputError):
     """Another command is at work where this one is to write; what lies there is its own, and not to be removed."""
 
 
+class NoRoom(InputError):
+    """The disk is full; `problem` is what could not be written, `remedy` what to do."""
+
+    def __init__(self, problem: str, remedy: str = "make room and give the command again") -> None:
+        super().__init__(problem, remedy)  # by which it comes whole from another process
+        self.problem, self.remedy = problem, remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
+
+
 class RuinedWeights(InputError):
     """A network gives what is no number: for some input, or, where its weights are ruined, for any."""
 

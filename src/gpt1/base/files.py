@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import IO, Any
 
-from gpt1.base.errors import Busy, FormatError, InputError, did_you_mean
+from gpt1.base.errors import Busy, FormatError, InputError, NoRoom, did_you_mean
 from gpt1.base.records import Shape, check_record, parse_json, sealed, sealed_line, unsealed, unsealed_line
 from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
@@ -48,14 +49,16 @@ def result_file(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         require_absent(path, overwrite)  # the writer before this one may have ended meanwhile
         file.truncate()
         yield file
-        require_absent(path, overwrite)  # which is another program's then
+        # Which is another program's then. One that comes between this look and the renaming is lost: a hard link would
+        # refuse it, but a kill after the link would leave two names of one file, and the next writer write into both.
+        require_absent(path, overwrite)
 
 
 def require_absent(path: Path, overwrite: bool) -> None:
     """Refuse a name for a result that is taken."""
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
-    if path.exists() and not overwrite:
+    if (path.exists() or path.is_symlink()) and not overwrite:  # a link to what is not there now is somebody's too
         raise InputError(f"{path} is there already; choose another name, or replace it with --overwrite")
 
 
@@ -65,7 +68,13 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise not_written(path, error) from error
+
+
+def not_written(path: Path, error: OSError) -> InputError:
+    """Return the error for a file that the system does not let be written."""
+    problem = f"cannot write {path}: {error.strerror or error}"
+    return NoRoom(problem) if error.errno in (errno.ENOSPC, errno.EDQUOT) else InputError(problem)
 
 
 @contextmanager
@@ -213,7 +222,7 @@ def _held(path: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for, for ever
     except OSError:  # gone, or not ours to open
         yield False
         return
@@ -238,8 +247,15 @@ def _holder(descriptor: int) -> str:
     return f" (process {process}: {shown})"
 
 
+def require_plain(path: Path, expected: str = "") -> None:
+    """Refuse a pipe or a device, which would be waited for, for ever; `expected` is what the file should be."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path} is not a file" + (f"; expected {expected}" if expected else ""))
+
+
 def file_hash(path: Path) -> str:
     """Return the sha256 of a file, read once through."""
+    require_plain(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -329,8 +345,7 @@ def write_record(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """Read a JSON object of ours; `what` names it in the errors."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for, for ever
-            raise InputError(f"{path} is not a file; expected {what}")
+        require_plain(path, what)
         value = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise missing(path, f"does not exist; expected {what} there") from None
@@ -345,12 +360,16 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     return value
 
 
-def read_sealed(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
-    """Read a JSON object of ours, which must match its checksum; `remedy` is what helps where it is damaged."""
+def read_sealed(path: Path, what: str, remedy: str = "", if_unreadable: str = "") -> dict[str, Any]:
+    """Read a JSON object of ours, which must match its checksum; `remedy` is what helps where it is damaged.
+
+    `if_unreadable` is what helps where nothing can be read of it, if that is not the same.
+    """
     try:
         found = read_json(path, what)
     except FormatError as error:
-        raise FormatError(f"{error}; {remedy}" if remedy else str(error)) from None
+        helps = if_unreadable or remedy
+        raise FormatError(f"{error}; {helps}" if helps else str(error)) from None
     return unsealed(found, path, remedy)
 
 
@@ -361,6 +380,8 @@ def read_record(path: Path, what: str, shape: type[Shape], remedy: str = "") -> 
 
 def is_of_format(path: Path, format: str) -> bool:
     """Whether a file begins as a record of this format does, which one that is damaged further on does too."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             return format.encode() in file.read(100)
@@ -409,6 +430,7 @@ def _is_begun(line: bytes) -> bool:
 
 def read_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a JSONL file with the numbers of their lines; a last line that is only begun is left out."""
+    require_plain(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if (value := parse_line(line, path, number, remedy)) is not None:

@@ -54,16 +54,14 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
-    from gpt1.base.progress import Terminal
-    from gpt1.cli.training import TrainingLines
+    from gpt1.cli.training import shown_training
     from gpt1.finetuning.finetune import finetune
     from gpt1.finetuning.results import describe, results
 
     told = [*changes, *_settings(given)]
     sources = ("task", "data", "train", "dev", "test", "encoded", "regression", "symmetric", "encoding")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
-    terminal = Terminal()
-    try:
+    with shown_training() as lines:
         run = finetune(
             init,
             out,
@@ -76,10 +74,8 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
             device=given["device"],
             minutes=given["minutes"],
             curves=tensorboard,
-            listeners=[TrainingLines(terminal)],
+            listeners=[lines],
         )
-    finally:
-        terminal.done()
     if os.environ.get("RANK", "0") == "0":
         click.echo(to_json(results(run), indent=1) if as_json else "\n".join(describe(run)))
 

@@ -48,8 +48,7 @@ def command(
       gpt1 pretrain --init runs/books --corpus mails --out runs/mails --steps 2000
       torchrun --nproc-per-node 8 -m gpt1 pretrain --recipe paper --corpus corpus --out runs/paper
     """
-    from gpt1.base.progress import Terminal
-    from gpt1.cli.training import TrainingLines, score_line
+    from gpt1.cli.training import score_line, shown_training
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.training.checkpoints import list_checkpoints
     from gpt1.training.runs import last_scores
@@ -58,8 +57,7 @@ def command(
         *changes,
         *(f"training.{name}={value}" for name, value in (("steps", steps), ("seed", seed)) if value is not None),
     ]
-    terminal = Terminal()
-    try:
+    with shown_training() as lines:
         run = pretrain(
             recipe,
             corpus,
@@ -70,10 +68,8 @@ def command(
             device=device,
             minutes=minutes,
             curves=tensorboard,
-            listeners=[TrainingLines(terminal)],
+            listeners=[lines],
         )
-    finally:
-        terminal.done()
     if os.environ.get("RANK", "0") != "0":
         return
     step, _ = list_checkpoints(run.path)[-1]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import missing
+from gpt1.base.files import missing, require_plain
 from gpt1.base.records import parse_json
 from gpt1.exchange.imported import check_target, write_run
 from gpt1.exchange.names import PARTS, POSITIONS, TOKENS, WIDER, block_names, turned
@@ -73,6 +73,7 @@ def _read(folder: Path) -> tuple[Tensors, Shape]:
 
 
 def _read_shapes(path: Path) -> list[list[int]]:
+    require_plain(path)
     try:
         shapes = parse_json(path.read_bytes())
     except ValueError as error:

@@ -53,9 +53,13 @@ def evaluate_run(
         name = split or _name_of(Path(table), learned)
         rows = _read_table(run, learned, Path(table), name, encoding)
         about = {"table": {"file": str(Path(table).resolve()), "sha256": file_hash(Path(table))}}
-        if not overwrite:
-            _require_same_table(evaluation_file(run.path, learned.name, name), learned, name, about["table"])
-        return [measure_split(run, rows, name, about)]
+
+        def may_write() -> None:
+            if not overwrite:
+                _require_same_table(evaluation_file(run.path, learned.name, name), learned, name, about["table"])
+
+        may_write()  # before minutes of answering, in which another start may end
+        return [measure_split(run, rows, name, about, may_write)]
     if data is not None:
         found = list(_read_folders(run, [task] if task else list(run.tasks), data, split, encoding, notice))
     elif encoded is not None:

@@ -9,7 +9,7 @@ Encoded examples need no library but torch, numpy and safetensors: mistakes show
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -18,8 +18,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.base.files import read_sealed, remove_temporaries, write_lines, write_record
-from gpt1.base.records import Count, check_record
+from gpt1.base.files import json_bytes, line_bytes, read_sealed, remove_temporaries, result_file, whole_file
+from gpt1.base.records import Count, check_record, sealed
 from gpt1.finetuning.data import check_fit
 from gpt1.inference.predicting import answer_labelled, task_of
 from gpt1.inference.run import Run
@@ -149,11 +149,16 @@ def measure(run: Run, encoded: EncodedTask, splits: Iterable[str]) -> dict[str, 
 
 
 def measure_split(
-    run: Run, encoded: EncodedTask, split: str, about: Mapping[str, Any] = MappingProxyType({})
+    run: Run,
+    encoded: EncodedTask,
+    split: str,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    may_write: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Return all there is to say of a run's answers to a labelled split, which is also kept in the run's folder.
 
-    `about` is what else is to be kept with it.
+    `about` is what else is to be kept with it; `may_write` refuses, when nobody else writes there, what is not to be
+    replaced.
     """
     task = _known_task(run, encoded)
     if split not in encoded.splits:
@@ -182,8 +187,12 @@ def measure_split(
         "mistakes": [_with_text(run.tokenizer, task, data, int(known[one["index"]]), one) for one in found["mistakes"]],
     }
     remove_temporaries(run.path)
-    write_lines(predictions_file(run.path, task.name, split), _sheet(task, data, answered))
-    write_record(evaluation_file(run.path, task.name, split), evaluation)
+    # One lock for both files, so that they belong together; a training holds the folder's own, and may go on beside.
+    with result_file(evaluation_file(run.path, task.name, split), overwrite=True) as file:
+        may_write()
+        with whole_file(predictions_file(run.path, task.name, split)) as sheet:
+            sheet.writelines(map(line_bytes, _sheet(task, data, answered)))
+            file.write(json_bytes(sealed(evaluation)))
     return evaluation
 
 

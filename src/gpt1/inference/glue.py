@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import require_absent
 from gpt1.base.wording import many
 from gpt1.inference.predicting import answer_split
 from gpt1.inference.run import Run
@@ -22,14 +23,22 @@ from gpt1.tasks.submissions import GLUE_FILES, check_submission, write_submissio
 Notice = Callable[[str], None]
 
 
-def submit(runs: Iterable[Run], data: str | Path, out: str | Path, *, notice: Notice = warnings.warn) -> list[str]:
+def submit(
+    runs: Iterable[Run],
+    data: str | Path,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    notice: Notice = warnings.warn,
+) -> list[str]:
     """Write the zip for the GLUE server, and return what it still lacks, in words; nothing if it can be sent.
 
-    Each run answers the test sets of the tasks it has learned, as far as they lie in the folder `data`. `notice` is
-    told what was answered, and what a person should know of it.
+    Each run answers the test sets of the tasks it has learned, as far as they lie in the folder `data`. A file that is
+    there is replaced only to `overwrite` it. `notice` is told what was answered, and what a person should know of it.
     """
     if not Path(out).parent.is_dir():  # told before hours of answering
         raise InputError(f"cannot write {out}: there is no folder {Path(out).parent}")
+    require_absent(Path(out), overwrite)
     learned: dict[str, Run] = {}
     for run in runs:
         for name in _glue_tasks(run):
@@ -42,7 +51,7 @@ def submit(runs: Iterable[Run], data: str | Path, out: str | Path, *, notice: No
         for name, found in sets.items()
     }
     indices = {name: {split: _numbers(rows) for split, rows in found.items()} for name, found in sets.items()}
-    write_submission(out, given, indices)
+    write_submission(out, given, indices, overwrite=overwrite)
     return check_submission(out)
 
 

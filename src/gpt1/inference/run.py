@@ -30,6 +30,7 @@ from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import (
     Checkpoint,
+    Damaged,
     beside_a_writer,
     best_step,
     check_numbers,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
 BEST, LAST = "best", "last"
 PRETRAINING, FINETUNING = "pretraining", "finetuning"  # kinds of runs
+_ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
 
 
@@ -205,7 +207,9 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
         return _of_step(run, best)
 
     found = beside_a_writer(look)
+    problems = _each_once(problems)
     if found is None:
+        problems += [_ANEW] if problems else []
         if (run.parent / SEEDS_FILE).is_file():
             problems.append(f"of several seeds the best one's are kept: use {run.parent}")
         raise InputError("; ".join([f"{run} has no checkpoint to use", *problems]))
@@ -216,14 +220,21 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
     return found
 
 
+def _each_once(problems: Iterable[str]) -> list[str]:
+    """Leave out what is said a second time of one fault: who looks for the best and who looks for the last tell it."""
+    return list({problem.rpartition("; ")[0]: problem for problem in problems}.values())
+
+
 def _of_step(run: Path, step: int | str) -> Checkpoint:
     steps = dict(list_checkpoints(run))
     if not isinstance(step, int) or step not in steps:
         raise SettingError(f"{run} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}")
     try:
         return load_checkpoint(steps[step], with_optimizer=False)
-    except (FormatError, InputError):
+    except (FormatError, InputError) as error:
         require_there(steps[step])
+        if isinstance(error, Damaged) and len(steps) == 1:
+            raise Damaged(f"{error}; {_ANEW}") from None
         raise
 
 

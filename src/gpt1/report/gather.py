@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.base.files import read_lines, read_record, short_names
+from gpt1.base.files import read_lines, read_record, require_plain, short_names
 from gpt1.base.records import LARGEST, Count, check_record
 from gpt1.base.tables import printable
 from gpt1.finetuning.measure import (
@@ -354,6 +354,7 @@ def _read_events(path: Path) -> Log:
 def _read_log(path: Path) -> Log:
     """Return what the log for people tells, of a run that was begun before there was a file of events."""
     rollbacks, notices = [], []
+    require_plain(path)
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             text = _TIME.sub("", line.rstrip("\n"), count=1)

@@ -7,8 +7,8 @@ the bit, and reading them takes numpy alone. On disk a task is a folder:
                      for every split its arrays (name, dtype, count), bytes and sha256; a checksum of all this
     SPLIT.encoded    eight bytes that name the format, then the arrays one after another, little-endian
 
-`task.json` is removed first and written last: a folder without it holds a preparation that did not end.
-A folder that holds anything else is never written to.
+`task.json` stands before the splits that it names get their names: what a kill leaves is known by it, and does not fit
+it. What neither is `task.json` nor named by it is nobody's to remove: a folder that holds such is never written to.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ import hashlib
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.base.files import is_of_format, make_folder, read_json, require_own_folder, whole_file, write_json
+from gpt1.base.files import (
+    is_of_format,
+    make_folder,
+    read_json,
+    remove_temporaries,
+    require_own_folder,
+    require_plain,
+    whole_file,
+    write_json,
+)
 from gpt1.base.records import Count, Size, check_record, checksum
 from gpt1.tasks.catalog import Task, task_as_json, task_from_json
 from gpt1.tasks.shapes import CONTEXT, lay_out
@@ -41,7 +51,7 @@ VERSION = 1
 MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
 
 _ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
-_OUR_FILES = re.compile(r"(task\.json|.+\.encoded)(\.\d+\.tmp)?")  # a kill may leave a temporary file
+_OUR_TEMPORARIES = re.compile(r"(task\.json|.+\.encoded)\.\d+\.tmp")  # such as a kill leaves
 _BATCH = 4096  # texts handed to the tokenizer at once
 
 
@@ -208,22 +218,33 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
         if _facts(held) != _facts(encoded):
             raise InputError(f"{folder} holds another task. Choose another --out, or replace it with --restart")
         return
+    remove_temporaries(folder)
+    with ExitStack() as whole:  # at whose end the splits get their names
+        splits = {
+            split: _save_split(data, whole.enter_context(whole_file(_file(folder, split))))
+            for split, data in encoded.splits.items()
+        }
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "task": task_as_json(encoded.task),
+            "context": encoded.context,
+            "tokenizer_fingerprint": encoded.tokenizer_fingerprint,
+            "vocab_size": encoded.vocab_size,
+            "splits": splits,
+        }
+        _remove_splits(folder)
+        write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
+
+
+def _remove_splits(folder: Path) -> None:
+    """Remove the splits of the task in a folder, some of which a new one may not have."""
     try:
-        (folder / MANIFEST).unlink(missing_ok=True)
-        for old in folder.iterdir():  # splits that the new task may not have
-            old.unlink()
+        for path in folder.iterdir():
+            if _is_own_split(path):
+                path.unlink()
     except OSError as error:
         raise InputError(f"cannot replace the task in {folder}: {error.strerror}") from error
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "task": task_as_json(encoded.task),
-        "context": encoded.context,
-        "tokenizer_fingerprint": encoded.tokenizer_fingerprint,
-        "vocab_size": encoded.vocab_size,
-        "splits": {split: _save_split(data, _file(folder, split)) for split, data in encoded.splits.items()},
-    }
-    write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
 
 
 def _held(folder: Path) -> EncodedTask | None:
@@ -249,21 +270,33 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    if path.name != MANIFEST:
-        return path.is_file() and _OUR_FILES.fullmatch(path.name) is not None
-    return is_of_format(path, FORMAT)
+    if path.name == MANIFEST:
+        return is_of_format(path, FORMAT)
+    is_temporary = path.is_file() and _OUR_TEMPORARIES.fullmatch(path.name) is not None
+    return is_temporary or _is_own_split(path) or not path.exists()  # another start gave it its name, or removed it
 
 
-def _save_split(split: EncodedSplit, path: Path) -> dict[str, Any]:
+def _is_own_split(path: Path) -> bool:
+    """Whether a file is a split that the manifest beside it names; where that is damaged, whether it begins as one."""
+    manifest = path.with_name(MANIFEST)
+    if path.suffix != ".encoded" or not path.is_file() or not is_of_format(manifest, FORMAT):
+        return False
+    try:
+        named = read_json(manifest, "the manifest of an encoded task").get("splits")
+    except FormatError:
+        return is_of_format(path, MAGIC.decode())
+    return isinstance(named, dict) and path.stem in named
+
+
+def _save_split(split: EncodedSplit, file: IO[bytes]) -> dict[str, Any]:
     """Write the arrays of a split and return what the manifest says of them."""
     digest = hashlib.sha256()
     size = 0
     arrays = {name: getattr(split, name) for name in _ARRAYS}
-    with whole_file(path) as file:
-        for block in (MAGIC, *(found.tobytes() for found in arrays.values())):
-            file.write(block)
-            digest.update(block)
-            size += len(block)
+    for block in (MAGIC, *(found.tobytes() for found in arrays.values())):
+        file.write(block)
+        digest.update(block)
+        size += len(block)
     described = [{"name": name, "dtype": found.dtype.str, "count": len(found)} for name, found in arrays.items()]
     return {"bytes": size, "sha256": digest.hexdigest(), "arrays": described}
 
@@ -294,6 +327,7 @@ def load(folder: Path) -> EncodedTask:
 
 
 def _load_split(path: Path, about: _SplitRecord, task: Task, manifest: _Manifest) -> EncodedSplit:
+    require_plain(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:

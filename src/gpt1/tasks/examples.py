@@ -61,7 +61,16 @@ class Row:
             self.check_text(value, column)
             if len(value) > LONGEST_LABEL:
                 raise self.error(f"'{column}' holds {len(value):,} characters; a label is short: is it the text?")
+        if isinstance(value, float) and math.isinf(value):  # such as 1e999, of which nobody meant a class
+            raise self.error(f"label {_brief(value)} is not a number")
         return None if _is_empty(value) or str(value).strip() in _NO_LABEL else value
+
+    def require_label(self, column: str) -> Any:
+        """Return the label in a column, or say that there is none."""
+        if (value := self.label(column)) is None:
+            self.cell(column)
+            raise self.error(f"the label in '{column}' is empty; label the row or take it out")
+        return value
 
 
 @dataclass(frozen=True)
@@ -113,13 +122,9 @@ def make_example(task: Task, row: Row, split: str, *, may_be_empty: bool = False
         texts += [text(answer, f"{answers}[{index}]") for index, answer in enumerate(_answers(task, row, answers))]
     else:
         texts = [text(row.cell(field), field) for field in task.fields]
-    value = row.label(task.label_field)
-    if value is not None:
-        return Example(tuple(texts), _label(task, row, value), row.number, _group(task, row))
-    if split not in task.test_splits:
-        row.cell(task.label_field)
-        raise row.error(f"the label in '{task.label_field}' is empty; label the row or take it out")
-    return Example(tuple(texts), None, row.number, _group(task, row))
+    find = row.label if split in task.test_splits else row.require_label
+    value = find(task.label_field)
+    return Example(tuple(texts), None if value is None else _label(task, row, value), row.number, _group(task, row))
 
 
 def _is_empty(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -270,11 +270,19 @@ def _infer_task(rows: Mapping[str, list[Row]], path: Path, chosen: Mapping[str, 
         # Every table counts: a score of dev just above the highest of train is no fault of the row.
         found = [(row, row.label(label)) for split in rows.values() for row in split]
         scores = [to_score(row, value) for row, value in found if value is not None]
-        refuse_one_label(scores, path)
+        _refuse_one_label(scores, train, label, path)
         return task(score_range=(min(scores), max(scores)), metrics=("pearson", "spearman"))
     names = {label_name(value) for row in train if (value := row.label(label)) is not None}
-    refuse_one_label(names, path)
+    _refuse_one_label(names, train, label, path)
     return task(labels=sort_labels(names), metrics=("accuracy",))
+
+
+def _refuse_one_label(found: Collection[str | float], train: Sequence[Row], label: str, path: Path) -> None:
+    """Refuse rows of one label only; where some have none, the first of those is what is to be mended."""
+    if len(set(found)) == 1:
+        for row in train:
+            row.require_label(label)
+    refuse_one_label(found, path)
 
 
 def _task_name(path: Path) -> str:

@@ -7,7 +7,9 @@ knows the checksum of each file and of itself, and what its run was when it was 
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
     make_folder,
@@ -63,6 +65,10 @@ class _Progress(TypedDict):
     seconds: NotRequired[Seconds]
 
 
+class Damaged(FormatError):
+    """A checkpoint is not as it was saved."""
+
+
 class State(TypedDict):
     """What state.json holds."""
 
@@ -91,7 +97,8 @@ def save_checkpoint(
             try:
                 save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, folder / name)
             except SafetensorError as error:  # how the library reports a full disk
-                raise InputError(f"cannot write {path}: {error}") from error
+                problem = f"cannot write {path}: {error}"
+                raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
         files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
         if made_for:
@@ -110,7 +117,7 @@ def read_state(path: Path) -> State:
     state = read_json(path / STATE_FILE, "the state of a checkpoint")
     wanted = state.pop(SEAL, None)
     if state.get("format") != FORMAT or wanted != checksum(state):
-        raise FormatError(f"{path} is damaged: {STATE_FILE} does not match its checksum")
+        raise Damaged(f"{path} is damaged: {STATE_FILE} does not match its checksum")
     if state.get("version") != VERSION:
         raise FormatError(
             f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train "
@@ -131,14 +138,14 @@ def _load_tensors(path: Path, name: str, state: State) -> Tensors:
     file = path / name
     try:
         if file_hash(file) != state["files"].get(name):
-            raise FormatError(f"{path} is damaged: {name} does not match its checksum")
+            raise Damaged(f"{path} is damaged: {name} does not match its checksum")
         return load_file(file)
     except SafetensorError as error:
-        raise FormatError(f"{path} is damaged: {name} holds no tensors ({error})") from error
+        raise Damaged(f"{path} is damaged: {name} holds no tensors ({error})") from error
     except PermissionError as error:
         raise InputError(f"cannot read {file}: {error.strerror}") from error
     except OSError as error:
-        raise FormatError(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
+        raise Damaged(f"{path} is damaged: {name} cannot be read ({error.strerror})") from error
 
 
 def check_numbers(checkpoint: Checkpoint) -> None:

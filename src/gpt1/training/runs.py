@@ -26,10 +26,12 @@ from gpt1.base.files import (
     line_bytes,
     make_folder,
     missing,
+    not_written,
     parse_line,
     read_lines,
     read_sealed,
     remove_temporaries,
+    require_plain,
     whole_file,
     write_record,
 )
@@ -49,7 +51,8 @@ FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE, SEEDS_ANEW = "seeds.json", "gpt1 finetune --resume writes it anew"
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
 LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
-_BRING_BACK = "bring it back from a copy, or remove its entry sha256 if you changed it yourself"
+_BRING_BACK = "bring it back from a copy"
+_OR_UNSEAL = f"{_BRING_BACK}, or remove its entry sha256 if you changed it yourself"
 _LONGEST_SHOWN = 80  # characters of a fact
 ROLLBACK, NOTICE = "rollback", "notice"
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
@@ -103,6 +106,7 @@ def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: d
     """Make a run folder; `run.json` is written last, so that a folder with it is a run."""
     make_folder(folder)
     remove_temporaries(folder)
+    require_plain(tokenizer)
     try:
         content = tokenizer.read_bytes()
     except OSError as error:
@@ -157,7 +161,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
         raise missing(folder)
-    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
+    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
     if facts.get("format") != FORMAT:
         raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
     version = facts.get("version")
@@ -174,7 +178,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
     """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
-    facts = read_sealed(folder / RUN_FILE, "a run", _BRING_BACK)
+    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
     write_record(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
 
 
@@ -208,8 +212,11 @@ def _shown(value: Any) -> str:
 
 def run_tokenizer(place: Path) -> Tokenizer:
     """Return the tokenizer in a file or folder; that of a run must be the one that the run was trained with."""
-    tokenizer = load_tokenizer(place)
     folder = place if place.is_dir() else place.parent
+    file = place / TOKENIZER_FILE if place.is_dir() else place
+    if is_run(folder) and not file.exists():
+        raise missing(file, "does not exist; expected a gpt1 tokenizer there; bring back the run's own")
+    tokenizer = load_tokenizer(place)
     if not is_run(folder):
         return tokenizer
     facts = read_run(folder)
@@ -287,11 +294,12 @@ class RunFiles:
         self._append(LOG_FILE, f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode("utf-8", "backslashreplace"))
 
     def _append(self, name: str, line: bytes) -> None:
+        require_plain(self._folder / name)
         try:
             with (self._folder / name).open("ab") as file:
                 file.write(line)
         except OSError as error:
-            raise InputError(f"cannot write {self._folder / name}: {error.strerror}") from error
+            raise not_written(self._folder / name, error) from error
 
 
 def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> list[Listener]:
@@ -339,6 +347,7 @@ def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell
     """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
     if not path.exists():
         return
+    require_plain(path)
     with path.open("rb") as file:
         lines = list(file)
     kept = []
