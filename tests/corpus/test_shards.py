@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpt1.corpus.shards import (
     Stream,
     id_dtype,
     open_shard,
+    read_sums,
     shard_files,
     verify_shard,
     write_shards,
@@ -111,3 +113,13 @@ def test_damage_is_named_when_a_shard_is_opened(tmp_path: Path) -> None:
             open_shard(path)
     with pytest.raises(InputError, match="No such file"):
         open_shard(tmp_path / "absent.tok")
+
+
+@pytest.mark.parametrize("name", ["shard.tok", "blocks.crc32"])
+def test_a_pipe_is_refused_by_name_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match=rf"{name} is not a file"):
+        if name == "shard.tok":
+            open_shard(tmp_path / name)
+        else:
+            read_sums(tmp_path / name, {"block_bytes": BLOCK_BYTES, "sha256": ""}, 1)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError
-from gpt1.base.files import whole_file
+from gpt1.base.files import require_plain, whole_file
 from gpt1.corpus.documents import Fault, Part
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
 from gpt1.corpus.shards import id_dtype
@@ -106,6 +106,7 @@ def check_batch(path: Path) -> bool:
 
 def read_batch(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """Read some of the arrays of an encoded batch."""
+    require_plain(path)
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return [stored[name] for name in names]
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import whole_file
+from gpt1.base.files import require_plain, whole_file
 
 MAGIC = b"gpt1tok\n"
 VERSION = 1
@@ -63,6 +63,7 @@ def _layout(tokens: int, id_bytes: int, documents: int) -> tuple[int, int]:
 
 def open_shard(path: Path) -> Shard:
     """Open a shard without reading it; its header and its size are checked."""
+    require_plain(path)
     try:
         with path.open("rb") as file:
             header = file.read(HEADER_BYTES)
@@ -285,6 +286,7 @@ def read_sums(path: Path, facts: Mapping[str, Any], blocks: int) -> npt.NDArray[
     again = "the same 'gpt1 prepare' as before writes it anew"
     if facts["block_bytes"] != BLOCK_BYTES:
         raise FormatError(f"{path} is of blocks of {facts['block_bytes']} bytes, not {BLOCK_BYTES}; {again}")
+    require_plain(path)
     try:
         content = path.read_bytes()
     except OSError as error:

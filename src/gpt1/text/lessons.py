@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpt1.base.files import whole_file
+from gpt1.base.files import require_plain, whole_file
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class Lessons:
 def _read(path: Path) -> Lesson | None:
     """Return a lesson; a damaged one is none, and its chunks are learned anew."""
     try:
+        require_plain(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             chunks = stored["chunks"].tobytes().decode().split("\n")
             return Lesson(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
