@@ -272,7 +272,7 @@ def test_every_other_encoding_of_python_is_refused(tmp_path: Path, encoding: str
 def test_wide_text_without_its_mark_is_told_how_to_be_read(tmp_path: Path, encoding: str) -> None:
     name = codecs.lookup(encoding).name
     path = write(tmp_path, "a.txt", "some text".encode(f"{name}-be"))
-    with pytest.raises(Undecodable, match=rf"a\.txt, byte 0: {name} text .*--encoding {name}-le or {name}-be"):
+    with pytest.raises(Undecodable, match=rf"a\.txt, byte 0: {name} text .*`encoding='{name}-le'`, or -be"):
         list(read_text_blocks(path, encoding))
     assert "".join(read_text_blocks(path, f"{name}-be")) == "some text"
 
@@ -288,7 +288,7 @@ def test_an_undecodable_byte_is_named_with_its_offset(
     assert seen == before
     assert isinstance(fault, Undecodable)
     assert f"bad.txt, byte {len(before.encode())}: the byte 0x{bad[0]:02x} is not utf-8" in str(fault)
-    assert "--encoding cp1252" in str(fault)
+    assert "`encoding='cp1252'`" in str(fault)
 
 
 def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_run_whose_time_is_up_is_saved_and_goes_on(
     more = ("--train", table, "--minutes", "0")
     code, _, err = finetune(capsys, trained, tmp_path / "run", *more)
     assert code == 0
-    assert "stopped at step 1 of 10, saved; the same command with --resume goes on" in err
+    assert "stopped at step 1 of 10, saved; the same again with --resume goes on" in err
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more[:2], "--resume")
     assert code == 0
     assert "going on from step 1 of 10" in err

@@ -28,7 +28,7 @@ def test_a_symmetric_table_is_encoded_in_both_orders_and_told(folder: Path, caps
     assert "2 rows of the 20 in train kept for dev" in err
     code, _, err = run(capsys, *arguments)
     assert code == 1
-    assert "out holds another task. Choose another --out, or replace it with --restart" in err
+    assert "out holds another task; choose another folder, or replace it with --restart" in err
     assert json.loads(run(capsys, *arguments, "--restart", "--json")[1])["task"]["shape"] == "pair"
     assert run(capsys, *arguments)[0] == 0  # the same once more
 

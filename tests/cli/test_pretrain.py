@@ -56,7 +56,7 @@ def test_a_training_that_a_full_disk_ends_is_told_to_go_on_when_there_is_room(
         patched.setattr(checkpoints, "save_file", refused)
         code, _, err = run(capsys, *asked)
     assert code == 1
-    assert err.rstrip().endswith("(os error 28); make room, then the same command with --resume goes on")
+    assert err.rstrip().endswith("(os error 28); make room, then the same again with --resume goes on")
     assert run(capsys, *asked, "--resume")[0] == 0
 
 
@@ -75,7 +75,7 @@ def test_without_validation_text_a_run_is_trained_and_not_evaluated(
 def test_the_end_of_the_time_is_no_error(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *arguments(corpus, tmp_path / "run", "--minutes", "0"))
     assert code == 0
-    assert re.search(r"stopped at step \d of 12, saved; the same command with --resume goes on", err)
+    assert re.search(r"stopped at step \d of 12, saved; the same again with --resume goes on", err)
     assert out.startswith(f"{tmp_path / 'run'}: step 1, not evaluated")
 
 
@@ -109,7 +109,7 @@ def test_errors_are_for_people_and_nothing_is_made(
 def test_a_run_is_not_begun_twice(trained: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, *arguments(corpus, trained))
     assert code == 1
-    assert "holds a run already; --resume goes on with it" in err
+    assert "holds a run already; choose another folder, or go on with it by --resume" in err
 
 
 # ---- lines ----

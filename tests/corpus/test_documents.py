@@ -362,7 +362,10 @@ def test_a_table_that_does_not_tell_its_text_column_is_a_fault_that_asks_for_it(
     assert texts(items) == ["fine"]
     (fault,) = faults(items)
     assert fault.reason == "no-field"
-    assert fault.message.endswith(": which column holds the text? Say so with --field (columns: title, body)")
+    assert fault.message.endswith(
+        ": no column is called 'text' (columns: title, body); call the one that holds the text so, or name it with "
+        "`field`"
+    )
 
 
 def test_the_only_column_of_text_is_taken_from_the_first_row_that_tells_it(tmp_path: Path) -> None:
@@ -532,6 +535,6 @@ def test_a_table_beside_texts_is_left_out_unless_its_field_is_named(tmp_path: Pa
     (tmp_path / "index.tsv").write_text("slug\ttitle\na\tb\n")
     found = find_sources([str(tmp_path)])
     assert names(found, tmp_path) == ["book.txt"]
-    assert [skipped.reason for skipped in found.skipped] == ["a table beside texts; to read it, name it or its --field"]
+    assert [skipped.reason for skipped in found.skipped] == ["a table beside texts; to read it, name it"]
     assert names(find_sources([str(tmp_path)], field="title"), tmp_path) == ["book.txt", "index.tsv"]
     assert names(find_sources([str(tmp_path / "index.tsv")]), tmp_path) == ["index.tsv"]

@@ -31,7 +31,7 @@ def test_a_vocabulary_from_files_is_that_of_their_words(folder: Path) -> None:
 def test_a_vocabulary_is_not_written_over_another_unless_that_is_asked_for(folder: Path) -> None:
     train_tokenizer([folder], "words", 100, folder / "t.json", workers=1)
     before = (folder / "t.json").read_bytes()
-    with pytest.raises(InputError, match=r"t\.json is there already; .* --overwrite"):
+    with pytest.raises(InputError, match=r"t\.json is there already; .* `overwrite=True`"):
         train_tokenizer([folder], "words", 50, folder / "t.json", workers=1)
     assert (folder / "t.json").read_bytes() == before
     other = train_tokenizer([folder], "words", 50, folder / "t.json", workers=1, overwrite=True)

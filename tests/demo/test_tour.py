@@ -296,8 +296,8 @@ def test_stories_of_another_version_and_text_of_the_users_are_kept_apart(
 ) -> None:
     with pytest.raises(InputError, match="holds a demo of another version"):
         tour(finished[0], plan=replace(SMALL, stories=121), progress=Silent())
-    with pytest.raises(InputError, match="choose another --out for your text"):
+    with pytest.raises(InputError, match="choose another folder for your text with `out`"):
         read_own_text(finished[0], ["."], plan=SMALL, progress=Silent())
     (tmp_path / "tokenizer.json").touch()
-    with pytest.raises(InputError, match="choose another --out for the stories"):
+    with pytest.raises(InputError, match="choose another folder for the stories with `out`"):
         tour(tmp_path, plan=SMALL, progress=Silent())

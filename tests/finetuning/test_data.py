@@ -142,7 +142,7 @@ def test_what_cannot_go_together_is_refused_before_anything_is_read(given: dict[
 
 @pytest.mark.parametrize("given", [{"train": Path("t.csv")}, {"encoded": [Path("e")]}], ids=["train", "encoded"])
 def test_a_folder_of_tasks_beside_something_else_to_learn_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match="--data"):
+    with pytest.raises(SettingError, match="`data`"):
         Source(**given, data="folder")
 
 
@@ -190,9 +190,13 @@ def test_examples_of_another_tokenizer_or_a_longer_context_are_refused(
     fits = {"fingerprint": words_tokenizer.fingerprint, "context": CONTEXT, "init": Path("runs/base")}
     check_fit({"moods": encode(MOODS, words_tokenizer)}, **fits)
     check_fit({"moods": encode(MOODS, words_tokenizer, context=CONTEXT - 1)}, **fits)
-    with pytest.raises(InputError, match=r"another tokenizer than that of runs/base; prepare it with --tokenizer runs"):
+    with pytest.raises(
+        InputError, match=r"another tokenizer than that of runs/base; encode it with `gpt1\.prepare\(tok"
+    ):
         check_fit({"moods": encode(MOODS, bytes_tokenizer)}, **fits)
-    with pytest.raises(InputError, match=r"a context of 17 tokens, runs/base has 16; prepare it with --context 16"):
+    with pytest.raises(
+        InputError, match=r"a context of 17 tokens, runs/base has 16; encode it with `gpt1\.prepare\(cont"
+    ):
         check_fit({"moods": encode(MOODS, words_tokenizer, context=CONTEXT + 1)}, **fits)
 
 

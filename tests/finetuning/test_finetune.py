@@ -134,7 +134,7 @@ def test_a_folder_with_a_run_or_with_other_files_is_not_written_to(
     unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
     given: dict[str, Any] = {"encoded": tasks["moods"], "changes": SETTINGS, "device": "cpu"}
-    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+    with pytest.raises(InputError, match=r"holds a run already; .*go on with it by `resume=True`"):
         finetune(trained, unbroken, **given)
     with pytest.raises(InputError, match="holds a run already"):
         finetune(trained, trained, **given)
@@ -924,7 +924,7 @@ def test_a_signal_stops_the_command_saved_and_it_says_how_to_go_on(
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
-    assert "saved; the same command with --resume goes on" in errors
+    assert "saved; the same again with --resume goes on" in errors
     assert list_checkpoints(run)[-1][0] >= 1
 
 

@@ -214,7 +214,7 @@ def test_examples_of_another_task_tokenizer_or_context_are_refused(run: Run, byt
         measure(run, encode(run, replace(MOODS, labels=("glad", "sad", "x")), dev=rows), ["dev"])
     with pytest.raises(InputError, match="task 'moods' was encoded with another tokenizer"):
         measure(run, encode_task(MOODS, {"dev": rows}, bytes_tokenizer, CONTEXT), ["dev"])
-    with pytest.raises(InputError, match=f"prepare it with --context {CONTEXT}"):
+    with pytest.raises(InputError, match=rf"encode it with `gpt1\.prepare\(context={CONTEXT}\)`"):
         measure(run, encode_task(MOODS, {"dev": rows}, run.tokenizer, CONTEXT + 1), ["dev"])
     assert list(run.path.glob("evaluation-*")) == []
 
@@ -321,19 +321,19 @@ def test_without_other_data_it_is_what_the_run_was_trained_with(run: Run, tmp_pa
 
 def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, tmp_path: Path) -> None:
     gone = with_source(run, encoded=[tmp_path / "gone"])
-    with pytest.raises(InputError, match=r"cannot be read now; --data, --table or --encoded name other data: .*gone"):
+    with pytest.raises(InputError, match=r"cannot be read now \(.*gone.*\); name other data with `data`, `table` or"):
         evaluate_run(gone)
     save(encode(run, MOODS, train=examples(MOODS, 8)), tmp_path / "moods")
     values = with_source(run, encoded=[encode(run, MOODS, train=examples(MOODS, 8))])
     with pytest.raises(InputError, match="was trained on examples that no file holds"):
         evaluate_run(values)
-    with pytest.raises(SettingError, match=r"'moods' comes without rows for dev; name one .* --split: train"):
+    with pytest.raises(SettingError, match=r"'moods' comes without rows for dev; name one .* `split`: train"):
         evaluate_run(run, encoded=tmp_path / "moods")
     with pytest.raises(SettingError, match="unknown split of 'moods' 'tset'"):
         evaluate_run(run, encoded=tmp_path / "moods", split="tset")
     with pytest.raises(SettingError, match=r"unknown task of .* 'modos'; did you mean 'moods'"):
         evaluate_run(run, encoded=tmp_path / "moods", task="modos")
-    with pytest.raises(SettingError, match="name one of --data, --table and --encoded, not several"):
+    with pytest.raises(SettingError, match="name one of `data`, `table` and `encoded`, not several"):
         evaluate_run(run, data=tmp_path, table=tmp_path / "x.csv")
 
 

@@ -50,7 +50,7 @@ def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
 
 
 def test_people_get_a_line_for_each_split_and_what_to_do_next(run: Run) -> None:
-    assert describe(measured(run))[-1] == f"{run.path} is not at its end; the same command with --resume goes on"
+    assert describe(measured(run))[-1] == f"{run.path} is not at its end; `gpt1.finetune(resume=True)` goes on"
     write_result(run.path, {})
     lines = describe(run)
     assert [line.split(",")[0] for line in lines[:3]] == ["moods dev", "moods test", "grades dev"]

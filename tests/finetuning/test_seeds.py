@@ -285,7 +285,7 @@ def test_folders_of_one_seed_and_of_several_are_not_mixed(
     finetune(trained, tmp_path / "one", **given)
     with pytest.raises(InputError, match="holds a run of one seed; choose another folder for several"):
         finetune(trained, tmp_path / "one", seeds=2, **given)
-    with pytest.raises(InputError, match="seed-3 holds a run already; --resume goes on with it"):
+    with pytest.raises(InputError, match=r"seed-3 holds a run already; .*go on with it by `resume=True`"):
         finetune(trained, three, seeds=3, **given)
 
 

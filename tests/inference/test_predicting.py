@@ -290,7 +290,7 @@ def test_a_column_called_error_is_in_the_way_only_where_errors_are_written(run: 
 
 
 def test_of_several_tasks_one_must_be_named(many_tasks: Run) -> None:
-    with pytest.raises(SettingError, match="several tasks; name one with --task: moods, mrpc, stsb, race"):
+    with pytest.raises(SettingError, match="several tasks; name one with `task`: moods, mrpc, stsb, race"):
         predict_rows(many_tasks, [])
     with pytest.raises(SettingError, match=r"unknown task of .* 'mprc'; did you mean 'mrpc'\?"):
         predict_rows(many_tasks, [], task="mprc")
@@ -298,7 +298,7 @@ def test_of_several_tasks_one_must_be_named(many_tasks: Run) -> None:
 
 
 def test_a_run_that_was_only_pretrained_answers_nothing(trained: Path) -> None:
-    with pytest.raises(SettingError, match="has learned no task yet; gpt1 finetune --init"):
+    with pytest.raises(SettingError, match=r"has learned no task yet; `gpt1\.finetune\(init="):
         predict_rows(load_run(trained, device="cpu"), [])
 
 

@@ -93,7 +93,7 @@ def test_a_folder_stands_for_its_tables_and_a_text_for_its_lines(tmp_path: Path)
 
 def test_the_name_of_a_task_alone_is_answered_with_what_to_give(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text(FILLER)
-    with pytest.raises(InputError, match="--against DIR/rte"):
+    with pytest.raises(InputError, match="`against=DIR/rte`"):
         examine([tmp_path / "corpus.txt"], against=["rte"], workers=1)
     with pytest.raises(InputError, match="does not exist"):
         examine([tmp_path / "corpus.txt"], against=[tmp_path / "nowhere.jsonl"], workers=1)

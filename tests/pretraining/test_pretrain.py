@@ -169,7 +169,7 @@ def test_resume_refuses_another_text_another_tokenizer_and_another_network(
 
 
 def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path, corpus: Path) -> None:
-    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+    with pytest.raises(InputError, match=r"holds a run already; .*go on with it by `resume=True`"):
         pretrain("tiny", corpus, unbroken, changes=SETTINGS, device="cpu")
 
 
@@ -186,7 +186,7 @@ def test_a_run_that_came_to_be_while_another_began_is_not_overwritten(
 
     before: dict[str, bytes] = {}
     monkeypatch.setattr(module, "_make_model", meanwhile)
-    with pytest.raises(InputError, match="holds a run already; --resume goes on with it"):
+    with pytest.raises(InputError, match=r"holds a run already; .*go on with it by `resume=True`"):
         pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
     assert contents(run) == before
 
@@ -507,7 +507,7 @@ def test_a_signal_stops_the_command_saved_and_it_says_how_to_go_on(
     process.send_signal(number)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "saved; the same command with --resume goes on" in errors
+    assert "saved; the same again with --resume goes on" in errors
     assert list_checkpoints(run)[-1][0] >= 1
 
 

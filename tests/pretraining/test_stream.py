@@ -112,7 +112,7 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
 
 def test_an_empty_split_is_refused_with_advice(tmp_path: Path) -> None:
     folder = write_corpus(tmp_path, {"train": [1, 2], "valid": []})
-    with pytest.raises(InputError, match=r"'valid' of the corpus .* is empty; prepare .*--valid"):
+    with pytest.raises(InputError, match=r"'valid' of the corpus .* is empty; make .*`gpt1.prepare.valid=SHARE"):
         TokenStream(folder, "valid")
     edit(folder, lambda corpus: corpus["splits"]["valid"].update(shards=[]))
     with pytest.raises(InputError, match="is empty"):
@@ -168,7 +168,7 @@ def test_shards_that_do_not_fit_the_description_are_refused(
     with pytest.raises(FormatError, match=message) as caught:
         TokenStream(folder, "train")
     assert isinstance(caught.value, Gpt1Error)
-    assert "prepare anew with --restart" in str(caught.value)
+    assert "make it anew with `gpt1.prepare(restart=True)`" in str(caught.value)
 
 
 def test_a_stream_and_its_windows_need_numpy_and_torch_alone(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_damage_of_a_shard_is_named_before_a_token_of_it_is_given_out(
     if not at_once:
         monkeypatch.setattr(stream, "AT_ONCE", 0)
     DAMAGES[damage](two_shards)
-    with pytest.raises(FormatError, match=r"train-0000[01]\.tok.*(prepare|--restart)"):
+    with pytest.raises(FormatError, match=r"train-0000[01]\.tok.*(prepare|restart)"):
         TokenStream(two_shards, "train").read([0], 2 * IDS)
 
 

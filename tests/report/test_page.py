@@ -324,7 +324,7 @@ def test_a_title_can_be_given_and_folders_are_made(tmp_path: Path, three: list[P
 def test_only_a_report_is_written_over_and_only_when_that_is_asked_for(tmp_path: Path, three: list[Path]) -> None:
     out = tmp_path / "report.html"
     before = report(three[:1], out).read_text()
-    with pytest.raises(InputError, match=r"report\.html is there already; .* --overwrite"):
+    with pytest.raises(InputError, match=r"report\.html is there already; .* `overwrite=True`"):
         report(three, out)
     assert out.read_text() == before
     assert report(three, out, overwrite=True).read_text() != before

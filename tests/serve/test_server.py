@@ -204,7 +204,7 @@ def test_runs_have_names_of_their_own(trained: Path) -> None:
 def test_a_port_that_is_taken_is_told() -> None:
     taken = _listen("127.0.0.1", 0)
     taken.listen()
-    with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1, port .*; choose another --port"):
+    with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1, port .*; choose another `port`"):
         _listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
 
@@ -219,7 +219,7 @@ def test_a_host_that_is_not_this_machine_is_told(monkeypatch: pytest.MonkeyPatch
             raise error
 
     monkeypatch.setattr(socket, "socket", Elsewhere)
-    with pytest.raises(InputError, match=r"cannot listen at 999\.1\.1\.1, .*; choose another --host$"):
+    with pytest.raises(InputError, match=r"cannot listen at 999\.1\.1\.1, .*; choose another `host`$"):
         _listen("999.1.1.1", 0)
 
 

@@ -104,5 +104,5 @@ def test_more_labels_than_there_are_or_fewer_than_classes_are_refused(tmp_path: 
 def test_labels_that_may_be_scores_are_told(tmp_path: Path, start: Path) -> None:
     table = tmp_path / "stars.csv"
     table.write_text("text,label\n" + "".join(f"it was {row},{row % 4}.5\n" for row in range(40)))
-    with pytest.raises(SettingError, match="not from 2; if the labels are scores, add --regression"):
+    with pytest.raises(SettingError, match="not from 2; if the labels are scores, say `regression=True`"):
         study_labels(start, tmp_path / "out", source=Source(train=table), training=TRAINING, counts=[2])

@@ -228,7 +228,7 @@ def test_the_bytes_of_an_encoded_task_do_not_change_from_version_to_version(save
 
 def test_an_encoded_task_replaces_another_only_when_it_is_told_to(saved):
     encoded, before = pairs(Example(("w1", "w2"), 0, 1)), load(saved)
-    with pytest.raises(InputError, match=r"holds another task\. Choose another --out, or replace it with --restart"):
+    with pytest.raises(InputError, match=r"holds another task; choose another folder, or replace it with `restart"):
         save(encoded, saved)
     assert_same(load(saved), before)
     save(before, saved)  # the same once more does no harm

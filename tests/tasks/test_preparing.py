@@ -82,7 +82,7 @@ def test_a_symmetric_pair_is_read_in_both_orders(tmp_path, words_tokenizer):
     one, other = encoded.splits["train"].sequences(0)
     assert sorted(one) == sorted(other)
     (tmp_path / "single.csv").write_text("text,label\nx,1\nu,0\n")
-    with pytest.raises(SettingError, match=r"--symmetric is for rows of two texts; .*single\.csv has text"):
+    with pytest.raises(SettingError, match=r"`symmetric` is for rows of two texts; .*single\.csv has text"):
         read_task(str(tmp_path / "single.csv"), symmetric=True)
 
 

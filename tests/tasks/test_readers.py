@@ -323,7 +323,7 @@ def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
     [
         (["Pos", "pos", "neg"], "though they look the same: 'Pos' and 'pos'"),
         (["1", "1.0", "2"], "though they look the same: '1' and '1.0'"),
-        (range(21), "the labels are 21 different numbers; if they are scores, add --regression"),
+        (range(21), "the labels are 21 numbers; if they are scores, say `regression=True`"),
     ],
 )
 def test_labels_that_may_be_meant_otherwise_are_told_and_not_refused(tmp_path, labels, notice):

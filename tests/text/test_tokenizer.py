@@ -72,7 +72,7 @@ def test_saving_replaces_a_tokenizer_when_it_is_told_to_and_nothing_else(
     either: Tokenizer, trained: Tokenizer, tmp_path: Path
 ) -> None:
     trained.save(tmp_path)
-    with pytest.raises(InputError, match=r"tokenizer\.json is there already; .* --overwrite"):
+    with pytest.raises(InputError, match=r"tokenizer\.json is there already; .* `overwrite=True`"):
         either.save(tmp_path)
     assert load_tokenizer(tmp_path).fingerprint == trained.fingerprint
     either.save(tmp_path, overwrite=True)

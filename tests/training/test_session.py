@@ -107,7 +107,7 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
         resumed(Path("runs/a"), old, None, asked, as_it_is)
     assert str(caught.value).startswith(f"{name} is ")
     assert "in the run runs/a" in str(caught.value)
-    assert "leave it, or begin a new run with --init runs/a" in str(caught.value)
+    assert "leave it, or begin a new run with `init='runs/a'`" in str(caught.value)
 
 
 def test_what_is_taken_over_is_no_difference() -> None:
@@ -225,7 +225,7 @@ def test_a_training_begins_ends_and_goes_on_from_its_checkpoint(tmp_path: Path) 
     run = tmp_path / "run"
     assert not conduct(toy_trainer(run, minutes=0.0), None, True, told)
     assert told[0] == f"nothing to resume in {run}: beginning with the first step"
-    assert told[1] == "stopped at step 1 of 20, saved; the same command with --resume goes on"
+    assert told[1] == "stopped at step 1 of 20, saved; the same again with `resume=True` goes on"
     again, told = toy_trainer(run), Told()
     assert conduct(again, newest_checkpoint(run, pytest.fail), True, told)
     assert told == ["going on from step 1 of 20"]
@@ -238,7 +238,7 @@ def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
     assert toy_trainer(tmp_path / "run").train()
     again = toy_trainer(tmp_path / "run", listeners=[record])
     assert conduct(again, newest_checkpoint(tmp_path / "run", pytest.fail), True, told)
-    assert told == ["all 20 updates are made (step 20); more --steps would go on"]
+    assert told == ["all 20 updates are made (step 20); `changes=['training.steps=N']` makes more"]
     assert record.events == []
 
 
@@ -248,7 +248,9 @@ def test_a_signal_ends_in_an_interruption_with_the_state_saved(tmp_path: Path) -
             os.kill(os.getpid(), signal.SIGTERM)
 
     trainer = toy_trainer(tmp_path / "run", listeners=[stop])
-    with pytest.raises(Interrupted, match=r"stopped at step \d+ of 20, saved; the same command with --resume goes on"):
+    with pytest.raises(
+        Interrupted, match=r"stopped at step \d+ of 20, saved; the same again with `resume=True` goes on"
+    ):
         conduct(trainer, None, False, Told())
     assert issubclass(Interrupted, KeyboardInterrupt)
     assert list_checkpoints(tmp_path / "run")[-1][0] == trainer.progress.step

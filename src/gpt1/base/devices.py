@@ -192,7 +192,7 @@ def check_int8(device: torch.device) -> None:
     import torch
 
     if device.type != "cpu":
-        raise SettingError(f"int8 is for CPUs, and this run is on {device}; leave it out, or take --device cpu")
+        raise SettingError(f"int8 is for CPUs, and this run is on {device}; leave it out, or take `device='cpu'`")
     if not _probe(torch.cpu, "_is_vnni_supported")():
         raise SettingError("int8 needs a CPU with VNNI instructions, which this one lacks; leave it out")
 

@@ -59,7 +59,7 @@ def require_absent(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
     if (path.exists() or path.is_symlink()) and not overwrite:  # a link to what is not there now is somebody's too
-        raise InputError(f"{path} is there already; choose another name, or replace it with --overwrite")
+        raise InputError(f"{path} is there already; choose another name, or replace it with `overwrite=True`")
 
 
 @contextmanager

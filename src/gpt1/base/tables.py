@@ -103,7 +103,7 @@ def undecodable(path: str | Path, position: str, text: str, encoding: str) -> Un
 
 def _bad_byte(path: str | Path, position: str, byte: int, encoding: str) -> Undecodable:
     other = "latin-1" if encoding.lower() in ("cp1252", "windows-1252") else "cp1252"
-    advice = f"say which encoding the file has, for example --encoding {other}"
+    advice = f"save the file as UTF-8, or say which encoding it has, for example `encoding={other!r}`"
     return Undecodable(path, position, f"the byte 0x{byte:02x} is not {encoding} text; {advice}")
 
 
@@ -169,7 +169,7 @@ def read_text_blocks(
         mark = _byte_order_mark(block)
         name = codecs.lookup(encoding).name
         if block and mark is None and name in ("utf-16", "utf-32"):
-            message = f"{name} text begins with a byte order mark; without one, say --encoding {name}-le or {name}-be"
+            message = f"{name} text begins with a byte order mark; without one, say `encoding={name + '-le'!r}`, or -be"
             raise Undecodable(path, "byte 0", message)
         encoding, at = mark or (encoding, 0)
         block, final = block[at:], False

@@ -14,6 +14,7 @@ import click
 
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
+from gpt1.cli.words import command_of, in_words_of
 
 # Verb -> (module, one line of help). The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
@@ -98,7 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt) as interruption:
         # click turns an interruption into an Abort; what interrupted may have said more
-        print(str(interruption.__cause__ or interruption) or "interrupted", file=sys.stderr)
+        said = str(interruption.__cause__ or interruption) or "interrupted"
+        print(in_words_of(command_of(gpt1, arguments), gpt1, said), file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,7 +108,8 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        print(f"error: {_in_words(error)}".encode("utf-8", "replace").decode(), file=sys.stderr)
+        said = in_words_of(command_of(gpt1, arguments), gpt1, _in_words(error))
+        print(f"error: {said}".encode("utf-8", "replace").decode(), file=sys.stderr)
         sys.exit(EXIT_USAGE if isinstance(error, SettingError) else EXIT_ERROR)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 data_option = click.option(
     "--data", metavar="DIR", help="The folder of the task's files, ours or official, or hub:NAME."
@@ -51,7 +51,7 @@ def print_check(task: str, data: str | None, as_json: bool, settings: dict[str, 
         click.echo(to_json(report, ensure_ascii=False, indent=1))
         return
     for notice in report.get("notices", ()):
-        click.echo(printable(notice), err=True)
+        words.notice(printable(notice))
     click.echo(printable("\n".join(describe_check(report))))
 
 

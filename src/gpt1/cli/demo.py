@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 
 @click.command()
@@ -28,25 +28,19 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
       gpt1 demo --seeds 3
       gpt1 demo --text books/
     """
-    from gpt1.base.errors import Gpt1Error, SettingError
-    from gpt1.base.progress import Terminal
+    from gpt1.base.errors import SettingError
     from gpt1.cli.training import TrainingLines
     from gpt1.demo.page import TITLE, lines, opening
     from gpt1.demo.recipe import Plan
     from gpt1.demo.tour import REPORT, or_begin_anew, read_own_text, runs_of, tour
-    from gpt1.demo.wording import in_words_of_the_demo
     from gpt1.report import report
-
-    class Teller(Terminal):
-        def say(self, line: str) -> None:
-            super().say(in_words_of_the_demo(line))
 
     if text and seeds is not None:
         raise SettingError("--seeds is for the tasks about the stories, and your own text has none; leave it out")
     seeds = seeds or 1
     out = out or ("gpt1-demo-text" if text else "gpt1-demo")
     began = time.monotonic()
-    terminal = Teller()
+    terminal = words.CommandTerminal()
     listeners = [TrainingLines(terminal)]
     try:
         if text:
@@ -57,9 +51,6 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
             runs, title, openings = runs_of(out, seeds), TITLE, [opening(found)]
         with or_begin_anew(out):
             page = report(runs, Path(out, REPORT), title, openings, overwrite=True)
-    except Gpt1Error as error:
-        error.args = (in_words_of_the_demo(str(error)),)
-        raise
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command goes on") from None
     finally:

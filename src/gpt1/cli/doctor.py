@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 
 @click.command()
@@ -32,11 +32,13 @@ def command(paths: tuple[str, ...], as_json: bool, **settings: object) -> None:
     \b
     Example: gpt1 doctor books/ --tokenizer tokenizer.json --against tasks/rte
     """
-    from gpt1.base.progress import Terminal
     from gpt1.base.tables import printable
     from gpt1.inspection.doctor import examine
     from gpt1.inspection.page import draw_page
 
     given = {name: value for name, value in settings.items() if value is not None}
-    report = examine(paths, progress=Terminal(), **given)  # type: ignore[arg-type]
-    click.echo(printable(to_json(report, ensure_ascii=False, indent=1) if as_json else draw_page(report)))
+    report = words.reworded(examine(paths, progress=words.CommandTerminal(), **given))  # type: ignore[arg-type]
+    if as_json:
+        click.echo(printable(to_json(report, ensure_ascii=False, indent=1)))
+    else:
+        words.show([printable(draw_page(report))])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 if TYPE_CHECKING:
     from gpt1.inference.run import Run
@@ -78,7 +78,7 @@ def open_run(run: str, step: str, device: str | None, int8: bool = False) -> Run
         run,
         device=device,
         step=int(step) if step.isdecimal() else step,
-        refused=lambda problem: click.echo(problem, err=True),
+        refused=words.notice,
         int8=int8,
     )
 
@@ -98,8 +98,8 @@ def _evaluate_text(
     else:
         click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
-    if notice := text_notice(what, int(scores["unknown_tokens"]), int(scores["targets"])):
-        click.echo(notice, err=True)
+    if told := text_notice(what, int(scores["unknown_tokens"]), int(scores["targets"])):
+        words.notice(told)
 
 
 def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:
@@ -108,10 +108,10 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
     from gpt1.finetuning.wording import describe
 
     named = {name: value for name, value in given.items() if value is not None}
-    found = evaluate_run(opened, **named, overwrite=overwrite, notice=lambda text: click.echo(text, err=True))
+    found = evaluate_run(opened, **named, overwrite=overwrite, notice=words.notice)
     if as_json:
         click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
         return
     for index, one in enumerate(found):
         file = evaluation_file(opened.path, one["task"], one["split"])
-        click.echo("\n".join([*([""] if index else []), *describe(one), "", f"All of it: {file}"]))
+        words.show([*([""] if index else []), *describe(one), "", f"All of it: {file}"])

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 
 @click.command()
@@ -77,7 +77,10 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
             listeners=[lines],
         )
     if os.environ.get("RANK", "0") == "0":
-        click.echo(to_json(results(run), indent=1) if as_json else "\n".join(describe(run)))
+        if as_json:
+            click.echo(to_json(results(run), indent=1))
+        else:
+            words.show(describe(run))
 
 
 def _settings(given: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.evaluate import open_run, step_option
 
 ALL = "all"
@@ -63,7 +63,7 @@ def command(
     opened = open_run(run, step, device, int8)
     unknown = count_unknown(np.array([opened.tokenizer.count_unknown(prompt)]))
     for text in unknown.notice("the prompt"):
-        click.echo(text, err=True)
+        words.notice(text)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:
         found = opened.generate_batch([prompt] * samples, **given)

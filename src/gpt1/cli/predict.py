@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.evaluate import open_run, step_option
 
 STANDARD_INPUT = "-"
@@ -65,7 +65,7 @@ def command(
         task=task,
         encoding=encoding or "utf-8",
         skip_bad=skip_bad,
-        notice=lambda text: click.echo(text, err=True),
+        notice=words.notice,
     )
     if out is not None:
         write_rows(_told(answers, out), Path(out), answers.added, overwrite=overwrite)

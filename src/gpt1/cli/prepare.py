@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
 ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "context")
@@ -74,11 +74,13 @@ def _only(settings: dict[str, Any], names: tuple[str, ...], problem: str) -> Non
 
 
 def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
-    from gpt1.base.progress import Terminal
     from gpt1.corpus.prepare import describe, prepare
 
-    corpus = prepare(paths, tokenizer, out, progress=Terminal(), **settings)
-    click.echo(to_json(corpus, indent=1) if as_json else "\n".join(describe(corpus)))
+    corpus = prepare(paths, tokenizer, out, progress=words.CommandTerminal(), **settings)
+    if as_json:
+        click.echo(to_json(corpus, indent=1))
+    else:
+        words.show(describe(corpus))
 
 
 def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
@@ -90,6 +92,6 @@ def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: 
     settings["columns"] = options.roles_and_names(settings.get("columns", ()))
     encoded, notices = prepare_task(task, load_tokenizer(tokenizer), out, **settings)
     for notice in notices:
-        click.echo(notice, err=True)
+        words.notice(notice)
     manifest = read_json(Path(out, MANIFEST), "an encoded task")
     click.echo(to_json(manifest, indent=1) if as_json else "\n".join(describe(encoded)))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.errors import MissingDependency
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 TOKEN_VARIABLE = "GPT1_TOKEN"
 
@@ -64,7 +64,7 @@ def command(
     if token is None and not server.is_loopback(host):
         raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
     given = {name: value for name, value in limits.items() if value is not None}
-    fitting = server.fitting(Limits(**given), notice=lambda text: click.echo(text, err=True))
+    fitting = server.fitting(Limits(**given), notice=words.notice)
     app = server.make_app(runs, host=host, token=token, limits=fitting, device=device, int8=int8)
     port = server.PORT if port is None else port
     server.serve(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
 
 out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
@@ -189,10 +189,9 @@ def training_of(given: dict[str, Any]) -> Any:
 
 def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> None:
     """Run a study before a person's eyes, and print what it found."""
-    from gpt1.base.progress import Terminal
     from gpt1.cli.studying import StudyLines
 
-    terminal = Terminal()
+    terminal = words.CommandTerminal()
     try:
         found = study(StudyLines(terminal))
     finally:

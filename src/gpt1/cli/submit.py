@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.evaluate import open_run, step_option
 
 
@@ -31,7 +31,7 @@ def command(runs: tuple[str, ...], data: str, out: str, overwrite: bool, step: s
         data,
         out,
         overwrite=overwrite,
-        notice=lambda text: click.echo(text, err=True),
+        notice=words.notice,
     )
     click.echo(f"{out}: not to be sent yet" if lacking else f"{out}: to be sent")
     for problem in lacking:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.check import context_option, data_option, load_if_named, print_check, tokenizer_option
 
 
@@ -65,7 +65,7 @@ def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, A
         click.echo("there is no --tokenizer: words stand for tokens", err=True)
     shown, notices = show_task(name, data, count, **load_if_named(settings))
     for notice in notices:
-        click.echo(printable(notice), err=True)
+        words.notice(printable(notice))
     if as_json:
         click.echo(to_json([asdict(example) for example in shown], ensure_ascii=False, indent=1))
     else:

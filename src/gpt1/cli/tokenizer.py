@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from gpt1.base.errors import InputError
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
 
 LINES_AT_ONCE = 10_000
@@ -57,11 +57,10 @@ def train(paths: tuple[str, ...], out: str, **settings: object) -> None:
 
     Example: gpt1 tokenizer train books/ --kind words --merges 8000 --out tokenizer.json
     """
-    from gpt1.base.progress import Terminal
     from gpt1.corpus.vocabularies import train_tokenizer
 
     given = {name: value for name, value in settings.items() if value is not None}
-    tokenizer = train_tokenizer(paths, out=out, progress=Terminal(), **given)  # type: ignore[arg-type]
+    tokenizer = train_tokenizer(paths, out=out, progress=words.CommandTerminal(), **given)  # type: ignore[arg-type]
     size, merges = tokenizer.vocab_size, len(tokenizer.vocabulary.merges)
     click.echo(f"{out}: {tokenizer.kind}, {size:,} tokens, {merges:,} merges, fingerprint {tokenizer.fingerprint[:12]}")
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpt1.base.errors import NoRoom
-from gpt1.base.progress import Bar, Progress, Terminal, clock
+from gpt1.base.progress import Bar, Progress, clock
+from gpt1.cli.words import CommandTerminal
 from gpt1.training.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.runs import in_words
 
@@ -14,11 +15,11 @@ from gpt1.training.runs import in_words
 @contextmanager
 def shown_training() -> Iterator[TrainingLines]:
     """Show a training on the terminal while it lasts; one that a full disk ends can go on, which is told."""
-    terminal = Terminal()
+    terminal = CommandTerminal()
     try:
         yield TrainingLines(terminal)
     except NoRoom as error:
-        raise NoRoom(error.problem, "make room, then the same command with --resume goes on") from error
+        raise NoRoom(error.problem, "make room, then the same again with `resume=True` goes on") from error
     finally:
         terminal.done()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 from gpt1.cli.evaluate import open_run, step_option
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
     asked = {name: value for name, value in given.items() if value is not None}
-    found = zeroshot(open_run(run, step, device), task, **asked, notice=lambda text: click.echo(text, err=True))
+    found = zeroshot(open_run(run, step, device), task, **asked, notice=words.notice)
     if out is not None:
         write_rows(iter(found.lines), Path(out), (), overwrite=overwrite)
     click.echo(_as_json(run, found) if as_json else "\n".join(_in_words(run, found)))

@@ -148,7 +148,7 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
 def _unless_table(entry: Source | Skipped) -> Source | Skipped:
     if isinstance(entry, Skipped) or entry.format in TEXTS:
         return entry
-    return Skipped(entry.name, "a table beside texts; to read it, name it or its --field")
+    return Skipped(entry.name, "a table beside texts; to read it, name it")
 
 
 def _source(name: str) -> Source:
@@ -399,7 +399,7 @@ def _no_field(row: Mapping[str, Any], field: str | None) -> str:
     """Return in words why a row has no field to read."""
     columns = f"(columns: {some(list(row), 20) or 'none'})"
     if field is None:
-        return f"which column holds the text? Say so with --field {columns}"
+        return f"no column is called 'text' {columns}; call the one that holds the text so, or name it with `field`"
     return f"there is no column '{field}'{did_you_mean(field, row)} {columns}"
 
 

@@ -50,7 +50,7 @@ PLAN_FILE = "plan.json"
 LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
-_ANEW, _BEGIN_ANEW = "prepare anew with --restart", "begin anew with --restart"
+_ANEW = "make it anew with `gpt1.prepare(restart=True)`"
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def _prepare(
     batches = _encode(found, preparation, tokenizer, work, workers, faults, progress)
     if faults and preparation.on_error == "refuse":
         raise InputError(
-            f"{faults[0].message}\n"
-            "Mend it and run again with --restart, or leave such documents out with --on-error skip"
+            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then begin anew with "
+            "`restart=True`"
         )
     if not batches:
         _clear(out)
@@ -149,7 +149,9 @@ def _prepare(
         _clear(out)
         raise InputError(f"no document is left: {_dropped(corpus)}")
     if preparation.valid and not corpus["splits"]["valid"]["documents"]:
-        progress.say("validation gets nothing: there is no document small enough (cut the text finer with --document?)")
+        progress.say(
+            "validation gets nothing: there is no document small enough; add texts, or cut them finer with `document`"
+        )
     write_record(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprints(plan), **corpus})
     shutil.rmtree(work)
     return read_corpus(out)
@@ -284,7 +286,9 @@ def _difference(plan: dict[str, Any], fingerprints: dict[str, str]) -> str:
 def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, Any]:
     corpus = read_corpus(out)
     if other := _difference(plan, corpus.get("plan", {})):
-        raise InputError(f"{out} holds a corpus with other {other}. Choose another --out, or replace it with --restart")
+        raise InputError(
+            f"{out} holds a corpus with other {other}; choose another folder, or replace it with `restart=True`"
+        )
     sums = [verify_shard(path) for path in shards_of(out, corpus)]
     if not _has_sums(out, corpus):
         progress.say(f"the checksums of the blocks of its shards are written to {out / SUMS_FILE}")
@@ -313,10 +317,10 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool,
             out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint
         )
     if (work / PLAN_FILE).exists() and not restart:
-        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], _BEGIN_ANEW)
+        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], _ANEW)
         if other := _difference(plan, begun):
             raise InputError(
-                f"{out} holds an unfinished preparation with other {other}. Choose another --out, or {_BEGIN_ANEW}"
+                f"{out} holds an unfinished preparation with other {other}; choose another folder, or {_ANEW}"
             )
         progress.say(f"going on with the preparation in {out}")
     else:
@@ -371,7 +375,7 @@ def _encode(
                 if preparation.on_error == "refuse" and faults:
                     return
                 if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
-                    progress.say("the text looks hard-wrapped; --unwrap would join its lines")
+                    progress.say("the text looks hard-wrapped; `unwrap=True` would join its lines")
                 files.append(work / f"{len(files):06}.npz")
                 meter.read(batch)
                 if not _is_whole(files[-1], progress):

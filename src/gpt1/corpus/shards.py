@@ -176,7 +176,8 @@ class CheckedIds:
         high = min(low + self._block, HEADER_BYTES + len(self._shard.content))
         return FormatError(
             f"{self._shard.path} is damaged: bytes {low:,} to {high - 1:,} (block {number + 1} of {len(self._good)}) "
-            "do not match their checksum; copy the shard again from where it is whole, or prepare anew with --restart"
+            "do not match their checksum; copy the shard again from where it is whole, or make the corpus anew with "
+            "`gpt1.prepare(restart=True)`"
         )
 
 

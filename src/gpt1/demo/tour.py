@@ -60,7 +60,7 @@ def tour(
     """Run the demo in a folder, or go on with it, and return what it found."""
     out = _own_folder(out)
     if (out / TOKENIZER).is_file() and not any((out / name).exists() for name in (WORLD, BASELINE)):
-        raise InputError(f"{out} holds a demo with text of yours; choose another --out for the stories")
+        raise InputError(f"{out} holds a demo with text of yours; choose another folder for the stories with `out`")
     with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out), progress)
@@ -88,7 +88,7 @@ def read_own_text(
     """Have the demo's network read texts of the user's instead of stories, and return the run."""
     out = _own_folder(out)
     if (out / WORLD).is_dir():
-        raise InputError(f"{out} holds a demo with stories; choose another --out for your text")
+        raise InputError(f"{out} holds a demo with stories; choose another folder for your text with `out`")
     with _one_thread():
         cutting = _cutting(find_sources(text).sources)  # what is wrong with the text is told before that of the folder
         with _alone(out):
@@ -133,7 +133,7 @@ def make_text(out: Path, plan: Plan, seed: int, progress: Progress) -> None:
     if manifest.is_file():
         made = read_sealed(manifest, "the manifest of a world")
         if (made.get("seed"), made.get("stories")) != (seed, plan.stories):
-            raise InputError(f"{out} holds a demo of another version; choose another --out")
+            raise InputError(f"{out} holds a demo of another version; choose another folder with `out`")
     else:
         progress.say(f"writing a world: {plan.stories:,} stories to read, and tasks about others")
         write_world(out / WORLD, stories=plan.stories, seed=seed, counts=plan.counts)

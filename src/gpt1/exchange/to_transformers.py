@@ -51,7 +51,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     check_shape(shape, str(run.path))
     require_own_folder(out, lambda entry: entry.name in {*FILES, OWN_TOKENIZER, SUMS_FILE})
     if not overwrite and out.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out} holds an export already; choose another folder, or replace it with --overwrite")
+        raise InputError(f"{out} holds an export already; choose another folder, or replace it with `overwrite=True`")
     if run.has_tasks:
         weights, described = _classifier(run, task_of(run, task))
     else:

@@ -44,21 +44,21 @@ class Source:
 
     def __post_init__(self) -> None:
         named = {
-            "--task": bool(self.tasks),
-            "--train": self.train is not None,
-            "--encoded": bool(self.encoded),
+            "`task`": bool(self.tasks),
+            "`train`": self.train is not None,
+            "`encoded`": bool(self.encoded),
             "examples": self.examples is not None,
         }
         given = [name for name, there in named.items() if there]
         if len(given) != 1:
             found = " and ".join(given) if given else "none of them"
-            raise SettingError(f"say what to learn: --task with --data, --train, or --encoded; found {found}")
+            raise SettingError(f"say what to learn, by one of `task` with `data`, `train` and `encoded`: found {found}")
         if self.data is not None and not self.tasks:
-            raise SettingError("--data is the folder of a --task; a table or an encoded task stands for itself")
+            raise SettingError("`data` is the folder of a `task`; a table or an encoded task stands for itself")
         if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
-            raise SettingError("--dev, --test, --column, --regression and --symmetric go with --train")
+            raise SettingError("`dev`, `test`, `columns`, `regression` and `symmetric` go with `train`")
         if self.tasks and self.data is None:
-            raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with --data")
+            raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
     def as_json(self) -> dict[str, Any]:
         """Return what was named, as far as it can be found again."""
@@ -102,8 +102,8 @@ def read_recorded(
 
     if source["data"] is not None and source["data"].startswith(HUB):
         raise InputError(
-            f"it was trained on {source['data']}, and what a run names is never fetched by itself; --data "
-            f"{source['data']} fetches it"
+            f"it was trained on {source['data']}, and what a run names is never fetched by itself; "
+            f"`data={source['data']!r}` fetches it"
         )
     tables = {split: None if (named := source[split]) is None else _plain(named) for split in ("train", "dev", "test")}
     rows: list[Labelled] = []
@@ -172,13 +172,13 @@ def check_fit(tasks: Mapping[str, EncodedTask], *, fingerprint: str, context: in
     for name, encoded in tasks.items():
         if encoded.tokenizer_fingerprint != fingerprint:
             raise InputError(
-                f"task '{name}' was encoded with another tokenizer than that of {init}; prepare it with "
-                f"--tokenizer {init}"
+                f"task '{name}' was encoded with another tokenizer than that of {init}; encode it with "
+                f"`gpt1.prepare(tokenizer={str(init)!r})`"
             )
         if encoded.context > context:
             raise InputError(
-                f"task '{name}' was encoded for a context of {encoded.context} tokens, {init} has {context}; prepare "
-                f"it with --context {context}"
+                f"task '{name}' was encoded for a context of {encoded.context} tokens, {init} has {context}; encode "
+                f"it with `gpt1.prepare(context={context})`"
             )
 
 

@@ -45,7 +45,7 @@ def evaluate_run(
     person should know of the data.
     """
     if sum(given is not None for given in (data, table, encoded)) > 1:
-        raise SettingError("name one of --data, --table and --encoded, not several")
+        raise SettingError("name one of `data`, `table` and `encoded`, not several")
     if task is not None:
         task_of(run, task)  # refuses what the run has not learned
     if table is not None:
@@ -81,7 +81,7 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
     found = [name for name in task.dev_splits if name in splits]
     if not found:
         raise SettingError(
-            f"'{task.name}' comes without rows for dev; name one of its splits with --split: {', '.join(splits)}"
+            f"'{task.name}' comes without rows for dev; name one of its splits with `split`: {', '.join(splits)}"
         )
     return found
 
@@ -91,19 +91,20 @@ def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     source = run.facts.get("source")
     if source is None or not (source["tasks"] or source["train"] or source["encoded"]):
         raise InputError(
-            f"{run.path} was trained on examples that no file holds; say what to measure it on with --data, --table or "
-            "--encoded"
+            f"{run.path} was trained on examples that no file holds; say what to measure it on with `data`, `table` or "
+            "`encoded`"
         )
     try:
         found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
     except (InputError, SettingError) as error:  # of which none was set by who asks now
         raise InputError(
-            f"what {run.path} was trained on cannot be read now; --data, --table or --encoded name other data: {error}"
+            f"what {run.path} was trained on cannot be read now ({error}); name other data with `data`, `table` or "
+            "`encoded`"
         ) from None
     if identity(found) != run.facts.get("identity"):
         raise InputError(
             f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones; name "
-            "what to measure it on with --data, --table or --encoded"
+            "what to measure it on with `data`, `table` or `encoded`"
         )
     for text in notices:
         notice(text)
@@ -134,13 +135,13 @@ def _require_same_table(kept: Path, task: Task, name: str, table: Mapping[str, s
     """Refuse to replace what was measured on other rows under the same name."""
     if not kept.is_file():
         return
-    before = read_sealed(kept, "an evaluation", "--overwrite replaces it").get("table")
+    before = read_sealed(kept, "an evaluation", "`overwrite=True` replaces it").get("table")
     if before is None and name not in task.splits:  # made before it was kept which table it was
         return
     if before is None or before["sha256"] != table["sha256"]:
         other = "the run's own rows" if before is None else f"another table, {before['file']}"
         raise InputError(
-            f"{kept} is of {other}; give this one a name of its own with --split NAME, or replace it with --overwrite"
+            f"{kept} is of {other}; give this one a name of its own with `split`, or replace it with `overwrite=True`"
         )
 
 

@@ -214,7 +214,7 @@ def _train_seeds(
             continue
         tell(f"seed {seed} ({seeds.index(seed) + 1} of {len(seeds)})")
         if not _train_one(own, folder, tasks, notices if seed == seeds[0] else [], world, device):
-            tell(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same command with --resume goes on")
+            tell(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same again with `resume=True` goes on")
             return folder
     if world.is_first:
         for line in report_seeds(out, {name: encoded.task for name, encoded in tasks.items()}):
@@ -360,7 +360,7 @@ def _look(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
 
 def _new_recipe(asked: Asked, out: Path) -> Recipe:
     if is_run(out):
-        raise InputError(f"{out} holds a run already; --resume goes on with it, or choose another folder")
+        raise InputError(f"{out} holds a run already; choose another folder, or go on with it by `resume=True`")
     return _with_parents_shape(asked, change(as_recipe(asked.recipe), asked.changes))
 
 

@@ -39,7 +39,7 @@ def describe(run: Run) -> list[str]:
                 shown.append(f"{metric} {value:.4f}" + ("" if low is None else f" (95 %: {low:.4f} to {high:.4f})"))
             lines.append(f"{name} {split}, {facts['examples']:,} examples: {', '.join(shown)}")
     if not is_done(run.path):
-        return [*lines, f"{run.path} is not at its end; the same command with --resume goes on"]
+        return [*lines, f"{run.path} is not at its end; `gpt1.finetune(resume=True)` goes on"]
     return [*lines, f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"]
 
 

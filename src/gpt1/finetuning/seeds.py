@@ -69,7 +69,7 @@ class _Result(TypedDict):
 
 def read_result(run: Path) -> Scores:
     """Return what `write_result` wrote."""
-    remedy = f"remove {run} to have it trained anew by the same command with --resume"
+    remedy = f"remove {run} to have it trained anew by `gpt1.finetune(resume=True)`"
     return read_record(run / RESULT_FILE, "a result", _Result, remedy)["scores"]
 
 

@@ -67,7 +67,7 @@ def _glue_tasks(run: Run) -> list[str]:
     if not tasks:
         raise SettingError(
             f"{run.path} has learned {', '.join(run.tasks)}, and no task of GLUE: teach it one with "
-            f"`gpt1 finetune --task NAME` ({', '.join(sorted(names))})"
+            f"`gpt1.finetune(task=NAME)` ({', '.join(sorted(names))})"
         )
     return tasks
 

@@ -71,7 +71,7 @@ def predict_file(
 def task_of(run: Run, name: str | None = None) -> Task:
     """Return the task of this name that a run has learned; without a name, its only one."""
     if name is None and len(run.tasks) > 1:
-        raise SettingError(f"{run.path} has learned several tasks; name one with --task: {', '.join(run.tasks)}")
+        raise SettingError(f"{run.path} has learned several tasks; name one with `task`: {', '.join(run.tasks)}")
     if name is not None and name not in run.tasks:
         raise unknown(f"task of {run.path}", name, run.tasks)
     return run.tasks[name or next(iter(run.tasks))]

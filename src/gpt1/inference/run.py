@@ -100,7 +100,9 @@ class Run:
     def tasks(self) -> dict[str, Task]:
         """The tasks that a fine-tuned run has learned, by name."""
         if not self.has_tasks:
-            raise SettingError(f"{self.path} has learned no task yet; gpt1 finetune --init {self.path} teaches it one")
+            raise SettingError(
+                f"{self.path} has learned no task yet; `gpt1.finetune(init={str(self.path)!r})` teaches it one"
+            )
         return {name: task_from_json(task) for name, task in self.facts["tasks"].items()}
 
     @cached_property

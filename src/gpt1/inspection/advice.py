@@ -180,7 +180,7 @@ def _judge_updates(updates: int) -> Iterator[Finding]:
 def _judge_vocabulary(text_bytes: int, vocab_size: int) -> Iterator[Finding]:
     suitable = suitable_merges(text_bytes)
     finding = f"a vocabulary of {vocab_size:,} is {{}} for {text_bytes / 1e6:,.4g} MB of text"
-    train = f"gpt1 tokenizer train TEXT --merges {suitable} --out tokenizer.json, then prepare the text anew"
+    train = f"`gpt1.train_tokenizer(merges={suitable})`, then prepare the text anew"
     if vocab_size > 2.5 * suitable:  # beside merges it has characters
         yield Finding("large-vocabulary", finding.format("large"), f"most of its tokens would hardly be seen: {train}")
     elif vocab_size < suitable / 4:

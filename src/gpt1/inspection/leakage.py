@@ -115,9 +115,9 @@ def read_task_texts(paths: Sequence[str], encoding: str) -> TaskTexts:
 def _task_files(path: str) -> Sequence[Source]:
     """Return the files that a path stands for; of a folder with tables only those, not the notes beside them."""
     if path in CATALOGUE and not Path(path).exists():
-        raise InputError(f"where are the files of task '{path}'? Give their folder: --against DIR/{path}")
+        raise InputError(f"where are the files of task '{path}'? Give their folder with `against=DIR/{path}`")
     if path.startswith(HUB):
-        raise InputError(f"{path} cannot be compared with; save it as a file and give that to --against")
+        raise InputError(f"{path} cannot be compared with; save it as a file and give that with `against`")
     sources = find_sources([path], field="").sources  # with a field named, tables are not left out
     return [source for source in sources if source.format not in TEXTS] or sources
 

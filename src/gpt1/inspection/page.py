@@ -97,7 +97,7 @@ def _text(report: Report) -> Iterator[str]:
 
 def _tokens(tokens: Report | None) -> Iterator[str]:
     if tokens is None:
-        yield "  not counted; give --tokenizer FILE (make one: gpt1 tokenizer train)"
+        yield "  not counted; give a `tokenizer` (`gpt1.train_tokenizer()` makes one)"
         return
     tokenizer = tokens["tokenizer"]
     yield _row("tokenizer", tokenizer["kind"], f"{tokenizer['vocab_size']:,} tokens, {tokenizer['fingerprint'][:12]}")
@@ -186,7 +186,7 @@ def _characters(characters: list[Report]) -> Iterator[str]:
 def _leakage(report: Report) -> Iterator[str]:
     leakage = report["leakage"]
     if leakage is None:
-        yield "  not looked for; give --against FILE_OR_FOLDER, once for each task"
+        yield "  not looked for; give a file or folder with `against`, once for each task"
         return
     run, quote, folder = leakage["run_words"], leakage["quote_words"], leakage["folder"]
     intro = (

@@ -49,7 +49,7 @@ def _unreadable(report: Report) -> Iterator[Finding]:
     faults = report["faults"]
     if faults["count"]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in faults["by_reason"].items())
-        advice = "mend them (is --encoding right?), or leave them out with 'gpt1 prepare --on-error skip'"
+        advice = "mend them (is the `encoding` right?), or leave them out with `gpt1.prepare(on_error='skip')`"
         yield "unreadable", f"{many(faults['count'], 'fault')} in reading ({reasons})", advice
 
 
@@ -67,7 +67,11 @@ def _wrapped(report: Report) -> Iterator[Finding]:
         finding = (
             f"{wrapped:,} of {documents:,} documents are hard-wrapped: line breaks in mid-sentence, as no task has"
         )
-        yield "wrapped", finding, "join the lines with --unwrap, in 'gpt1 tokenizer train' and 'gpt1 prepare' alike"
+        yield (
+            "wrapped",
+            finding,
+            "join the lines with `gpt1.train_tokenizer(unwrap=True)` and `gpt1.prepare(unwrap=True)` alike",
+        )
 
 
 def _leaked(report: Report) -> Iterator[Finding]:
@@ -93,7 +97,11 @@ def _repeated(report: Report) -> Iterator[Finding]:
     if exact or near:
         finding = f"{many(exact, 'document')} repeated exactly and {near:,} nearly, "
         finding += f"{percent(duplicates['share_of_bytes'])} of the text"
-        yield "repeated", finding, "'gpt1 prepare' drops repeats unless told to keep them (--duplicates keep)"
+        yield (
+            "repeated",
+            finding,
+            "'gpt1 prepare' drops repeats unless told to keep them (`gpt1.prepare(duplicates='keep')`)",
+        )
 
 
 def _mojibake(report: Report) -> Iterator[Finding]:
@@ -140,4 +148,4 @@ def _short(report: Report) -> Iterator[Finding]:
     median = report["lengths"]["median_words"]
     if median < SHORT_WORDS:
         finding = f"half of the documents have {median:,} words or fewer; the paper wanted long stretches of text"
-        yield "short", finding, "if lines or rows belong together, join them, or choose another --document"
+        yield "short", finding, "if lines or rows belong together, join them, or choose another `document`"

@@ -24,11 +24,9 @@ def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str,
     elif own is not None:
         folder = Path(own["path"])
     else:
-        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a --corpus DIR")
+        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a `corpus`")
     if corpus is None and not folder.is_dir():
-        raise InputError(
-            f"{run.path} was trained on {folder}, which is not there now; say where it is with --corpus DIR"
-        )
+        raise InputError(f"{run.path} was trained on {folder}, which is not there now; say where it is with `corpus`")
     return _measure(run, TokenStream(folder, split), str(folder))
 
 

@@ -180,7 +180,7 @@ def _look(asked: Asked, train: TokenStream) -> Looked:
 
 def _new_recipe(asked: Asked) -> Recipe:
     if is_run(asked.out):
-        raise InputError(f"{asked.out} holds a run already; --resume goes on with it, or choose another folder")
+        raise InputError(f"{asked.out} holds a run already; choose another folder, or go on with it by `resume=True`")
     if asked.init is None:
         if asked.recipe is None:
             raise SettingError("name a recipe (gpt1 recipes lists them)")
@@ -202,7 +202,7 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
     if fact(asked.out, facts, "corpus", "identity") != train.identity:
         raise InputError(
             f"{asked.corpus} holds other text than the run {asked.out} was begun with; resume it on its own corpus, or "
-            f"begin a new run with --init {asked.out}"
+            f"begin a new run with `init={str(asked.out)!r}`"
         )
     old: Recipe = facts["recipe"]
     # As when it was begun: with a parent, the shape is the parent's.
@@ -249,8 +249,8 @@ def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
     if init is not None:
         if run_tokenizer(init).fingerprint != train.fingerprint:
             raise InputError(
-                f"the corpus was made with another tokenizer than {init}; prepare it with --tokenizer {init}, whose "
-                "words the weights know"
+                f"the corpus was made with another tokenizer than {init}; whose words the weights know; make "
+                f"it with `gpt1.prepare(tokenizer={str(init)!r})`"
             )
         load_weights(model, find_checkpoint(init, BEST))
     return model.double() if training.precision == "fp64" else model

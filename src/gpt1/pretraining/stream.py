@@ -56,8 +56,8 @@ class TokenStream:
         self._ends = np.cumsum([len(ids) for ids in self._shards], dtype=np.int64)
         if len(self) == 0:
             raise InputError(
-                f"the split '{split}' of the corpus {folder} is empty; prepare the corpus anew with another share for "
-                "validation (--valid), or with more text"
+                f"the split '{split}' of the corpus {folder} is empty; make the corpus anew with more text, or "
+                "with another share for validation by `gpt1.prepare(valid=SHARE)`"
             )
 
     def __len__(self) -> int:
@@ -96,12 +96,12 @@ def _open_shards(folder: Path, corpus: dict[str, Any], split: str) -> list[Shard
         if shard.fingerprint != corpus["tokenizer"]["fingerprint"]:
             raise FormatError(
                 f"{shard.path} was made with another tokenizer than {folder / CORPUS_FILE} names; "
-                "prepare anew with --restart"
+                "make it anew with `gpt1.prepare(restart=True)`"
             )
         if len(shard.ids) != facts["tokens"]:
             raise FormatError(
                 f"{shard.path} holds {len(shard.ids):,} tokens, {folder / CORPUS_FILE} asks for {facts['tokens']:,}; "
-                "prepare anew with --restart"
+                "make it anew with `gpt1.prepare(restart=True)`"
             )
         shards.append(shard)
     return shards

@@ -51,7 +51,7 @@ LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
 MOST_PAIRS = 100  # of labels that were mixed up
 MOST_LINES = 50  # of each kind from a log
-_ON_RESUME = "the run's own command with --resume leaves the line out"
+_ON_RESUME = "the run's own training with `resume=True` leaves the line out"
 
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,12 @@ class ApiError(Exception):
         kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}.get(self.status)
         kind = kind or ("invalid_request_error" if self.status < 500 else "server_error")
         param = None if self.param is None else _shown(self.param)
-        return {"error": {"message": _shown(self.message), "type": kind, "param": param, "code": self.code}}
+        return {"error": {"message": _shown(_in_fields(self.message)), "type": kind, "param": param, "code": self.code}}
+
+
+def _in_fields(message: str) -> str:
+    """Return a message of the package, which names what can be set as Python does, with the names of fields."""
+    return re.sub(r"`([a-z]\w*)(?:=[^`]*)?`", r"'\1'", message)
 
 
 def _shown(text: str) -> str:

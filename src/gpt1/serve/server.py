@@ -134,6 +134,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-        other = f"choose another {'--host' if elsewhere else '--port'}"
+        other = f"choose another {'`host`' if elsewhere else '`port`'}"
         raise InputError(f"cannot listen at {host}, port {port}: {error.strerror}; {other}") from error
     return listening

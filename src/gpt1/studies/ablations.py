@@ -76,7 +76,7 @@ def make_arms(start: Start, lstm: Start | None) -> list[Arm]:
     if lstm is not None:
         if lstm.shape.kind != LSTM_KIND:
             raise SettingError(
-                f"{lstm.path} is no LSTM but a {lstm.shape.kind}; gpt1 pretrain --recipe lstm trains one"
+                f"{lstm.path} is no LSTM but a {lstm.shape.kind}; `gpt1.pretrain(recipe='lstm')` trains one"
             )
         check_same_words(start, [lstm], "their arms would differ in more than the network: train both with one")
         arms.append(Arm(paper.LSTM, lstm))

@@ -101,7 +101,7 @@ def _check_count(one: Material, count: int) -> None:
     fewest = max(2, len(one.task.labels))
     if not fewest <= count <= there:
         may_be_scores = count < fewest and fewest > 2 and all(number(name) is not None for name in one.task.labels)
-        hint = "; if the labels are scores, add --regression" if may_be_scores else ""
+        hint = "; if the labels are scores, say `regression=True`" if may_be_scores else ""
         raise SettingError(
             f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}{hint}"
         )

@@ -136,7 +136,7 @@ def check_learnable(tasks: Mapping[str, Material]) -> None:
             raise InputError(f"task '{name}' has no training rows, so there is nothing to learn it from")
         judged = (*one.task.dev_splits, *one.task.test_splits)
         if not any(example.label is not None for split in judged for example in one.labelled.splits.get(split, [])):
-            raise InputError(f"task '{name}' has no labelled rows for dev or test to judge by; name some with --dev")
+            raise InputError(f"task '{name}' has no labelled rows for dev or test to judge by; name some with `dev`")
 
 
 def check_same_words(one: Start, others: Sequence[Start], why: str) -> None:

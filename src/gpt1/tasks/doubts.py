@@ -88,7 +88,7 @@ def doubtful_names(labels: Sequence[str], place: object) -> tuple[str, ...]:
     """Tell of labels that may be scores, or one label written in two ways."""
     notices = []
     if len(labels) > _MANY_LABELS and all(number(name) is not None for name in labels):
-        notices.append(f"{place}: the labels are {len(labels)} different numbers; if they are scores, add --regression")
+        notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
     alike: dict[str | float, list[str]] = {}
     for name in labels:
         value = number(name)

@@ -216,7 +216,7 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
     check_folder(folder)
     if not restart and (held := _held(folder)) is not None:
         if _facts(held) != _facts(encoded):
-            raise InputError(f"{folder} holds another task. Choose another --out, or replace it with --restart")
+            raise InputError(f"{folder} holds another task; choose another folder, or replace it with `restart=True`")
         return
     remove_temporaries(folder)
     with ExitStack() as whole:  # at whose end the splits get their names

@@ -77,7 +77,7 @@ def read_task(
     if Path(task).suffix and not _MODULE.fullmatch(task):
         if data is not None:
             raise SettingError(
-                f"{task} is a table, so --data has no meaning; give further tables with --dev and --test"
+                f"{task} is a table, so `data` has no meaning; give further tables with `dev` and `test`"
             )
         return read_table(
             task,
@@ -90,9 +90,9 @@ def read_task(
         )
     named = find_task(task)
     if dev or test or columns or regression or symmetric:
-        raise SettingError(f"'{task}' is a task with its own files and columns; --data names their folder")
+        raise SettingError(f"'{task}' is a task with its own files and columns; `data` names their folder")
     if data is None:
-        raise SettingError(f"where is the data of '{task}'? Name its folder with --data")
+        raise SettingError(f"where is the data of '{task}'? Name its folder with `data`")
     on_hub = str(data).startswith(HUB)
     return complete(read_hub(named, str(data)) if on_hub else read_folder(named, Path(data), encoding=encoding))
 

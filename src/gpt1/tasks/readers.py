@@ -130,7 +130,7 @@ def read_tables(
     task = _infer_task(rows, paths["train"], columns or {}, regression)
     if symmetric:
         if task.shape != PAIR:
-            raise SettingError(f"--symmetric is for rows of two texts; {paths['train']} has {', '.join(task.fields)}")
+            raise SettingError(f"`symmetric` is for rows of two texts; {paths['train']} has {', '.join(task.fields)}")
         task = replace(task, shape=BOTH)
     for split in paths:
         if split not in task.splits:
@@ -177,7 +177,7 @@ def _infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) 
     if not texts or not label:
         missing = "text" if not texts else "label"
         raise InputError(
-            f"{place}: which column is the {missing}? Name it with --column {missing}=COLUMN "
+            f"{place}: which column is the {missing}? Name it with `columns={{{missing!r}: 'COLUMN'}}` "
             f"(columns: {some(header, SHOWN)}){'' if texts or label else _hint_at_header(train, place)}"
         )
     return shape, texts, label
@@ -244,7 +244,8 @@ def _only(columns: Sequence[str], role: str, place: str) -> str:
     """Return the one column that has a role by its name, or ask which."""
     if len(columns) > 1:
         raise InputError(
-            f"{place}: which column is the {role}, {' or '.join(columns)}? Name it with --column {role}=COLUMN"
+            f"{place}: which column is the {role}, {' or '.join(columns)}? Name it with "
+            f"`columns={{{role!r}: 'COLUMN'}}`"
         )
     return columns[0]
 

@@ -156,7 +156,7 @@ def check_numbers(checkpoint: Checkpoint) -> None:
         if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):  # NaN where there is any
             raise FormatError(
                 f"{checkpoint.path} cannot be used: '{name}' holds weights that are no numbers (NaN or infinite); "
-                "--step names another checkpoint, where the run has one"
+                "`step` names another checkpoint, where the run has one"
             )
 
 

@@ -71,7 +71,7 @@ def join_world(device: torch.device) -> Iterator[tuple[World, torch.device]]:
             raise
         raise LostRank(
             f"process {dist.get_rank()}: another process of this run ended, so this one cannot go on; up to the last "
-            f"checkpoint nothing is lost: the same command with --resume goes on ({str(error).splitlines()[0]})"
+            f"checkpoint nothing is lost, and the same again with `resume=True` goes on ({str(error).splitlines()[0]})"
         ) from error
     finally:
         dist.destroy_process_group()

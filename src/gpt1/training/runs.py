@@ -48,7 +48,7 @@ from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack
 
 RUN_FILE = "run.json"
 FORMAT, VERSION = "gpt1-run", 1
-SEEDS_FILE, SEEDS_ANEW = "seeds.json", "gpt1 finetune --resume writes it anew"
+SEEDS_FILE, SEEDS_ANEW = "seeds.json", "`gpt1.finetune(resume=True)` writes it anew"
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
 LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
 _BRING_BACK = "bring it back from a copy"

@@ -93,7 +93,7 @@ def resumed(
         if not name.startswith(FREE_ON_RESUME):
             raise SettingError(
                 f"{name} is {before} in the run {run} and {after} now: a run goes on as it was begun; leave "
-                f"it, or begin a new run with --init {run}"
+                f"it, or begin a new run with `init={str(run)!r}`"
             )
     return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
 
@@ -150,7 +150,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
     if checkpoint is not None:
         trainer.restore(checkpoint)
         tell(
-            f"all {updates} updates are made (step {checkpoint.step}); more --steps would go on"
+            f"all {updates} updates are made (step {checkpoint.step}); `changes=['training.steps=N']` makes more"
             if checkpoint.step >= updates
             else f"the run ended at step {checkpoint.step}, its patience at an end; more training.patience would go on"
             if trainer.is_done
@@ -164,7 +164,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
             remove_old(run, checkpoint.step, trainer.recipe.watching.keep, trainer.recipe.watching.keep_every)
     if trainer.train():
         return True
-    left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same command with --resume goes on"
+    left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
     if not trainer.out_of_time:
         raise Interrupted(left)
     tell(left)

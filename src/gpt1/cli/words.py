@@ -1,0 +1,122 @@
+"""Messages of the package in the words of the command line.
+
+Below this room a message names what can be set as Python does, in backticks: `restart=True`, `encoding='cp1252'`, and
+of another function `gpt1.prepare(restart=True)`. It begins with what is wrong; what helps follows behind semicolons,
+one way and another joined by `, or `. Here that becomes `--restart` and `gpt1 prepare --restart`, and a way that the
+command at work does not have is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from gpt1.base.progress import Terminal
+
+_SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+_CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
+_ARGUMENT = re.compile(r"(\w+)=('[^']*'|[^,]+)")
+_VERB_OF = {"train_tokenizer": ("tokenizer", "train")}  # functions that are not called as their verbs are
+ALONE = ("demo",)  # whose folders are its own: no other verb is to work on them
+
+
+def command_of(root: click.Group, words: Iterable[str]) -> click.Command:
+    """Return the command that the words of a command line call."""
+    command: click.Command = root
+    for word in words:
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), word) or command
+    return command
+
+
+def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
+    """Return a message of the package as a user of this command can act on it."""
+
+    def worded(way: str) -> str | None:
+        """Return a way out, None where it needs what the command does not have."""
+        lacking = False
+
+        def setting(found: re.Match[str]) -> str:
+            nonlocal lacking
+            option = _option(command, *found.groups())
+            lacking |= option is None
+            return option or f"'{found[1]}'"
+
+        def call(found: re.Match[str]) -> str:
+            nonlocal lacking
+            called = command_of(root, _VERB_OF.get(found[1], (found[1],)))
+            options = [_option(called, *argument) for argument in _ARGUMENT.findall(found[2])]
+            lacking |= None in options or (called is not command and command is command_of(root, ALONE))
+            verb = () if called is command else ("gpt1", *_VERB_OF.get(found[1], (found[1],)))
+            return " ".join([*verb, *filter(None, options)])
+
+        done = _SETTING.sub(setting, _CALL.sub(call, way))
+        return None if lacking else done
+
+    def line(text: str) -> str:
+        cause, *remedies = text.split("; ")
+        kept = [", or ".join(filter(None, map(worded, remedy.split(", or ")))) for remedy in remedies]
+        return "; ".join([worded(cause) or _SETTING.sub(r"'\1'", cause), *filter(None, kept)])
+
+    return "\n".join(map(line, text.split("\n")))
+
+
+def _option(command: click.Command, name: str, value: str | None) -> str | None:
+    """Return a setting as an option of a command, None where it has no such option."""
+    option = next((one for one in command.params if isinstance(one, click.Option) and one.name == name), None)
+    if option is None:
+        return None
+    word = max(option.opts, key=len)
+    if value is None or option.is_flag:
+        return word
+    return " ".join(f"{word} {one}" for one in _shown(value))
+
+
+def _shown(value: str) -> list[str]:
+    try:
+        found: Any = ast.literal_eval(value)
+    except (SyntaxError, ValueError):  # a word that stands for a value, such as NAME
+        return [value]
+    if isinstance(found, dict):
+        return [f"{key}={one}" for key, one in found.items()]
+    return list(found) if isinstance(found, list) else [shlex.quote(str(found))]
+
+
+def in_own_words(text: str) -> str:
+    """Return a message in the words of the command at work."""
+    context = click.get_current_context(silent=True)
+    if context is None or not isinstance(root := context.find_root().command, click.Group):
+        return text
+    return in_words_of(context.command, root, text)
+
+
+def reworded(value: Any) -> Any:
+    """Return what the package found with all that it says in the words of the command at work."""
+    if isinstance(value, dict):
+        return {name: reworded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [reworded(one) for one in value]
+    return in_own_words(value) if isinstance(value, str) and "`" in value else value
+
+
+def notice(text: str) -> None:
+    """Tell a person something beside the answer."""
+    click.echo(in_own_words(text), err=True)
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines that the package made."""
+    click.echo(in_own_words("\n".join(lines)))
+
+
+class CommandTerminal(Terminal):
+    """Reports to a person in the words of the command at work."""
+
+    def say(self, line: str) -> None:
+        """Print one fact on a line of its own."""
+        super().say(in_own_words(line))
