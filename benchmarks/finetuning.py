@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpt1.base.devices import device_name, find_device, usable_precision
-from gpt1.finetuning.batches import Packing, TaskBatches, make_lesson
+from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.finetune import CUDA_BLOCK
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.inference.classification import head_shape
@@ -72,7 +72,7 @@ def ours(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, wa
     model = build_classifier(body, {TASK.name: head_shape(TASK)}, seed=0).to(device)
     if recipe.training.compile:
         body.compile(dynamic=True)
-    packing = Packing(task.vocab_size, recipe.shape.context, CUDA_BLOCK if device.type == "cuda" else 1)
+    packing = PackingOptions(task.vocab_size, recipe.shape.context, CUDA_BLOCK if device.type == "cuda" else 1)
     batches = TaskBatches(
         {TASK.name: make_lesson(task, class_weights=False)}, batch=recipe.training.batch, seed=0, packing=packing
     )

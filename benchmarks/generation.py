@@ -26,7 +26,7 @@ import torch
 from gpt1.base.devices import device_name
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import Writing
-from gpt1.model import Model, build_model, in_int8, ready_to_use
+from gpt1.model import Model, build_model, prepare_for_inference, quantize_int8
 from gpt1.recipes.catalog import find_recipe
 from tests.reference.generation import greedy
 
@@ -57,10 +57,10 @@ def make_contenders(recipe: str, device: str) -> dict[str, tuple[Callable[..., l
     shape, on_cpu = replace(find_recipe(recipe).shape, dropout=0.0), device == "cpu"
     compute = torch.float32 if on_cpu else torch.bfloat16
     plain = build_model(shape, VOCABULARY, compute=compute).eval().to(device)
-    model = ready_to_use(plain)
+    model = prepare_for_inference(plain)
     found: dict[str, tuple[Callable[..., list[list[int]]], Any]] = {"ours": (ours, model)}
     if on_cpu:
-        found |= {"int8": (ours, in_int8(plain)), "uncached": (uncached, model)}
+        found |= {"int8": (ours, quantize_int8(plain)), "uncached": (uncached, model)}
     if recipe == "paper":
         from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 

@@ -44,7 +44,7 @@ OWNERS = {
 # Who reads a record of a run, a study or an estimator is not among them.
 DOORS = {
     "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
-    "find_task": {"tasks/preparing.py", "tasks/checking.py", "inference/zeroshot.py", "studies/zeroshot.py"},
+    "find_task": {"tasks/preparing.py", "tasks/describe.py", "inference/zeroshot.py", "studies/zeroshot.py"},
     "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
 }
 

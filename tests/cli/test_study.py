@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.cli.studying import table_of
-from gpt1.studies.cells import Cell, Kept
+from gpt1.studies.cells import Cell, CellResult
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.moments import changes_told, counted, signalled
@@ -129,7 +129,7 @@ def test_the_live_table_counts_cells_and_shows_medians(tmp_path: Path) -> None:
         return Cell(name, row, column, {}, lambda folder, listener: {})
 
     cells = [cell("a", "rte", "full"), cell("b", "rte", "full"), cell("c", "rte", "lstm"), cell("d", "cola", "full")]
-    done = {name: Kept(tmp_path, {"score": score}, 1.0) for name, score in (("a", 0.5), ("b", 0.6))}
+    done = {name: CellResult(tmp_path, {"score": score}, 1.0) for name, score in (("a", 0.5), ("b", 0.6))}
     assert table_of(cells, done) == (["", "full", "lstm"], [["rte", "2/2  55.0", "0/1"], ["cola", "0/1", ""]])
 
 

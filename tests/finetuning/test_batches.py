@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpt1.finetuning.batches import LM, Lesson, PackedBatch, Packing, TaskBatches, make_lesson
+from gpt1.finetuning.batches import LM, PackedBatch, PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task
 from gpt1.tasks.examples import Example
@@ -46,7 +46,9 @@ def make_batches(
     """Return the batches of tasks a, b, ... of so many examples."""
     tasks = [encoded(make_task("abcdef"[index], shape), count) for index, count in enumerate(counts)]
     lessons = {task.task.name: make_lesson(task, class_weights=False) for task in tasks}
-    return TaskBatches(lessons, batch=batch, seed=seed, packing=Packing(VOCABULARY, CONTEXT), drop_last=drop_last)
+    return TaskBatches(
+        lessons, batch=batch, seed=seed, packing=PackingOptions(VOCABULARY, CONTEXT), drop_last=drop_last
+    )
 
 
 def epoch(batches: TaskBatches, number: int) -> list[PackedBatch]:
@@ -161,7 +163,7 @@ def test_a_part_holds_its_examples_and_each_token_predicts_the_next_of_its_own_s
 def test_what_is_filled_up_counts_nothing(shape: str, block: int) -> None:
     task = encoded(make_task("a", shape), 3)
     lessons = {"a": make_lesson(task, class_weights=True)}
-    batches = TaskBatches(lessons, batch=4, seed=0, packing=Packing(VOCABULARY, CONTEXT, block=block))
+    batches = TaskBatches(lessons, batch=4, seed=0, packing=PackingOptions(VOCABULARY, CONTEXT, block=block))
     batch = batches.batch(0)
     real, filled = part(batch), part(batch, 5)
     tokens = sum(len(ids) for example in batch.examples for ids in task.splits["train"].sequences(int(example)))
@@ -227,7 +229,7 @@ def test_class_weights_count_rare_labels_as_much_as_frequent_ones() -> None:
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=8), class_weights=True)
     assert lesson.weights[7] == pytest.approx(5.0)
     assert lesson.weights.sum() == pytest.approx(10.0)
-    batches = TaskBatches({"a": lesson}, batch=5, seed=0, packing=Packing(VOCABULARY, CONTEXT))
+    batches = TaskBatches({"a": lesson}, batch=5, seed=0, packing=PackingOptions(VOCABULARY, CONTEXT))
     for k in range(2):
         batch = batches.batch(k)
         assert batch.counts["a"] == pytest.approx(lesson.weights[batch.examples].sum())
@@ -246,17 +248,19 @@ def test_only_classes_have_weights(given_: dict[str, object]) -> None:
 def test_numbers_have_the_precision_that_is_asked_for() -> None:
     lessons = {"a": make_lesson(encoded(make_task("a"), 3), class_weights=False)}
     for dtype in (np.float32, np.float64):
-        found = part(TaskBatches(lessons, batch=3, seed=0, packing=Packing(VOCABULARY, CONTEXT, dtype=dtype)).batch(0))
+        found = part(
+            TaskBatches(lessons, batch=3, seed=0, packing=PackingOptions(VOCABULARY, CONTEXT, dtype=dtype)).batch(0)
+        )
         assert {found.arrays[name].dtype for name in ("shares", "weights", "token_weights")} == {np.dtype(dtype)}
 
 
 # ---- word dropout ----
 
 
-def thinned(shape: str, rate: float, *, examples: int = 12, seed: int = 0, k: int = 0) -> tuple[Lesson, PackedBatch]:
+def thinned(shape: str, rate: float, *, examples: int = 12, seed: int = 0, k: int = 0) -> tuple[TrainSet, PackedBatch]:
     task = encoded(make_task("a", shape), examples, longest=12)
     lessons = {"a": make_lesson(task, class_weights=False)}
-    packing = Packing(VOCABULARY, CONTEXT, word_dropout=rate)
+    packing = PackingOptions(VOCABULARY, CONTEXT, word_dropout=rate)
     return lessons["a"], TaskBatches(lessons, batch=examples, seed=seed, packing=packing).batch(k)
 
 
@@ -336,7 +340,7 @@ def test_both_orders_of_a_pair_lose_the_same_words() -> None:
     task = make_task("a", "both")
     rows = [Example(("1 2 3 4 5", "11 12 13"), number % 2, number) for number in range(8)]
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=16), class_weights=False)
-    packing = Packing(VOCABULARY, CONTEXT, word_dropout=0.3)
+    packing = PackingOptions(VOCABULARY, CONTEXT, word_dropout=0.3)
     found = sequences_of(part(TaskBatches({"a": lesson}, batch=8, seed=0, packing=packing).batch(0)))
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert sorted(one) == sorted(other)
@@ -346,7 +350,7 @@ def test_a_short_choice_that_stays_whole_does_not_give_back_the_context_to_it_al
     task = make_task("a", "choices", choices=2)
     rows = [Example(("7", "", "1", "2 3 4 5 6 8 9 10"), 0, number) for number in range(16)]
     lesson = make_lesson(encode_task(task, {"train": rows}, Numbers(), context=16), class_weights=False)
-    packing = Packing(VOCABULARY, CONTEXT, word_dropout=0.5)
+    packing = PackingOptions(VOCABULARY, CONTEXT, word_dropout=0.5)
     found = sequences_of(part(TaskBatches({"a": lesson}, batch=16, seed=0, packing=packing).batch(0)))
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert (7 in one) == (7 in other)

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gpt1.finetuning.batches import LM, PackedBatch, Packing, TaskBatches, make_lesson
+from gpt1.finetuning.batches import LM, PackedBatch, PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.inference.classification import head_shapes, probabilities
-from gpt1.model import Classifier, Noise, build_classifier, build_model, step_noise
-from gpt1.model.noise import Place, Site, keep_mask, layer_site, table_mask
+from gpt1.model import Classifier, DropoutKey, build_classifier, build_model, dropout_key
+from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.values import Optimizer, Recipe, Schedule, Shape, Training, Watching
 from gpt1.tasks.answers import predictions
 from gpt1.tasks.catalog import CATALOGUE, Task
@@ -54,7 +54,7 @@ def task_batches(
     found = {task.task.name: task for task in tasks}
     lessons = {name: make_lesson(task, class_weights=class_weights) for name, task in found.items()}
     ((vocab_size, context),) = {(task.vocab_size, task.context) for task in found.values()}
-    packing = Packing(vocab_size, context, block=block, dtype=np.float64)
+    packing = PackingOptions(vocab_size, context, block=block, dtype=np.float64)
     return TaskBatches(lessons, batch=batch, seed=SEED, packing=packing)
 
 
@@ -68,13 +68,13 @@ def classifier(cases: Sequence[Case], dropout: float = NETWORK.dropout) -> Class
     return model
 
 
-def masks_of(shape: Shape, noise: Noise, examples: int, length: int, vocabulary: int) -> dict[object, Tensor]:
+def masks_of(shape: Shape, noise: DropoutKey, examples: int, length: int, vocabulary: int) -> dict[object, Tensor]:
     """Write down what a network with this noise keeps, for the reference."""
     rate, width = shape.dropout, shape.width
     masks: dict[object, Tensor] = {
         "tokens": table_mask(vocabulary, width, rate, noise, Site.TOKENS),
         "positions": table_mask(shape.context, width, rate, noise, Site.POSITIONS),
-        "head": keep_mask((width,), rate, Noise(noise.word, torch.arange(examples)), Site.HEAD),
+        "head": keep_mask((width,), rate, DropoutKey(noise.word, torch.arange(examples)), Site.HEAD),
     }
     for layer in range(shape.layers):
         for name, place, size in (
@@ -94,7 +94,7 @@ def literal(
     examples = [[ids.tolist() for ids in split.sequences(int(example))] for example in batch.examples]
     if key is not None:
         length = max(len(ids) for sequences in examples for ids in sequences)
-        noise = step_noise(*key, torch.arange(sum(map(len, examples))))
+        noise = dropout_key(*key, torch.arange(sum(map(len, examples))))
         masks = masks_of(shape, noise, len(examples), length, len(weights["body.tokens"]))
         given |= {"masks": masks, "rate": shape.dropout, "head_rate": shape.dropout}
     labels = split.labels[batch.examples].tolist()
@@ -130,7 +130,7 @@ def ours(
     size = size or len(batch)
     for part in share_of(batch, size, micro or size, 0, 1):
         tensors = {name: torch.from_numpy(array.copy()) for name, array in part.arrays.items()}
-        noise = None if key is None else step_noise(*key, torch.from_numpy(part.sequences))
+        noise = None if key is None else dropout_key(*key, torch.from_numpy(part.sequences))
         sums = {name: x / batch.counts[name] for name, x in objective(tensors, noise, **part.facts).items()}
         loss = torch.stack([weight * sums[name] for name, weight in objective.weights.items()]).sum()
         for name, gradient in gradients_of(loss, parameters).items():
@@ -303,7 +303,7 @@ def packed_loss(model: Classifier, case: Case, device: torch.device) -> tuple[Te
     task = encoded(case)
     lesson = make_lesson(task, class_weights=False)
     order = np.arange(len(case.labels))
-    batch = PackedBatch(lesson, order, (case.name,), Packing(VOCABULARY, CONTEXT), (0, 0))
+    batch = PackedBatch(lesson, order, (case.name,), PackingOptions(VOCABULARY, CONTEXT), (0, 0))
     part = batch.part(0, len(order), len(order))
     tensors = {name: torch.from_numpy(array).to(device) for name, array in part.arrays.items()}
     logits = []

@@ -11,7 +11,7 @@ import torch
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.inference import generation
-from gpt1.inference.generation import LENGTH, STOP, Writer, continue_ids, generate, prompt_tokens, stream
+from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, continue_ids, generate, prompt_tokens, stream
 from gpt1.inference.sampling import Writing
 from gpt1.model import Model
 from gpt1.recipes.values import Shape
@@ -41,7 +41,7 @@ def test_the_smallest_contexts_go_on_too(context: int) -> None:
 
 def test_texts_join_and_leave_while_others_go_on() -> None:
     model = shaken(MODERN, dtype=torch.float32)
-    writer = Writer(model, VOCAB, rows=3)
+    writer = BatchGenerator(model, VOCAB, rows=3)
     first, second = (writer.join(prompt, GREEDY, 0) for prompt in PROMPTS[:2])
     for _ in range(4):
         writer.step()
@@ -62,7 +62,7 @@ def test_texts_join_and_leave_while_others_go_on() -> None:
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_steps_as_they_are_recorded_write_the_same(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     model = shaken(shape, dtype=torch.float32)
-    writer = Writer(model, VOCAB, rows=6)
+    writer = BatchGenerator(model, VOCAB, rows=6)
     monkeypatch.setattr(writer.memory, "_whole", 4)
     sizes = []
 
@@ -95,7 +95,7 @@ def test_recorded_steps_write_the_same_on_a_gpu(shape: Shape) -> None:
 
 
 def test_a_writer_is_freed_at_once() -> None:
-    writer = Writer(shaken(PAPER, dtype=torch.float32), VOCAB, rows=1)
+    writer = BatchGenerator(shaken(PAPER, dtype=torch.float32), VOCAB, rows=1)
     writer.join([1, 2], GREEDY, 0)
     writer.step()
     memory = weakref.ref(writer.memory)
@@ -228,7 +228,7 @@ def test_special_tokens_are_never_written(words_tokenizer: Tokenizer) -> None:
 def test_of_each_token_is_told_how_likely_it_was_and_what_was_likeliest() -> None:
     model = shaken(replace(PAPER, context=40), dtype=torch.float32)
     prompt, drawing = [3, 1], Writing(tokens=6, temperature=1.7, repetition_penalty=1.5, top_k=9, alternatives=4)
-    writer = Writer(model, VOCAB, rows=1)
+    writer = BatchGenerator(model, VOCAB, rows=1)
     text = writer.join(prompt, drawing, seed=2)
     for _ in range(6):
         writer.step()

@@ -18,7 +18,7 @@ from gpt1.inspection.sizes import (
     largest_micro_batch,
     saved_by_block,
 )
-from gpt1.model import build_model, step_noise
+from gpt1.model import build_model, dropout_key
 from gpt1.recipes.catalog import MODERN, PAPER, PAPER_LSTM, RECIPES
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import LSTM, Shape
@@ -79,7 +79,7 @@ def saved_bytes(shape: Shape, precision: str, batch: int, compiled: bool) -> int
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        function(torch.zeros(batch, shape.context, dtype=torch.long), step_noise(0, 1, torch.arange(batch)))
+        function(torch.zeros(batch, shape.context, dtype=torch.long), dropout_key(0, 1, torch.arange(batch)))
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpt1.model.attention import attend
-from gpt1.model.noise import Noise, keep_mask
+from gpt1.model.dropout import DropoutKey, keep_mask
 from tests.model.tools import noise_for, relative_error
 
 B, H, D = 2, 3, 8
@@ -112,5 +112,5 @@ def test_a_gpu_in_float64_drops_what_a_cpu_drops(window: int | None) -> None:
     assert relative_error({"y": found}, {"y": wanted}) < 1e-12
 
 
-def on_gpu(noise: Noise) -> Noise:
-    return Noise(noise.word.cuda(), noise.rows.cuda())
+def on_gpu(noise: DropoutKey) -> DropoutKey:
+    return DropoutKey(noise.word.cuda(), noise.rows.cuda())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gpt1.model import Classifier, HeadShape, Noise, build_classifier, build_model
+from gpt1.model import Classifier, DropoutKey, HeadShape, build_classifier, build_model
 from gpt1.model.classifier import head_name
 from gpt1.model.packing import Packing, pack
 from gpt1.recipes.values import Shape
@@ -38,7 +38,7 @@ def texts(count: int, seed: int = 0) -> list[Tensor]:
     return [torch.randint(0, VOCAB, (length,), generator=draw) for length in lengths]
 
 
-def answer(model: Classifier, sequences: Sequences, task: str = "t", noise: Noise | None = None) -> Tensor:
+def answer(model: Classifier, sequences: Sequences, task: str = "t", noise: DropoutKey | None = None) -> Tensor:
     packing = pack(torch.tensor([len(ids) for ids in sequences]))
     examples = None if noise is None else torch.arange(len(sequences) // model.tasks[task].sequences)
     logits, *_ = model(torch.cat(list(sequences)), packing, task, noise, examples)
@@ -116,7 +116,7 @@ class Ones(nn.Module):
         super().__init__()
         self.shape = shape
 
-    def forward(self, ids: Tensor, noise: Noise | None, packing: Packing) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Tensor, noise: DropoutKey | None, packing: Packing) -> tuple[Tensor, Tensor]:
         return torch.ones(len(ids), self.shape.width), torch.ones(VOCAB, self.shape.width)
 
 

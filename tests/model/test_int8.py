@@ -9,7 +9,7 @@ from gpt1.base import devices
 from gpt1.base.errors import SettingError
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import Writing
-from gpt1.model import Model, in_int8
+from gpt1.model import Model, quantize_int8
 from gpt1.model.int8 import Int8Linear
 from gpt1.recipes.values import Shape
 from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, relative_error, shaken
@@ -55,7 +55,7 @@ def test_what_stands_beside_a_token_changes_nothing() -> None:
 def test_a_network_in_bytes_is_nearly_the_same_and_leaves_the_other_alone(shape: Shape) -> None:
     model = shaken(shape, dtype=torch.float32)
     before = [parameter.clone() for parameter in model.parameters()]
-    small = in_int8(model)
+    small = quantize_int8(model)
     ids = torch.arange(10).view(2, 5) % model.vocab_size
     wanted, output = model(ids)
     found, same = small(ids)
@@ -77,7 +77,7 @@ def greedy(model: Model, prompt: list[int], new_tokens: int) -> list[int]:
 
 @pytest.mark.parametrize("shape", [PAPER, MODERN], ids=["paper", "modern"])
 def test_with_a_memory_the_same_tokens_are_written(shape: Shape) -> None:
-    small = in_int8(shaken(shape, dtype=torch.float32))
+    small = quantize_int8(shaken(shape, dtype=torch.float32))
     prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
     with torch.no_grad():
         wanted = [greedy(small, prompt, 20) for prompt in prompts]
@@ -86,9 +86,9 @@ def test_with_a_memory_the_same_tokens_are_written(shape: Shape) -> None:
 
 def test_what_cannot_be_in_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="int8 is for Transformers"):
-        in_int8(shaken(SMALL_LSTM, dtype=torch.float32))
+        quantize_int8(shaken(SMALL_LSTM, dtype=torch.float32))
     with pytest.raises(SettingError, match="computes in fp32 besides"):
-        in_int8(shaken(PAPER, dtype=torch.float64))
+        quantize_int8(shaken(PAPER, dtype=torch.float64))
     with pytest.raises(SettingError, match="int8 is for CPUs"):
         devices.check_int8(torch.device("cuda"))
     monkeypatch.setattr(devices, "_probe", lambda module, name: lambda: False)

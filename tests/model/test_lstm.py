@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpt1.model import build_model
-from gpt1.model.noise import Place, Site, keep_mask, layer_site, table_mask
+from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.catalog import PAPER_LSTM
 from tests.model.tools import SMALL_LSTM, VOCAB, batch, gradients, loss_and_gradients, noise_for, relative_error, shaken
 from tests.reference import lstm as reference

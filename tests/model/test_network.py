@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import InputError
-from gpt1.model import Noise, build_model, linear_cross_entropy
-from gpt1.model.noise import Place, Site, keep_mask, layer_site, table_mask
+from gpt1.model import DropoutKey, build_model, linear_cross_entropy
+from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.catalog import MODERN as MODERN_RECIPE
 from gpt1.recipes.catalog import PAPER as PAPER_RECIPE
 from gpt1.recipes.values import Shape
@@ -33,7 +33,7 @@ from tests.reference import transformer as reference
 ALL_SHAPES = SHAPES | {"lstm": SMALL_LSTM}
 
 
-def masks_of(shape: Shape, noise: Noise, length: int) -> dict[object, Tensor]:
+def masks_of(shape: Shape, noise: DropoutKey, length: int) -> dict[object, Tensor]:
     """Write down what a network with this noise keeps, for the reference."""
     rate, width = shape.dropout, shape.width
     masks: dict[object, Tensor] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gpt1.model import Model, Noise, build_model, linear_cross_entropy, step_noise
+from gpt1.model import DropoutKey, Model, build_model, dropout_key, linear_cross_entropy
 from gpt1.recipes.values import LSTM, Shape
 
 VOCAB = 23
@@ -46,12 +46,12 @@ def batch(sequences: int = 3, length: int = 10, seed: int = 0) -> tuple[Tensor, 
     return ids, targets, weights
 
 
-def noise_for(sequences: int, *, first: int = 0, seed: int = 5, step: int = 7) -> Noise:
+def noise_for(sequences: int, *, first: int = 0, seed: int = 5, step: int = 7) -> DropoutKey:
     """Return the noise of sequences that stand in the batch from `first` on."""
-    return step_noise(seed, step, torch.arange(first, first + sequences))
+    return dropout_key(seed, step, torch.arange(first, first + sequences))
 
 
-def loss_and_gradients(model: Model, noise: Noise | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+def loss_and_gradients(model: Model, noise: DropoutKey | None = None) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss of the small batch and the gradient of every parameter."""
     ids, targets, weights = batch()
     hidden, output = model(ids, noise)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, RuinedWeights
-from gpt1.inference.generation import Writer
+from gpt1.inference.generation import BatchGenerator
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import Writing
 from gpt1.serve.completions import Asked, Pieces, streamed
@@ -276,14 +276,14 @@ def test_a_text_that_is_beyond_the_network_fails_alone(engine: Engine) -> None:
 def test_a_step_that_fails_fails_the_texts_that_were_in_it_and_the_next_are_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, failures = Writer.step, [MemoryError("no room")]
+    step, failures = BatchGenerator.step, [MemoryError("no room")]
 
-    def fail_once(self: Writer) -> None:
+    def fail_once(self: BatchGenerator) -> None:
         if failures:
             raise failures.pop()
         step(self)
 
-    monkeypatch.setattr(Writer, "step", fail_once)
+    monkeypatch.setattr(BatchGenerator, "step", fail_once)
     first = [engine.write([1], Writing(tokens=2)) for _ in range(3)]
     engine.start()
     for future in first[:2]:  # there are two rows

@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from gpt1.inference import scoring
-from gpt1.inference.generation import Writer
+from gpt1.inference.generation import BatchGenerator
 from gpt1.serve import completions
 from gpt1.serve.engine import Engine
 from gpt1.serve.limits import Limits
@@ -136,8 +136,8 @@ class Gate:
 
 def gate_before_steps(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Make every step of writing wait at a gate."""
-    gate, step = Gate(), Writer.step
-    monkeypatch.setattr(Writer, "step", lambda self: (gate(), step(self))[1])
+    gate, step = Gate(), BatchGenerator.step
+    monkeypatch.setattr(BatchGenerator, "step", lambda self: (gate(), step(self))[1])
     return gate
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.studies.cells import EARLIER, Cell, Kept, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
+from gpt1.studies.cells import EARLIER, Cell, CellResult, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
 from gpt1.training.events import Listener
 from tests.records import facts_in
 
@@ -97,8 +97,8 @@ def test_names_are_names_of_folders() -> None:
 def test_what_is_left_is_judged_by_the_nearest_that_is_done(tmp_path: Path) -> None:
     cells = [cell("a"), cell("b"), cell("c", column="lstm"), cell("d", row="cola")]
 
-    def done(**seconds: float) -> dict[str, Kept]:
-        return {name: Kept(tmp_path, {}, value) for name, value in seconds.items()}
+    def done(**seconds: float) -> dict[str, CellResult]:
+        return {name: CellResult(tmp_path, {}, value) for name, value in seconds.items()}
 
     assert seconds_left(cells, {}) is None
     assert seconds_left(cells, done(a=10)) == 30

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.finetuning.data import Source
-from gpt1.studies.cells import Cell, Kept
+from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.finetuned import Training
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
@@ -85,7 +85,7 @@ class Remembers:
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, CellResult]) -> None:
         self.already = list(done)
 
     def begun(self, cell: Cell) -> None:
@@ -97,5 +97,5 @@ class Remembers:
             if self._events_left == 0:
                 raise KeyboardInterrupt
 
-    def ended(self, cell: Cell, kept: Kept) -> None:
+    def ended(self, cell: Cell, kept: CellResult) -> None:
         self.made.append(cell.name)

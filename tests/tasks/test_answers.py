@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpt1.tasks.answers import BINS, answers, as_shares, balanced_weights, predictions
+from gpt1.tasks.answers import BINS, answers, balanced_weights, predictions, soft_targets
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from tests.properties import examples
@@ -29,7 +29,7 @@ def test_there_are_as_many_answers_as_classes_choices_or_bins(name: str, count: 
 @pytest.mark.parametrize("name", ["mnli", "race"])
 def test_the_right_answer_has_the_whole_share_and_an_unknown_label_none(name: str) -> None:
     task = CATALOGUE[name]
-    shares = as_shares(task, np.array([2, -1, 0]))
+    shares = soft_targets(task, np.array([2, -1, 0]))
     wanted = np.zeros((3, answers(task)))
     wanted[0, 2] = wanted[2, 0] = 1
     np.testing.assert_array_equal(shares, wanted)
@@ -37,7 +37,7 @@ def test_the_right_answer_has_the_whole_share_and_an_unknown_label_none(name: st
 
 def test_the_bins_of_sts_b_are_those_of_the_paper() -> None:
     """A score s between two whole numbers counts s - floor(s) for the upper one, and the rest for the lower one."""
-    shares = as_shares(CATALOGUE["stsb"], np.array([0.0, 0.25, 3.0, 4.75, 5.0, np.nan]))
+    shares = soft_targets(CATALOGUE["stsb"], np.array([0.0, 0.25, 3.0, 4.75, 5.0, np.nan]))
     wanted = [
         [1, 0, 0, 0, 0, 0],
         [0.75, 0.25, 0, 0, 0, 0],
@@ -59,7 +59,7 @@ def test_a_score_belongs_to_two_neighbours_at_most_and_is_what_they_expect(
 ) -> None:
     low, high = span
     labels = np.clip(low + np.array(places) * (high - low), low, high)
-    shares = as_shares(scored(low, high), labels)
+    shares = soft_targets(scored(low, high), labels)
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-12)
     for row in shares:

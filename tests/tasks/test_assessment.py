@@ -19,7 +19,7 @@ from sklearn.metrics import (
 
 from gpt1.base.errors import InputError
 from gpt1.tasks import assessment
-from gpt1.tasks.answers import as_shares
+from gpt1.tasks.answers import soft_targets
 from gpt1.tasks.assessment import BINS, MISTAKES, MOST_CONFUSED, MOST_SHARES, answer_name, hold_against, joined, wilson
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.metrics import scores
@@ -175,7 +175,7 @@ def test_choices_have_calibration_and_mistakes_but_no_confusion() -> None:
 
 def test_scores_have_residuals_and_the_worst_of_them() -> None:
     labels, predictions = np.array([0.0, 2.5, 5.0, 4.0]), np.array([1.0, 2.5, 2.0, 4.5])
-    found = assess(CATALOGUE["stsb"], labels, as_shares(CATALOGUE["stsb"], predictions))
+    found = assess(CATALOGUE["stsb"], labels, soft_targets(CATALOGUE["stsb"], predictions))
     assert found.keys() == {"examples", "metrics", "intervals", "residuals", "mistakes"}
     assert found["residuals"] == {
         "mean_absolute_error": pytest.approx(mean_absolute_error(labels, predictions)),

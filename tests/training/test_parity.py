@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.model import step_noise
-from gpt1.model.noise import Noise, Place, Site, keep_mask, layer_site, table_mask
+from gpt1.model import dropout_key
+from gpt1.model.dropout import DropoutKey, Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.values import Optimizer, Schedule, Shape
 from gpt1.training.events import Event, Stepped
 from tests.reference import adam, transformer
@@ -35,7 +35,7 @@ ROWS = 5  # as in the last batch of an epoch, which is smaller than the others
 Tensors = dict[str, Tensor]
 
 
-def masks_of(shape: Shape, noise: Noise) -> dict[object, Tensor]:
+def masks_of(shape: Shape, noise: DropoutKey) -> dict[object, Tensor]:
     """Write down what a network with this noise keeps, for the reference."""
     rate, width = shape.dropout, shape.width
     masks: dict[object, Tensor] = {
@@ -65,7 +65,7 @@ class Reference:
     def update(self, k: int, ids_BT: Tensor, targets_BT: Tensor) -> None:
         """Make the update of batch `k`, counted from 0."""
         shape = RECIPE.shape
-        masks = masks_of(shape, step_noise(RECIPE.training.seed, k, torch.arange(len(ids_BT))))
+        masks = masks_of(shape, dropout_key(RECIPE.training.seed, k, torch.arange(len(ids_BT))))
         leaves = {name: x.clone().requires_grad_() for name, x in self.p.items()}
         hidden, output = transformer.forward(leaves, ids_BT, shape, masks, shape.dropout)
         total = transformer.loss(hidden, output, targets_BT, torch.ones(targets_BT.shape, dtype=torch.float64))

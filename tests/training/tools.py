@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gpt1.model import Model, Noise, build_model
+from gpt1.model import DropoutKey, Model, build_model
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.values import Optimizer, Recipe, Schedule, Shape, Training, Watching
 from gpt1.training.batches import NO_TARGET, Batch
@@ -63,7 +63,7 @@ class Poisonable(nn.Module):
         self.model = model
         self.inner = LanguageModelling(model)
 
-    def forward(self, tensors: dict[str, Tensor], noise: Noise | None) -> dict[str, Tensor]:
+    def forward(self, tensors: dict[str, Tensor], noise: DropoutKey | None) -> dict[str, Tensor]:
         terms = self.inner(tensors, noise)
         return {"lm": terms["lm"] * tensors["poison"].amax()}
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from gpt1.base.progress import Terminal, clock
 from gpt1.base.wording import many
-from gpt1.studies.cells import Cell, Kept, seconds_left
+from gpt1.studies.cells import Cell, CellResult, seconds_left
 from gpt1.training.events import Event, Noticed, RolledBack, Stepped
 from gpt1.training.runs import in_words
 
@@ -21,7 +21,7 @@ class StudyLines:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._cells: Sequence[Cell] = ()
-        self._done: dict[str, Kept] = {}
+        self._done: dict[str, CellResult] = {}
         self._current: Cell | None = None
         self._inside = ""
         self._said: set[str] = set()
@@ -31,7 +31,7 @@ class StudyLines:
         """Print one fact."""
         self._terminal.say(line)
 
-    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, CellResult]) -> None:
         """Say what is to be done."""
         self._cells, self._done = cells, dict(done)
         already = f", {len(done):,} done already" if done else ""
@@ -52,7 +52,7 @@ class StudyLines:
             if time.monotonic() - self._shown >= REFRESH_SECONDS:
                 self._show()
 
-    def ended(self, cell: Cell, kept: Kept) -> None:
+    def ended(self, cell: Cell, kept: CellResult) -> None:
         """Say what a cell gave."""
         self._done[cell.name] = kept
         self._began = time.monotonic()
@@ -73,7 +73,7 @@ class StudyLines:
         return f"{line}, {clock(max(0.0, left - (time.monotonic() - self._began)))} left"
 
 
-def table_of(cells: Sequence[Cell], done: Mapping[str, Kept]) -> tuple[list[str], list[list[str]]]:
+def table_of(cells: Sequence[Cell], done: Mapping[str, CellResult]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of what is done: in each place how many cells, and the median of their scores x 100."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
     rows = list(dict.fromkeys(cell.row for cell in cells))
@@ -83,7 +83,7 @@ def table_of(cells: Sequence[Cell], done: Mapping[str, Kept]) -> tuple[list[str]
     return ["", *columns], [[row, *(_place(places.get((row, column), []), done) for column in columns)] for row in rows]
 
 
-def _place(cells: Sequence[Cell], done: Mapping[str, Kept]) -> str:
+def _place(cells: Sequence[Cell], done: Mapping[str, CellResult]) -> str:
     if not cells:
         return ""
     scores = [done[cell.name].result["score"] for cell in cells if cell.name in done]

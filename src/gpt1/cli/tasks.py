@@ -49,7 +49,7 @@ def command(name: str | None, data: str | None, count: int | None, as_json: bool
 
 def _list(as_json: bool) -> None:
     from gpt1.tasks.catalog import CATALOGUE, task_as_json
-    from gpt1.tasks.checking import describe_catalogue
+    from gpt1.tasks.describe import describe_catalogue
 
     if as_json:
         click.echo(to_json({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
@@ -59,7 +59,7 @@ def _list(as_json: bool) -> None:
 
 def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, Any]) -> None:
     from gpt1.base.tables import printable
-    from gpt1.tasks.showing import in_lines, show_task
+    from gpt1.tasks.preview import in_lines, show_task
 
     if "tokenizer" not in settings:
         click.echo("there is no --tokenizer: words stand for tokens", err=True)

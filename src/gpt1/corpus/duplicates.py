@@ -1,4 +1,4 @@
-"""Duplicate documents: the same text again, or nearly.
+"""Deduplication: documents that are the same text again (exact hash), or nearly (MinHash).
 
 Near duplicates are found by MinHash over runs of five tokens: a sketch of 120 numbers a document, cut into 24 bands of
 five. Documents that share a band are compared by their whole sketches, whose agreement estimates the share of runs they

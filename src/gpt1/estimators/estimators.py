@@ -38,7 +38,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.doubts import refuse_one_label
+from gpt1.tasks.data_warnings import refuse_one_label
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, PAIR, SINGLE

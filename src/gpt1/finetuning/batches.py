@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.shuffle import permutation
-from gpt1.tasks.answers import as_shares, balanced_weights
+from gpt1.tasks.answers import balanced_weights, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.packed import pack_sequences
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainSet:
     """A task's training examples, ready to be put into batches."""
 
     task: Task
@@ -38,17 +38,17 @@ class Lesson:
     weights: NDArray[np.float64]  # of each example
 
 
-def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> Lesson:
+def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> TrainSet:
     """Return the examples of a task's training split, all alike or with rare labels counted more."""
     task, split = encoded.task, encoded.splits["train"]
     weights = np.ones(len(split))
     if class_weights and task.labels:
         weights = balanced_weights(task, split.labels)[split.labels]
-    return Lesson(task, split, weights)
+    return TrainSet(task, split, weights)
 
 
 @dataclass(frozen=True)
-class Packing:
+class PackingOptions:
     """How examples become a row of tokens."""
 
     vocab_size: int  # without special tokens
@@ -66,10 +66,10 @@ class Packing:
 class PackedBatch:
     """The examples of one update, all of one task."""
 
-    lesson: Lesson
+    lesson: TrainSet
     examples: Integers
     tasks: tuple[str, ...]  # all that are learned
-    packing: Packing
+    packing: PackingOptions
     key: tuple[int, int]  # seed and number of the batch
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class PackedBatch:
             **row.arrays(),
             "targets": targets,
             "token_weights": counted[row.sequence],
-            "shares": _filled(as_shares(lesson.task, lesson.split.labels[chosen]), size).astype(packing.dtype),
+            "shares": _filled(soft_targets(lesson.task, lesson.split.labels[chosen]), size).astype(packing.dtype),
             "weights": _filled(lesson.weights[chosen], size).astype(packing.dtype),
             "examples": np.arange(first, first + size, dtype=np.int32),
         }
@@ -135,7 +135,13 @@ class TaskBatches:
     """Gives batch k of one or several tasks."""
 
     def __init__(
-        self, lessons: Mapping[str, Lesson], *, batch: int, seed: int, packing: Packing, drop_last: bool = False
+        self,
+        lessons: Mapping[str, TrainSet],
+        *,
+        batch: int,
+        seed: int,
+        packing: PackingOptions,
+        drop_last: bool = False,
     ) -> None:
         self._lessons, self._batch, self._seed, self._packing = dict(lessons), batch, seed, packing
         whole = [

@@ -16,7 +16,7 @@ import torch
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder, remove_temporaries_below, require_own_folder
-from gpt1.finetuning.batches import Packing, TaskBatches, make_lesson
+from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
     Source,
     check_fit,
@@ -45,7 +45,7 @@ from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
-from gpt1.tasks.answers import as_shares, predictions
+from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.catalog import task_as_json
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
@@ -292,7 +292,7 @@ def _make_trainer(
         {name: make_lesson(encoded, class_weights=settings.class_weights) for name, encoded in tasks.items()},
         batch=training.batch,
         seed=training.seed,
-        packing=Packing(
+        packing=PackingOptions(
             vocab_size=model.body.vocab_size - len(SPECIALS),
             context=recipe.shape.context,
             block=min(CUDA_BLOCK, recipe.shape.context) if device.type == "cuda" else 1,
@@ -450,7 +450,7 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             answers, likelihood = np.zeros_like(data.labels), np.zeros(len(data))
             for examples, chances in probabilities_by_portion(model, name, data):
                 answers[examples] = predictions(task, chances)
-                shares = as_shares(task, data.labels[examples])
+                shares = soft_targets(task, data.labels[examples])
                 likelihood[examples] = (shares * np.log(np.maximum(chances, 1e-30))).sum(1)
             own = scores(task, data.labels[known], answers[known])
             decisive.append(own[task.metrics[0]])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from gpt1.finetuning.batches import LM
-from gpt1.model import Classifier, Noise, Packing, linear_cross_entropy
+from gpt1.model import Classifier, DropoutKey, Packing, linear_cross_entropy
 
 
 class TaskLearning(nn.Module):
@@ -22,7 +22,9 @@ class TaskLearning(nn.Module):
         if lm_weight:
             self.weights[LM] = lm_weight
 
-    def forward(self, tensors: dict[str, Tensor], noise: Noise | None, *, task: str, longest: int) -> dict[str, Tensor]:
+    def forward(
+        self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int
+    ) -> dict[str, Tensor]:
         """Return all terms; those of tasks that have no examples here are zero."""
         packing = Packing(tensors["offsets"], tensors["sequence"], tensors["position"], longest)
         logits_EA, hidden_NC, output_VC = self.model(tensors["ids"].long(), packing, task, noise, tensors["examples"])

@@ -1,9 +1,9 @@
-"""Text from a model: one token after another, drawn from what it thinks comes next.
+"""Batched autoregressive generation with a KV cache: one token after another, for many sequences side by side.
 
-A `Writer` holds any number of texts side by side, each of its own length, with its own way of drawing; texts join and
-leave between steps. A step gives each text one token. When a text no longer fits in the context, the last half of the
-context is kept and read anew from position 0; everything else is read once and remembered (`model/memory.py`). On a GPU
-the kernels of a step are recorded and played back: it takes longer to start them than to run them.
+A `BatchGenerator` holds any number of texts, each of its own length, with its own way of drawing; texts join and leave
+between steps. A step gives each text one token. When a text no longer fits in the context, the last half of the context
+is kept and read anew from position 0; everything else is read once and remembered (`model/kv_cache.py`). On a GPU the
+kernels of a step are recorded and played back: it takes longer to start them than to run them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor
 
 from gpt1.base.errors import RuinedWeights
 from gpt1.inference.sampling import Sampler, Weighed, Writing, draw, weighed
-from gpt1.model import Memory, Model, Reading, read
+from gpt1.model import CacheStep, KVCache, Model, read
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.recording import Recorder
+from gpt1.training.cuda_graphs import Recorder
 
 LENGTH, STOP = "length", "stop"  # why a text ended: it has its tokens, or met a stop string
 ROWS = 32  # texts at once, where a caller gives more
 
 
 @dataclass(eq=False)
-class Text:
+class GeneratedSequence:
     """A text that is being written."""
 
     window: list[int]  # the tokens in its context, the prompt's among them
@@ -43,30 +43,32 @@ class Text:
 class RuinedScores(RuinedWeights):
     """A step gave no numbers for some texts; it is to be made again without these, after all are begun anew."""
 
-    def __init__(self, texts: Sequence[Text]) -> None:
+    def __init__(self, texts: Sequence[GeneratedSequence]) -> None:
         super().__init__("the network's scores are no numbers: its weights are ruined; use another checkpoint")
         self.texts = texts
 
 
-class Writer:
+class BatchGenerator:
     """Texts that a network continues side by side."""
 
     def __init__(self, model: Model, vocabulary: int, rows: int) -> None:
         self.model, self.vocabulary = model, vocabulary
         self.context = model.shape.context
         self.device = next(model.parameters()).device
-        self.memory = Memory(model.shape, rows, dtype=model.compute, device=self.device)
-        self.texts: list[Text] = []  # in the order of the memory's rows
+        self.memory = KVCache(model.shape, rows, dtype=model.compute, device=self.device)
+        self.texts: list[GeneratedSequence] = []  # in the order of the memory's rows
         records = self.device.type == "cuda" and model.shape.kind == TRANSFORMER
         self._recorder = Recorder(partial(_next_logits, model, self.memory)) if records else None
 
-    def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> Text:
+    def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> GeneratedSequence:
         """Add a text that continues a prompt of at least one token."""
-        text = Text(self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives)
+        text = GeneratedSequence(
+            self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives
+        )
         self.texts.append(text)
         return text
 
-    def rejoin(self, text: Text) -> None:
+    def rejoin(self, text: GeneratedSequence) -> None:
         """Add a text that has left, with all that it has; its context is read anew."""
         text.remembered = False
         self.texts.append(text)
@@ -77,7 +79,7 @@ class Writer:
         for text in self.texts:
             text.remembered = False
 
-    def leave(self, text: Text) -> None:
+    def leave(self, text: GeneratedSequence) -> None:
         """Take a text out; what is beside it goes on."""
         row, last = self.texts.index(text), len(self.memory.lengths) - 1
         if row <= last:  # else it never had a step
@@ -138,11 +140,11 @@ class Writer:
         return ids if len(ids) <= self.context else ids[-(self.context // 2) :]
 
 
-def _logits(model: Model, reading: Reading, ids_N: Tensor) -> Tensor:
+def _logits(model: Model, reading: CacheStep, ids_N: Tensor) -> Tensor:
     return model.logits(*read(model, reading, ids_N))
 
 
-def _next_logits(model: Model, memory: Memory, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
+def _next_logits(model: Model, memory: KVCache, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
     return _logits(model, memory.next_of_first(inputs["position"], slice(first, behind)), inputs["ids"])
 
 
@@ -150,7 +152,7 @@ def continue_ids(
     model: Model, prompts: Sequence[Sequence[int]], wanted: Writing, vocabulary: int | None = None
 ) -> list[list[int]]:
     """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other."""
-    writer = Writer(model, vocabulary or model.vocab_size, len(prompts))
+    writer = BatchGenerator(model, vocabulary or model.vocab_size, len(prompts))
     texts = [writer.join(prompt, wanted, wanted.seed + place) for place, prompt in enumerate(prompts)]
     for _ in range(wanted.tokens):
         writer.step()
@@ -182,7 +184,7 @@ def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted:
 def _generate(
     model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing, seed: int
 ) -> list[Generated]:
-    writer = Writer(model, tokenizer.vocab_size, len(prompts))
+    writer = BatchGenerator(model, tokenizer.vocab_size, len(prompts))
     ids = [prompt_tokens(tokenizer, prompt) for prompt in prompts]
     streams = {
         writer.join(own, wanted, seed + place): TextStream(tokenizer, own, wanted.stop) for place, own in enumerate(ids)
@@ -205,7 +207,7 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: Writing) -> 
 
 
 def _stream(model: Model, tokenizer: Tokenizer, ids: list[int], wanted: Writing) -> Iterator[str]:
-    writer = Writer(model, tokenizer.vocab_size, 1)
+    writer = BatchGenerator(model, tokenizer.vocab_size, 1)
     text, pieces = writer.join(ids, wanted, wanted.seed), TextStream(tokenizer, ids, wanted.stop)
     while len(text.written) < wanted.tokens and not pieces.stopped:
         writer.step()

@@ -15,14 +15,14 @@ from torch import nn
 
 from gpt1.base.devices import check_int8, find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.inference.attention_maps import Looks, looks
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
 from gpt1.inference.generation import Generated, generate, stream
-from gpt1.inference.looking import Looks, looks
 from gpt1.inference.portions import Pause, go_on
 from gpt1.inference.sampling import writing
 from gpt1.inference.scoring import ScoredText, score_texts
-from gpt1.model import Classifier, Model, build_classifier, build_model, in_int8, ready_to_use
+from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
 from gpt1.recipes.values import Recipe, Shape
 from gpt1.tasks.catalog import Task, task_from_json
@@ -139,7 +139,7 @@ class Run:
     @cached_property
     def network(self) -> Model:
         """The model with its matrices in the type it computes in, or in int8, for use and not for training."""
-        return in_int8(self.model) if self.int8 else ready_to_use(self.model)
+        return quantize_int8(self.model) if self.int8 else prepare_for_inference(self.model)
 
     def generate(self, prompt: str, **settings: Any) -> str:
         """Return the text that continues a prompt; the settings are those of `Writing`, such as `tokens=50`."""

@@ -1,4 +1,4 @@
-"""Which token comes next: the likeliest, or one drawn from those likely enough.
+"""Sampling: which token comes next, greedily or drawn by temperature, top-k, top-p and repetition penalty.
 
 In this order: what was there before is made less likely (`repetition_penalty`), `temperature`, the `top_k` likeliest,
 the smallest set of the likeliest that together have probability `top_p`. Each text draws from a generator of its own,

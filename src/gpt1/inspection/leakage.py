@@ -1,4 +1,4 @@
-"""Do texts of the tasks stand in the corpus? Runs of eight words, looked for whatever the case and punctuation.
+"""Contamination: do texts of the tasks stand in the corpus? Runs of eight words, whatever the case and punctuation.
 
 The runs of the tasks, hashed, are the index; the corpus streams past it. A run lies in one text of one example, so
 a text of fewer than eight words has none and is not looked for: short sentences stand in any large corpus by chance.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gpt1.base.errors import InputError
 from gpt1.base.tables import lines_of, read_rows
 from gpt1.corpus.documents import HUB, TEXTS, Source, find_sources
-from gpt1.inspection.wording import HashedWords, Hashes, Ints, hash_words
+from gpt1.inspection.word_hashes import HashedWords, Hashes, Ints, hash_words
 from gpt1.tasks.catalog import CATALOGUE
 
 RUN = 8

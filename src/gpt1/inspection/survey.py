@@ -23,7 +23,7 @@ from gpt1.corpus.documents import Part
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
 from gpt1.corpus.unwrap import STRETCH, looks_wrapped
 from gpt1.inspection.leakage import Hits, find_hits
-from gpt1.inspection.wording import Hashes, hash_words
+from gpt1.inspection.word_hashes import Hashes, hash_words
 from gpt1.text.cleaning import TAME, clean
 from gpt1.text.tokenizer import Tokenizer, Vocabulary
 from gpt1.text.words import WORD_END

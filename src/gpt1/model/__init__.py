@@ -1,30 +1,30 @@
 """Networks and nothing but networks: the paper's Transformer, its modern variants, its LSTM, and their loss."""
 
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
-from gpt1.model.int8 import in_int8
+from gpt1.model.dropout import DropoutKey, dropout_key
+from gpt1.model.int8 import quantize_int8
+from gpt1.model.kv_cache import CacheStep, KVCache
 from gpt1.model.loss import linear_cross_entropy, token_losses
-from gpt1.model.memory import Memory, Reading
 from gpt1.model.network import Model, attention_weights, build_model, read
-from gpt1.model.noise import Noise, step_noise
 from gpt1.model.packing import Packing, pack
-from gpt1.model.ready import ready_to_use
+from gpt1.model.prepacked import prepare_for_inference
 
 __all__ = [
+    "CacheStep",
     "Classifier",
+    "DropoutKey",
     "HeadShape",
-    "Memory",
+    "KVCache",
     "Model",
-    "Noise",
     "Packing",
-    "Reading",
     "attention_weights",
     "build_classifier",
     "build_model",
-    "in_int8",
+    "dropout_key",
     "linear_cross_entropy",
     "pack",
+    "prepare_for_inference",
+    "quantize_int8",
     "read",
-    "ready_to_use",
-    "step_noise",
     "token_losses",
 ]

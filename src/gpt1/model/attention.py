@@ -17,9 +17,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpt1.model.dropout import (
+    DropoutKey,
+    Place,
+    column_words,
+    drop_where,
+    dropout,
+    keep_mask,
+    kept,
+    layer_site,
+    row_words,
+)
+from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear, Rotary, UnitRMS
-from gpt1.model.memory import Past
-from gpt1.model.noise import Noise, Place, column_words, drop, drop_where, keep_mask, kept, layer_site, row_words
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
@@ -54,7 +64,7 @@ class Attention(nn.Module):
             self.prepare.append(UnitRMS())
 
     def forward(
-        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
     ) -> Tensor:
         """Return what each position gathers from itself and from those of its sequence before it."""
         q, k, v = self._queries_keys_values(x_BTC, packing)
@@ -65,7 +75,7 @@ class Attention(nn.Module):
         else:
             attending = attend if packing is None else partial(attend_packed, packing=packing)
             y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
-        return drop(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
+        return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
     def weights(self, x_BTC: Tensor) -> Tensor:
         """Return how much each position takes from each one [B, H, T, T], in float32: what `forward` never holds."""
@@ -83,7 +93,14 @@ class Attention(nn.Module):
 
 
 def attend(
-    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, *, rate: float, noise: Noise | None, site: int, window: int | None
+    q_BHTD: Tensor,
+    k_BHTD: Tensor,
+    v_BHTD: Tensor,
+    *,
+    rate: float,
+    noise: DropoutKey | None,
+    site: int,
+    window: int | None,
 ) -> Tensor:
     """Return softmax(q k^T / sqrt(D)) v over the last `window` positions, the own one among them (None: over all)."""
     H, T = q_BHTD.shape[1:3]
@@ -106,7 +123,7 @@ def attend_packed(
     *,
     packing: Packing,
     rate: float,
-    noise: Noise | None,
+    noise: DropoutKey | None,
     site: int,
     window: int | None,
 ) -> Tensor:
@@ -146,7 +163,7 @@ def _weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
 
 
 def _attend_in_blocks(
-    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, noise: Noise | None, site: int, W: int
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, noise: DropoutKey | None, site: int, W: int
 ) -> Tensor:
     """Attend to the last W positions: a block of W queries looks at its own keys and at those of the block before."""
     B, H, T, D = q_BHTD.shape

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gpt1.model.initial import initialise
+from gpt1.model.dropout import DropoutKey, Site, drop_where, keep_mask
+from gpt1.model.init import initialise
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model
-from gpt1.model.noise import Noise, Site, drop_where, keep_mask
 from gpt1.model.packing import Packing
 
 # E examples, K sequences an example, N tokens of all sequences, C width, A answers (classes, bins or choices).
@@ -47,7 +47,12 @@ class Classifier(nn.Module):
         return self.body.blocks
 
     def forward(
-        self, ids_N: Tensor, packing: Packing, task: str, noise: Noise | None = None, examples_E: Tensor | None = None
+        self,
+        ids_N: Tensor,
+        packing: Packing,
+        task: str,
+        noise: DropoutKey | None = None,
+        examples_E: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits [E, A] of a packed row's examples, the network's output [N, C] and its output matrix [V, C].
 
@@ -64,11 +69,11 @@ class Classifier(nn.Module):
         logits_EA = layer(x_EKC).squeeze(-1) if head.scores_sequences else layer(x_EKC.sum(1))
         return logits_EA, hidden_NC, output_VC
 
-    def _drop(self, x_EKC: Tensor, noise: Noise | None, examples_E: Tensor | None) -> Tensor:
+    def _drop(self, x_EKC: Tensor, noise: DropoutKey | None, examples_E: Tensor | None) -> Tensor:
         if noise is None or self.body.shape.dropout == 0:
             return x_EKC
         assert examples_E is not None, "noise needs to know which examples these are"
-        rate, own = self.body.shape.dropout, Noise(noise.word, examples_E)
+        rate, own = self.body.shape.dropout, DropoutKey(noise.word, examples_E)
         return drop_where(x_EKC, keep_mask(x_EKC.shape[2:], rate, own, Site.HEAD).unsqueeze(1), rate)
 
 

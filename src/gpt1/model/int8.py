@@ -1,4 +1,4 @@
-"""A network's matrices in whole numbers of a byte: a quarter of the memory to read, and faster products on a CPU.
+"""Quantization to int8: matrices in whole numbers of a byte, a quarter of the memory, faster products on a CPU.
 
 Each output of a matrix has a scale of its own, and so has each token that meets it, found when it comes: what stands
 beside a token in a batch changes nothing. Sums are of 32 bits and exact. Tables that are looked up, norms, attention
@@ -51,7 +51,7 @@ def rounded(x_NI: Tensor) -> tuple[Tensor, Tensor]:
     return (x_NI / scale_N1).round_().to(torch.int8), scale_N1
 
 
-def in_int8(model: Model) -> Model:
+def quantize_int8(model: Model) -> Model:
     """Return a network in fp32 with its matrices in int8, also the one that makes logits; all else is shared."""
     if model.shape.kind != TRANSFORMER:
         raise SettingError("int8 is for Transformers; an LSTM is computed by one kernel, which wants whole weights")

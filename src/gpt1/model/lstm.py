@@ -10,9 +10,9 @@ import warnings
 import torch
 from torch import Tensor, nn
 
+from gpt1.model.dropout import DropoutKey, Place, dropout, layer_site
+from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear
-from gpt1.model.memory import Past
-from gpt1.model.noise import Noise, Place, drop, layer_site
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
@@ -31,7 +31,7 @@ class LSTMBlock(nn.Module):
         self.out = Linear(shape.units, shape.width, shape.bias)
 
     def forward(
-        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
     ) -> Tensor:
         """Return the projected states of all positions."""
         if past is not None and packing is not None:
@@ -39,10 +39,10 @@ class LSTMBlock(nn.Module):
         else:
             states_BTU, *_ = self._run(x_BTC if packing is None else packing.to_grid(x_BTC))
             states_BTU = states_BTU if packing is None else packing.from_grid(states_BTU)
-        states_BTU = drop(states_BTU, self.dropout, noise, self.states_site, packing)
-        return drop(self.out(states_BTU), self.dropout, noise, self.branch_site, packing)
+        states_BTU = dropout(states_BTU, self.dropout, noise, self.states_site, packing)
+        return dropout(self.out(states_BTU), self.dropout, noise, self.branch_site, packing)
 
-    def _remembered(self, x_NC: Tensor, packing: Packing, past: Past) -> Tensor:
+    def _remembered(self, x_NC: Tensor, packing: Packing, past: LayerCache) -> Tensor:
         """Return the states of a packed row, and keep each sequence's last one for the tokens to come."""
         if past.goes_on:
             states_N1U, output_NU, cell_NU = self._run(x_NC.unsqueeze(1), *past.state())

@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
-from gpt1.model.initial import initialise
+from gpt1.model.dropout import DropoutKey, Site, drop_table
+from gpt1.model.init import initialise
+from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
-from gpt1.model.memory import Reading
-from gpt1.model.noise import Noise, Site, drop_table
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import transformer_blocks
 from gpt1.recipes.values import TRANSFORMER, Shape
@@ -49,9 +49,9 @@ class Model(nn.Module):
     def forward(
         self,
         ids_BT: Tensor,
-        noise: Noise | None = None,
+        noise: DropoutKey | None = None,
         packing: Packing | None = None,
-        reading: Reading | None = None,
+        reading: CacheStep | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
 
@@ -81,7 +81,7 @@ class Model(nn.Module):
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
         return hidden_NC @ output_VC.T if self.output_layer is None else self.output_layer(hidden_NC)
 
-    def working(self, table: Tensor, site: Site, noise: Noise | None) -> Tensor:
+    def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
@@ -96,7 +96,7 @@ def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.f
 
 
 @torch.no_grad()
-def read(model: Model, reading: Reading, ids_N: Tensor) -> tuple[Tensor, Tensor]:
+def read(model: Model, reading: CacheStep, ids_N: Tensor) -> tuple[Tensor, Tensor]:
     """Return the last output of each sequence that a reading takes in [sequences, C], and the output matrix [V, C]."""
     hidden_NC, output_VC = model(ids_N, None, reading.packing, reading)
     return hidden_NC[reading.packing.offsets[1:].long() - 1], output_VC

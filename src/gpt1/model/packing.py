@@ -1,4 +1,4 @@
-"""Sequences of different lengths side by side in one row of tokens, so that no arithmetic is spent on padding.
+"""Sequence packing: different lengths side by side in one row of tokens, so that no arithmetic is spent on padding.
 
 Everything that looks at one token at a time works on such a row as it is. What looks along a sequence goes over a grid
 of [sequences, longest] and back, unless a kernel knows packed rows by itself.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gpt1.model.attention import Attention
+from gpt1.model.dropout import DropoutKey, Place, dropout, layer_site
+from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import ACTIVATIONS, Linear, make_norm
-from gpt1.model.memory import Past
-from gpt1.model.noise import Noise, Place, drop, layer_site
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
@@ -27,10 +27,10 @@ class FeedForward(nn.Module):
         self.up = Linear(shape.width, shape.feed_forward, shape.bias)
         self.down = Linear(shape.feed_forward, shape.width, shape.bias)
 
-    def forward(self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None) -> Tensor:
+    def forward(self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None) -> Tensor:
         """Return what the two layers make of each position."""
         y_BTF = self.activation(self.up(x_BTC))
-        return drop(self.down(y_BTF), self.dropout, noise, self.branch_site, packing)
+        return dropout(self.down(y_BTF), self.dropout, noise, self.branch_site, packing)
 
 
 class Block(nn.Module):
@@ -44,7 +44,7 @@ class Block(nn.Module):
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
 
     def forward(
-        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
     ) -> Tensor:
         """Return the block's output."""
         n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past))
@@ -56,7 +56,7 @@ class PreNormBlock(Block):
     """The same parts, but what enters a branch is normalised and the sum is left alone."""
 
     def forward(
-        self, x_BTC: Tensor, noise: Noise | None, packing: Packing | None = None, past: Past | None = None
+        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
     ) -> Tensor:
         """Return the block's output."""
         x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past)

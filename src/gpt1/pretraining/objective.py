@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from gpt1.model import Model, Noise, linear_cross_entropy
+from gpt1.model import DropoutKey, Model, linear_cross_entropy
 
 
 class LanguageModelling(nn.Module):
@@ -19,7 +19,7 @@ class LanguageModelling(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tensors: dict[str, Tensor], noise: Noise | None) -> dict[str, Tensor]:
+    def forward(self, tensors: dict[str, Tensor], noise: DropoutKey | None) -> dict[str, Tensor]:
         """Return the term `lm`."""
         hidden, output = self.model(tensors["ids"].long(), noise)
         targets = tensors["targets"].flatten().long()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpt1.inference.attention_maps import as_rows, looks_everywhere
 from gpt1.inference.generation import continue_ids
-from gpt1.inference.looking import as_rows, looks_everywhere
 from gpt1.inference.sampling import Writing
-from gpt1.model import Model, ready_to_use
+from gpt1.model import Model, prepare_for_inference
 from gpt1.pretraining.stream import TokenStream
 from gpt1.recipes.values import FSDP, TRANSFORMER, Recipe
 from gpt1.text.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
 
     def sample(step: int) -> Sampled:
         tokenizer = run_tokenizer(run)
-        seen = model if shared_out else ready_to_use(model)
+        seen = model if shared_out else prepare_for_inference(model)
         written = continue_ids(seen, prompts, Writing(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
         samples = [
             {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}

@@ -1,4 +1,4 @@
-"""Which tokens an update reads: windows of the stream, in an order drawn anew each epoch (section 4.1 of the paper).
+"""The data loader of pre-training: windows of the stream, in an order drawn anew each epoch (paper, section 4.1).
 
 A window is up to `context` inputs and the token after each, its target. In an epoch every token but the first of the
 stream is a target exactly once: the stream is cut at a random offset and from there on every `context` targets, and the

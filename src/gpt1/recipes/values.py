@@ -154,7 +154,7 @@ class Training:
     deterministic: bool = False  # bit for bit on a GPU too, at some cost
     distribution: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
     spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
-    patience: int | None = None  # evaluations without a better one after which training ends; None: never
+    patience: int | None = None  # early stopping: evaluations without a better one before training ends; None: never
 
     def __post_init__(self) -> None:
         _among("precision", self.precision, PRECISIONS)

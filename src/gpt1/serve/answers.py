@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
+from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
-from gpt1.inference.looking import Looks, as_rows, check_layer
 from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
 from gpt1.recipes.values import Shape

@@ -19,7 +19,7 @@ from gpt1.base.errors import RuinedWeights
 from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
 from gpt1.inference.sampling import SEEDS, Writing, writing
-from gpt1.serve.engine import Engine, Written
+from gpt1.serve.engine import Completion, Engine
 from gpt1.serve.limits import ApiError, Limits, bad, no_numbers, too_slow
 from gpt1.serve.schemas import CompletionRequest
 from gpt1.text.tokenizer import Tokenizer
@@ -60,7 +60,7 @@ async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: E
     """Return the whole answer."""
     request = object()
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
-    found: list[Written] = await asyncio.gather(*futures)
+    found: list[Completion] = await asyncio.gather(*futures)
 
     def worded() -> bytes:
         """Return the answer as JSON, made choice by choice: in one go, 60 MB of it would hold up all others."""
@@ -245,7 +245,7 @@ def _choice(
     return {"index": place, "text": text, "logprobs": log_probabilities, "finish_reason": ended}
 
 
-def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Written) -> dict[str, Any] | None:
+def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Completion) -> dict[str, Any] | None:
     """Return what the network thought of each token, in OpenAI's form, where that was asked for."""
     if wish.wanted.alternatives is None:
         return None

@@ -1,4 +1,4 @@
-"""One run at work in a thread of its own, for many requests at a time.
+"""Continuous batching: one run at work in a thread of its own, for requests that join and leave between steps.
 
 Texts are written side by side: a request's text joins between two steps and leaves when it ends. Rows are shared out by
 request: each has one before any has a second, and a text that has just begun goes before those that have had their
@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from gpt1.base.errors import Gpt1Error, RuinedWeights
-from gpt1.inference.generation import LENGTH, STOP, RuinedScores, Text, Writer, continue_ids
+from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, GeneratedSequence, RuinedScores, continue_ids
 from gpt1.inference.run import Run
 from gpt1.inference.sampling import Weighed, Writing
 from gpt1.serve.limits import ApiError, Limits, busy, failed
@@ -37,7 +37,7 @@ Encoded = TypeVar("Encoded")
 
 
 @dataclass(eq=False)
-class Question:
+class BatchRequest:
     """Items to be answered by a function; those with equal keys may be answered by one call."""
 
     key: tuple[str, ...]
@@ -47,7 +47,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Written:
+class Completion:
     """A wish that was fulfilled: its text, its tokens, why it ended, and what the network thought of each token."""
 
     text: str
@@ -57,21 +57,21 @@ class Written:
 
 
 @dataclass(eq=False)
-class Wish:
+class GenerateRequest:
     """A text to be written; `on_piece` is told of it piece by piece, in the engine's thread."""
 
     prompt: list[int]
     wanted: Writing
     on_piece: Piece | None
     request: Hashable  # those of one request share its rows
-    future: Future[Written] = field(default_factory=Future)
+    future: Future[Completion] = field(default_factory=Future)
 
 
 @dataclass(eq=False)
-class Writes:
+class ActiveRequest:
     """A wish that has been begun, at work or not."""
 
-    text: Text
+    text: GeneratedSequence
     stream: TextStream
     streamed: int = 0  # tokens
 
@@ -96,12 +96,14 @@ class Engine:
         self.give_others_a_turn: Callable[[], None] = lambda: None  # called before each step and portion
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
-        self._questions: list[Question] = []
-        self._answering: list[Question] = []
-        self._wishes: list[Wish] = []  # that have come since the last step
-        self._requests: dict[Hashable, list[Wish]] = {}  # what they still wish for, in the order in which they came
-        self._begun: dict[Wish, Writes] = {}
-        self._at_work: dict[Wish, Writes] = {}
+        self._questions: list[BatchRequest] = []
+        self._answering: list[BatchRequest] = []
+        self._wishes: list[GenerateRequest] = []  # that have come since the last step
+        self._requests: dict[
+            Hashable, list[GenerateRequest]
+        ] = {}  # what they still wish for, in the order in which they came
+        self._begun: dict[GenerateRequest, ActiveRequest] = {}
+        self._at_work: dict[GenerateRequest, ActiveRequest] = {}
         self._open = 0  # requests that were let in and have not left
         self._closing = False
         self._thread = threading.Thread(target=self._live, name=f"run {name}", daemon=True)
@@ -154,19 +156,19 @@ class Engine:
 
     def ask(self, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> Future[list[Any]]:
         """Have items answered, together with those of other requests that have the same key."""
-        question = Question(key, answering, items)
+        question = BatchRequest(key, answering, items)
         self._hand_over(self._questions, question)
         return question.future
 
     def write(
         self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None, *, request: Hashable = None
-    ) -> Future[Written]:
+    ) -> Future[Completion]:
         """Have a text written, one of a request's; it is given up when its future is cancelled."""
-        wish = Wish(prompt, wanted, on_piece, object() if request is None else request)
+        wish = GenerateRequest(prompt, wanted, on_piece, object() if request is None else request)
         self._hand_over(self._wishes, wish)
         return wish.future
 
-    def _hand_over(self, waiting: list[Any], job: Question | Wish) -> None:
+    def _hand_over(self, waiting: list[Any], job: BatchRequest | GenerateRequest) -> None:
         with self._changed:
             if self.failure is not None:  # since the request was let in
                 _fail(job.future, failed(self.name))
@@ -193,7 +195,7 @@ class Engine:
         model, tokenizer = self.run.network, self.run.tokenizer
         tokenizer.encode("ready")  # loads what encoding needs
         self.run.pause = self._give_way
-        self._writer = Writer(model, tokenizer.vocab_size, self.limits.rows)
+        self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.rows)
         self.loaded = True
         self.ready.set()
 
@@ -206,7 +208,7 @@ class Engine:
     def _answer(self) -> None:
         """Answer the first question, and with it those that have the same key."""
         with self._changed:
-            together: list[Question] = []
+            together: list[BatchRequest] = []
             size = 0
             for question in list(self._questions):
                 same = not together or question.key == together[0].key
@@ -219,7 +221,7 @@ class Engine:
             with suppress(Unwanted):
                 return self._answer_together(together)
 
-    def _answer_together(self, together: list[Question]) -> None:
+    def _answer_together(self, together: list[BatchRequest]) -> None:
         self._batched(together[0].key[0], sum(len(question.items) for question in together))
         try:
             found = self._answers(together)
@@ -233,7 +235,7 @@ class Engine:
             _settle(question.future, found[: len(question.items)])
             found = found[len(question.items) :]
 
-    def _answer_alone(self, question: Question) -> None:
+    def _answer_alone(self, question: BatchRequest) -> None:
         try:
             _settle(question.future, self._answers([question]))
         except Unwanted:
@@ -243,7 +245,7 @@ class Engine:
                 self._check_run(error)
             _fail(question.future, error)
 
-    def _answers(self, together: list[Question]) -> list[Any]:
+    def _answers(self, together: list[BatchRequest]) -> list[Any]:
         self._answering = together
         return list(together[0].answering([item for question in together for item in question.items]))
 
@@ -272,9 +274,9 @@ class Engine:
             if not self._finish_done():  # one that wants no token, or was given up; then there is room for another
                 return
 
-    def _shares(self) -> dict[Wish, None]:
+    def _shares(self) -> dict[GenerateRequest, None]:
         """Return the wishes to work on: one of each request, a second of each ... as far as there are rows."""
-        shares: dict[Wish, None] = {}
+        shares: dict[GenerateRequest, None] = {}
         requests = list(self._requests.values())
         for rank in range(self.limits.rows):
             requests = [wishes for wishes in requests if self._has(wishes, rank)]
@@ -284,24 +286,24 @@ class Engine:
                     return shares
         return shares
 
-    def _has(self, wishes: list[Wish], rank: int) -> bool:
+    def _has(self, wishes: list[GenerateRequest], rank: int) -> bool:
         """Whether a request wishes for so many texts; those that it has given up while they waited are dropped."""
         while rank < len(wishes) and wishes[rank].future.cancelled() and wishes[rank] not in self._at_work:
             self._drop(wishes[rank])
         return rank < len(wishes)
 
-    def _had_first(self, wish: Wish) -> bool:
+    def _had_first(self, wish: GenerateRequest) -> bool:
         return wish in self._begun and len(self._begun[wish].text.written) >= FIRST
 
-    def _join(self, wish: Wish) -> None:
+    def _join(self, wish: GenerateRequest) -> None:
         if wish in self._begun:
             self._writer.rejoin(self._begun[wish].text)
         else:
             stream = TextStream(self.run.tokenizer, wish.prompt, wish.wanted.stop)
-            self._begun[wish] = Writes(self._writer.join(wish.prompt, wish.wanted, wish.wanted.seed), stream)
+            self._begun[wish] = ActiveRequest(self._writer.join(wish.prompt, wish.wanted, wish.wanted.seed), stream)
         self._at_work[wish] = self._begun[wish]
 
-    def _drop(self, wish: Wish) -> None:
+    def _drop(self, wish: GenerateRequest) -> None:
         """Forget a wish, with its request where it was the last."""
         self._begun.pop(wish, None)
         if writes := self._at_work.pop(wish, None):
@@ -349,7 +351,7 @@ class Engine:
         network = self.run.classifier if self.run.has_tasks else self.run.model
         return all(bool(weights.isfinite().all()) for weights in network.parameters())
 
-    def _show(self, wish: Wish, piece: str) -> None:
+    def _show(self, wish: GenerateRequest, piece: str) -> None:
         if piece and wish.on_piece is not None:
             wish.on_piece(piece)
 
@@ -365,7 +367,7 @@ class Engine:
             self._show(wish, writes.stream.end())
             ended = STOP if writes.stream.stopped else LENGTH
             text = writes.text
-            _settle(wish.future, Written(writes.stream.whole(), text.written, ended, text.weighed))
+            _settle(wish.future, Completion(writes.stream.whole(), text.written, ended, text.weighed))
         return bool(done)
 
     def _give_up(self, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
 from gpt1.studies import paper
-from gpt1.studies.cells import Kept, Notebook, Watcher
+from gpt1.studies.cells import CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import (
     Arm,
     Plan,
@@ -24,8 +24,8 @@ from gpt1.studies.finetuned import (
 )
 from gpt1.studies.folder import Done, Section, conduct
 from gpt1.studies.material import (
-    Material,
-    Start,
+    InitRun,
+    TaskData,
     check_learnable,
     check_same_words,
     open_start,
@@ -66,7 +66,7 @@ def study_ablations(
     )
 
 
-def make_arms(start: Start, lstm: Start | None) -> list[Arm]:
+def make_arms(start: InitRun, lstm: InitRun | None) -> list[Arm]:
     """Return the arms of table 5; without an LSTM to start from, the first three."""
     arms = [
         Arm(paper.FULL, start),
@@ -83,7 +83,7 @@ def make_arms(start: Start, lstm: Start | None) -> list[Arm]:
     return arms
 
 
-def plan(arms: Sequence[Arm], labelled: Mapping[str, Material], training: Training) -> Plan[str]:
+def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: Training) -> Plan[str]:
     """Return the cells by task, arm and seed."""
     cells: Plan[str] = {}
     for name, one in labelled.items():
@@ -94,7 +94,7 @@ def plan(arms: Sequence[Arm], labelled: Mapping[str, Material], training: Traini
     return cells
 
 
-def tabulate(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -> list[Section]:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> list[Section]:
     """Return the table with its averages and the paper's figures, the differences in pairs, and the curves on dev."""
     found = whole_arms(planned, done)
     names = list(dict.fromkeys(arm for _, arm, _ in planned))
@@ -136,7 +136,7 @@ def _average(arm: str, scored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
 
 
 def _differences(
-    labelled: Mapping[str, Material], found: Mapping[str, Mapping[str, Mapping[int, Kept]]]
+    labelled: Mapping[str, TaskData], found: Mapping[str, Mapping[str, Mapping[int, CellResult]]]
 ) -> list[dict[str, Any]]:
     """Return by how much the full model is better than each ablation, task by task."""
     return [
@@ -148,7 +148,9 @@ def _differences(
     ]
 
 
-def _curves(labelled: Mapping[str, Material], found: Mapping[str, Mapping[str, Mapping[int, Kept]]]) -> dict[str, Any]:
+def _curves(
+    labelled: Mapping[str, TaskData], found: Mapping[str, Mapping[str, Mapping[int, CellResult]]]
+) -> dict[str, Any]:
     """Return the score on dev against updates, with and without the auxiliary loss."""
     return {
         "tasks": {

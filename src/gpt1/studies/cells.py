@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CellResult:
     """A cell that is done."""
 
     folder: Path
@@ -75,7 +75,7 @@ class Watcher(Protocol):
     def say(self, line: str) -> None:
         """Hear one fact."""
 
-    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, CellResult]) -> None:
         """Hear what is to be done, and what is done already."""
 
     def begun(self, cell: Cell) -> None:
@@ -84,7 +84,7 @@ class Watcher(Protocol):
     def heard(self, event: Event) -> None:
         """Hear what happens inside a cell."""
 
-    def ended(self, cell: Cell, kept: Kept) -> None:
+    def ended(self, cell: Cell, kept: CellResult) -> None:
         """Hear that a cell is done."""
 
 
@@ -94,7 +94,7 @@ class Nobody:
     def say(self, line: str) -> None:
         """Hear nothing."""
 
-    def planned(self, cells: Sequence[Cell], done: Mapping[str, Kept]) -> None:
+    def planned(self, cells: Sequence[Cell], done: Mapping[str, CellResult]) -> None:
         """Hear nothing."""
 
     def begun(self, cell: Cell) -> None:
@@ -103,7 +103,7 @@ class Nobody:
     def heard(self, event: Event) -> None:
         """Hear nothing."""
 
-    def ended(self, cell: Cell, kept: Kept) -> None:
+    def ended(self, cell: Cell, kept: CellResult) -> None:
         """Hear nothing."""
 
 
@@ -143,7 +143,7 @@ def has_cells(study: Path) -> bool:
     return any((study / CELLS).glob(f"*/{CELL_FILE}"))
 
 
-def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, Kept]:
+def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, CellResult]:
     """Return the cells that are done, by name; refuse where one was made from other inputs, before any work."""
     found = {}
     for cell in cells:
@@ -152,7 +152,7 @@ def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, Kept]:
     return found
 
 
-def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
+def make_cell(study: Path, cell: Cell, watcher: Watcher) -> CellResult:
     """Compute a cell and keep it."""
     folder = _folder(study, cell)
     make_folder(folder)
@@ -160,7 +160,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
     watcher.begun(cell)
     began = time.monotonic()
     result = cell.compute(folder, watcher.heard)
-    kept = Kept(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
+    kept = CellResult(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
     facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
     write_record(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
     _remove_workings(folder, cell)
@@ -168,7 +168,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> Kept:
     return kept
 
 
-def seconds_left(cells: Sequence[Cell], done: Mapping[str, Kept]) -> float | None:
+def seconds_left(cells: Sequence[Cell], done: Mapping[str, CellResult]) -> float | None:
     """Return how long the cells that are not done will take; None where nothing is known.
 
     A cell takes as long as those in its place of the table did on average, else as those of its row, else as all.
@@ -191,7 +191,7 @@ def _folder(study: Path, cell: Cell) -> Path:
     return study / CELLS / cell.name
 
 
-def _find(study: Path, cell: Cell) -> Kept | None:
+def _find(study: Path, cell: Cell) -> CellResult | None:
     folder = _folder(study, cell)
     path = folder / CELL_FILE
     if not path.is_file():
@@ -207,7 +207,7 @@ def _find(study: Path, cell: Cell) -> Kept | None:
             f"{folder} to have it made anew"
         )
     found = check_record(facts, _CellRecord, path, remedy)
-    kept = Kept(folder, {**found["result"]}, found["seconds"])
+    kept = CellResult(folder, {**found["result"]}, found["seconds"])
     _remove_workings(folder, cell)  # a kill may have come before that
     return kept
 

@@ -1,4 +1,4 @@
-"""Whether one set of answers is really better than another, from what lies in `predictions-TASK-SPLIT.jsonl`.
+"""Paired bootstrap: is one set of answers really better than another, by what `predictions-TASK-SPLIT.jsonl` hold.
 
 The figure of several seeds is their median; of several splits, as MNLI has, that of their mean. A difference is judged
 in pairs: both sides answered the same examples, so these are drawn with replacement, the same for both, and the middle

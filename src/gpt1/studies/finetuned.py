@@ -17,9 +17,9 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.changes import change, settings
-from gpt1.studies.cells import EARLIER, Cell, Compute, Kept, Result, cell_name
+from gpt1.studies.cells import EARLIER, Cell, CellResult, Compute, Result, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
-from gpt1.studies.material import Material, Start
+from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.training.checkpoints import FOLDER, newest_checkpoint
@@ -53,7 +53,7 @@ class Arm:
     """One of several ways to fine-tune that are held against each other."""
 
     name: str
-    start: Start
+    start: InitRun
     changes: Sequence[str] = ()
 
 
@@ -140,9 +140,9 @@ Key = TypeVar("Key", bound=Hashable)  # of an arm, such as its name
 Plan = dict[tuple[str, Key, int], Cell]  # the cells of a study by task, arm and seed
 
 
-def whole_arms(planned: Plan[Key], done: Mapping[str, Kept]) -> dict[str, dict[Key, dict[int, Kept]]]:
+def whole_arms(planned: Plan[Key], done: Mapping[str, CellResult]) -> dict[str, dict[Key, dict[int, CellResult]]]:
     """Return the results by task, arm and seed, of all arms of which every seed is done."""
-    found: dict[str, dict[Key, dict[int, Kept | None]]] = {}
+    found: dict[str, dict[Key, dict[int, CellResult | None]]] = {}
     for (task, arm, seed), cell in planned.items():
         found.setdefault(task, {}).setdefault(arm, {})[seed] = done.get(cell.name)
     return {
@@ -155,7 +155,7 @@ def whole_arms(planned: Plan[Key], done: Mapping[str, Kept]) -> dict[str, dict[K
     }
 
 
-def figures(one: Material, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+def figures(one: TaskData, seeds: Mapping[int, CellResult]) -> dict[str, Any]:
     """Return the headline of several seeds: on which examples, median, mean, deviation, worst, best, and each."""
     task = one.task
     each = {str(seed): float(kept.result["score"]) for seed, kept in seeds.items()}
@@ -165,7 +165,7 @@ def figures(one: Material, seeds: Mapping[int, Kept]) -> dict[str, Any]:
     return {**about, **summarise([*each.values()]), "seeds": each}
 
 
-def mean_curve(seeds: Sequence[Kept]) -> list[dict[str, float]]:
+def mean_curve(seeds: Sequence[CellResult]) -> list[dict[str, float]]:
     """Return the score on dev along the updates over several seeds: median, worst and best at each."""
     by_step: dict[int, list[float]] = {}
     for kept in seeds:
@@ -175,17 +175,19 @@ def mean_curve(seeds: Sequence[Kept]) -> list[dict[str, float]]:
     return [{"step": step, **summarise(values)} for step, values in whole.items()]
 
 
-def differences(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> list[dict[str, Any]]:
+def differences(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> list[dict[str, Any]]:
     """Return by how much one arm is better than another on each split that counts, with the 95 % interval, in pairs."""
     return [_difference(task, one, other, [split]) for split in judged_splits(task, one[0].result["scores"])]
 
 
-def difference(task: Task, one: Sequence[Kept], other: Sequence[Kept]) -> dict[str, Any]:
+def difference(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> dict[str, Any]:
     """Return the same of the headline: of several splits, of their mean."""
     return _difference(task, one, other, judged_splits(task, one[0].result["scores"]))
 
 
-def _difference(task: Task, one: Sequence[Kept], other: Sequence[Kept], splits: Sequence[str]) -> dict[str, Any]:
+def _difference(
+    task: Task, one: Sequence[CellResult], other: Sequence[CellResult], splits: Sequence[str]
+) -> dict[str, Any]:
     metric = task.metrics[0]
     ours, theirs = zip(*(_sheets(one, other, task, split) for split in splits), strict=True)
     value, low, high = paired_difference(task, metric, ours, theirs)
@@ -199,7 +201,7 @@ def _difference(task: Task, one: Sequence[Kept], other: Sequence[Kept], splits: 
     }
 
 
-def _sheets(one: Sequence[Kept], other: Sequence[Kept], task: Task, split: str) -> list[Sheet]:
+def _sheets(one: Sequence[CellResult], other: Sequence[CellResult], task: Task, split: str) -> list[Sheet]:
     """Return the answers of two arms to the same examples; where some were lost, say which cell to make anew."""
     found = {kept.folder: _answers(kept, task, split) for kept in (*one, *other)}
     labels = max((sheet.labels for sheet in found.values()), key=len)
@@ -209,7 +211,7 @@ def _sheets(one: Sequence[Kept], other: Sequence[Kept], task: Task, split: str) 
     return [Sheet(labels, [found[kept.folder].answers[0] for kept in arm]) for arm in (one, other)]
 
 
-def _answers(kept: Kept, task: Task, split: str) -> Sheet:
+def _answers(kept: CellResult, task: Task, split: str) -> Sheet:
     path = _predictions(kept, task, split)
     found = read_sheet([path], task, _remedy(kept.folder))
     if found is None:
@@ -221,7 +223,7 @@ def _remedy(folder: Path) -> str:
     return f"remove {folder} to have it made anew"
 
 
-def _predictions(kept: Kept, task: Task, split: str) -> Path:
+def _predictions(kept: CellResult, task: Task, split: str) -> Path:
     """Return where the answers of a cell lie: in its run, or beside it where nothing was trained."""
     run = kept.folder / RUN
     return predictions_file(run if run.is_dir() else kept.folder, task.name, split)

@@ -25,7 +25,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
-from gpt1.studies.cells import Cell, Kept, Notebook, find_cells, has_cells, is_cells_folder, make_cell
+from gpt1.studies.cells import Cell, CellResult, Notebook, find_cells, has_cells, is_cells_folder, make_cell
 from gpt1.training.session import Interrupted
 
 STUDY_FILE = "study.json"
@@ -33,7 +33,7 @@ FORMAT, VERSION = "gpt1-study", 2
 _ANEW = "the study's command writes it anew"
 TABLES_EVERY = 60  # seconds; drawing examples for a table takes some
 
-Done = Mapping[str, Kept]  # by the names of cells
+Done = Mapping[str, CellResult]  # by the names of cells
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ from gpt1.studies.finetuned import (
     whole_arms,
 )
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks, tell_start
+from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.doubts import number
+from gpt1.tasks.data_warnings import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
@@ -77,7 +77,7 @@ def study_labels(
     )
 
 
-def plan(start: Start, labelled: Mapping[str, Material], training: Training, counts: Sequence[int]) -> Plan[Key]:
+def plan(start: InitRun, labelled: Mapping[str, TaskData], training: Training, counts: Sequence[int]) -> Plan[Key]:
     """Return the cells by task, arm and count, and seed."""
     arms = [Arm(FULL, start), Arm(SCRATCH, start, ["finetuning.scratch=true"])]
     cells: Plan[Key] = {}
@@ -96,7 +96,7 @@ def plan(start: Start, labelled: Mapping[str, Material], training: Training, cou
     return cells
 
 
-def _check_count(one: Material, count: int) -> None:
+def _check_count(one: TaskData, count: int) -> None:
     there = len(one.train)
     fewest = max(2, len(one.task.labels))
     if not fewest <= count <= there:
@@ -173,7 +173,7 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
     return compute
 
 
-def tabulate(labelled: Mapping[str, Material], planned: Plan[Key], done: Done) -> Section:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -> Section:
     """Return the score of each arm by count, and by how much pre-training is better, in pairs."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []

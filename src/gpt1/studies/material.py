@@ -24,7 +24,7 @@ from gpt1.training.runs import read_run, run_folder, run_tokenizer
 
 
 @dataclass(frozen=True)
-class Start:
+class InitRun:
     """A pre-trained run to start from."""
 
     path: Path
@@ -44,26 +44,26 @@ class Start:
         return 1 if self.shape.kind == LSTM else self.shape.layers
 
 
-def open_start(path: str | Path, name: str | None = None) -> Start:
+def open_start(path: str | Path, name: str | None = None) -> InitRun:
     """Open a run to start from."""
     folder = run_folder(Path(path))
     facts = read_run(folder)
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
     learned = tuple(facts.get("tasks", {})) if facts["kind"] == FINETUNING else ()
-    return Start(
+    return InitRun(
         folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, facts["recipe"].shape, learned
     )
 
 
-def tell_start(start: Start, watcher: Watcher) -> None:
+def tell_start(start: InitRun, watcher: Watcher) -> None:
     """Tell where a run that is called pre-trained is not what the paper starts from."""
     if start.shape.kind == LSTM:
         watcher.say(f"{start.path} is an LSTM, not the paper's Transformer")
     tell_labels(start, watcher)
 
 
-def tell_labels(start: Start, watcher: Watcher) -> None:
+def tell_labels(start: InitRun, watcher: Watcher) -> None:
     """Tell of which tasks a run has seen labels before."""
     if start.learned:
         watcher.say(f"{start.path} is fine-tuned: it has seen labels of {some(start.learned)}")
@@ -75,7 +75,7 @@ def weights_identity(checkpoint: Path) -> dict[str, Any]:
     return {"step": state["step"], "weights": state["files"][MODEL_FILE]}
 
 
-class Material:
+class TaskData:
     """A labelled task: its rows, and the same as networks read it, encoded once for all that read alike."""
 
     def __init__(self, labelled: Labelled) -> None:
@@ -108,7 +108,7 @@ class Material:
                 digest.update(json.dumps([example.texts, example.label, example.group]).encode())
         return digest.hexdigest()
 
-    def encoded_for(self, start: Start) -> EncodedTask:
+    def encoded_for(self, start: InitRun) -> EncodedTask:
         """Return the task as the network of a run reads it."""
         key = start.tokenizer, start.shape.context
         if key not in self._encoded:
@@ -117,19 +117,19 @@ class Material:
         return self._encoded[key]
 
 
-def read_tasks(source: Source, watcher: Watcher) -> dict[str, Material]:
+def read_tasks(source: Source, watcher: Watcher) -> dict[str, TaskData]:
     """Read labelled tasks by name, and tell what a person should know of them."""
-    found: dict[str, Material] = {}
+    found: dict[str, TaskData] = {}
     for labelled in read_labelled(source):
         if labelled.task.name in found:
             raise SettingError(f"two tasks are called '{labelled.task.name}'; study them apart")
-        found[labelled.task.name] = Material(labelled)
+        found[labelled.task.name] = TaskData(labelled)
         for text in labelled.notices:
             watcher.say(f"{labelled.task.name}: {text}")
     return found
 
 
-def check_learnable(tasks: Mapping[str, Material]) -> None:
+def check_learnable(tasks: Mapping[str, TaskData]) -> None:
     """Refuse tasks without rows to learn from, or without rows to judge by."""
     for name, one in tasks.items():
         if not one.train:
@@ -139,7 +139,7 @@ def check_learnable(tasks: Mapping[str, Material]) -> None:
             raise InputError(f"task '{name}' has no labelled rows for dev or test to judge by; name some with `dev`")
 
 
-def check_same_words(one: Start, others: Sequence[Start], why: str) -> None:
+def check_same_words(one: InitRun, others: Sequence[InitRun], why: str) -> None:
     """Refuse runs that were trained with different tokenizers."""
     for other in others:
         if other.tokenizer != one.tokenizer:

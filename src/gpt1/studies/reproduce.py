@@ -15,10 +15,10 @@ from gpt1.finetuning.data import Source
 from gpt1.finetuning.seeds import summarise
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
-from gpt1.studies.cells import Cell, Kept, Notebook, Watcher
+from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import Plan, Training, judged_splits, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, check_learnable, read_tasks, tell_start
+from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.readers import tasks_in
@@ -73,7 +73,7 @@ def reproduce(
     return conduct(Path(out), NAME, about, cells, tabulate, notebook)
 
 
-def _read(data: Path, watcher: Watcher) -> dict[str, Material]:
+def _read(data: Path, watcher: Watcher) -> dict[str, TaskData]:
     """Read every task of the paper that lies in a folder, and tell which do not."""
     there = tasks_in(data)
     wanted = [name for name in CATALOGUE if name in TABLE_TASKS or name in paper.SCALES]
@@ -94,7 +94,7 @@ def _once(cells: Sequence[Cell]) -> list[Cell]:
     return list({cell.name: cell for cell in cells}.values())
 
 
-def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) -> Section:
+def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> Section:
     """Return tables 2 to 4: ours, the paper's, and what was best before it."""
     found = {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
     tables = {
@@ -117,7 +117,7 @@ def _tables(labelled: Mapping[str, Material], planned: Plan[str], done: Done) ->
     )
 
 
-def _ours(one: Material, row: Published, seeds: Mapping[int, Kept]) -> dict[str, Any]:
+def _ours(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> dict[str, Any]:
     """Return our figures of a row: on the labelled test set where there is one, else on dev."""
     task = one.task
     splits = judged_splits(task, next(iter(seeds.values())).result["scores"])

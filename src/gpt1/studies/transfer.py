@@ -12,7 +12,7 @@ from gpt1.finetuning.data import Source
 from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, check_learnable, open_start, read_tasks, tell_start
+from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
 
 NAME = "transfer"
@@ -45,7 +45,9 @@ def study_transfer(
     )
 
 
-def plan(start: Start, labelled: Mapping[str, Material], training: Training, layers: Sequence[int] | None) -> Plan[int]:
+def plan(
+    start: InitRun, labelled: Mapping[str, TaskData], training: Training, layers: Sequence[int] | None
+) -> Plan[int]:
     """Return the cells by task, number of blocks taken over, and seed."""
     counts = sorted(set(range(start.blocks + 1) if layers is None else layers))
     if counts and not 0 <= counts[0] <= counts[-1] <= start.blocks:
@@ -60,14 +62,14 @@ def plan(start: Start, labelled: Mapping[str, Material], training: Training, lay
     return cells
 
 
-def _arm(start: Start, count: int) -> Arm:
+def _arm(start: InitRun, count: int) -> Arm:
     """Return the arm of so many blocks; all of them is the full model, which other studies train too."""
     if count == start.blocks:
         return Arm(FULL, start)
     return Arm(f"layers-{count}", start, [f"finetuning.transfer_layers={count}"])
 
 
-def tabulate(labelled: Mapping[str, Material], planned: Plan[int], done: Done) -> Section:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -> Section:
     """Return the score by number of blocks, and what the most are worth over each fewer one, in pairs."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []

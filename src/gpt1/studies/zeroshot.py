@@ -21,7 +21,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.folder import Done, Section, conduct
-from gpt1.studies.material import Material, Start, open_start, read_tasks, tell_labels, weights_identity
+from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.tasks.catalog import find_task
 from gpt1.training.checkpoints import list_checkpoints
@@ -63,7 +63,7 @@ def study_zeroshot(
     return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], notebook)
 
 
-def open_runs(runs: Sequence[str | Path]) -> list[Start]:
+def open_runs(runs: Sequence[str | Path]) -> list[InitRun]:
     """Open runs that are to stand side by side, each with a name of its own."""
     if not runs:
         raise SettingError("name at least one run")
@@ -74,8 +74,8 @@ def open_runs(runs: Sequence[str | Path]) -> list[Start]:
 
 
 def plan(
-    starts: Sequence[Start],
-    labelled: Mapping[str, Material],
+    starts: Sequence[InitRun],
+    labelled: Mapping[str, TaskData],
     *,
     shots: int,
     seed: int,
@@ -102,11 +102,11 @@ def plan(
     return cells
 
 
-def _cell_name(start: Start, task: str, step: int) -> str:
+def _cell_name(start: InitRun, task: str, step: int) -> str:
     return cell_name(NAME, start.name, task, step)
 
 
-def _checkpoints(start: Start, watcher: Watcher) -> list[tuple[int, dict[str, Any]]]:
+def _checkpoints(start: InitRun, watcher: Watcher) -> list[tuple[int, dict[str, Any]]]:
     """Return the steps of a run's whole checkpoints, and what tells their weights from all others."""
     found = []
     for step, path in list_checkpoints(start.path):
@@ -118,7 +118,7 @@ def _checkpoints(start: Start, watcher: Watcher) -> list[tuple[int, dict[str, An
 
 
 def _asker(
-    start: Start, labelled: Mapping[str, Material], shots: int, seed: int, watcher: Notebook
+    start: InitRun, labelled: Mapping[str, TaskData], shots: int, seed: int, watcher: Notebook
 ) -> Callable[[str], Questions]:
     """Return what makes the questions of a task: once, since they are the same for all checkpoints."""
     run = load_run(start.path, device="cpu")  # of which no weights are read
@@ -133,7 +133,7 @@ def _asker(
     return ask
 
 
-def _opener(start: Start, device: str | None) -> Callable[[int], Run]:
+def _opener(start: InitRun, device: str | None) -> Callable[[int], Run]:
     """Return what opens a run at a step; the last one stays open for the next task."""
 
     @lru_cache(maxsize=1)
@@ -158,7 +158,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
     return compute
 
 
-def tabulate(starts: Sequence[Start], labelled: Mapping[str, Material], done: Done) -> Section:
+def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: Done) -> Section:
     """Return the curves of all runs, by task."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ def tabulate(starts: Sequence[Start], labelled: Mapping[str, Material], done: Do
     return Section(NAME, {"tasks": content, "kinds": {start.name: start.shape.kind for start in starts}}, rows)
 
 
-def _points(start: Start, task: str, done: Done) -> Iterator[dict[str, Any]]:
+def _points(start: InitRun, task: str, done: Done) -> Iterator[dict[str, Any]]:
     """Yield every metric of every checkpoint of a run that was asked about a task."""
     for step, _ in list_checkpoints(start.path):
         if (kept := done.get(_cell_name(start, task, step))) is None:

@@ -27,7 +27,7 @@ def answers(task: Task) -> int:
     return task.choices if task.shape == CHOICES else len(task.labels)
 
 
-def as_shares(task: Task, labels: NDArray[Any]) -> Floats:
+def soft_targets(task: Task, labels: NDArray[Any]) -> Floats:
     """Return labels as the share each answer should have [examples, answers]; rows of unknown labels are zero."""
     shares = np.zeros((len(labels), answers(task)))
     rows = np.arange(len(labels))

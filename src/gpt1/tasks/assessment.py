@@ -1,5 +1,4 @@
-"""What a sheet of answers shows beyond its score: which classes are mixed up, whether confidence is earned, how far the
-score itself can be trusted, and the worst mistakes.
+"""Confusion, calibration, bootstrap intervals, mistakes: what a sheet of answers shows beyond its score.
 
 The metrics of a task belong to `metrics.py`. What comes out is plain values, to be kept as JSON and drawn elsewhere.
 """

@@ -14,7 +14,7 @@ from typing import Any
 from gpt1.base.errors import InputError, MissingDependency, SettingError
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.doubts import look_at_labels
+from gpt1.tasks.data_warnings import look_at_labels
 from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, make_example
 from gpt1.tasks.shapes import CHOICES
 

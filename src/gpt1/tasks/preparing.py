@@ -11,7 +11,7 @@ from typing import Any
 from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
 from gpt1.tasks.catalog import find_task
-from gpt1.tasks.doubts import look_at_rows
+from gpt1.tasks.data_warnings import look_at_rows
 from gpt1.tasks.encoded import EncodedTask, Tokenizer, check_folder, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.hub import HUB, read_hub

@@ -18,7 +18,7 @@ from gpt1.base.errors import InputError, SettingError, did_you_mean, unknown
 from gpt1.base.tables import file_format, printable, read_rows
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.doubts import doubtful_names, look_at_labels, number, refuse_one_label
+from gpt1.tasks.data_warnings import doubtful_names, look_at_labels, number, refuse_one_label
 from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, label_name, make_example, to_score
 from gpt1.tasks.official import expected_files, find_layout, read_official
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE

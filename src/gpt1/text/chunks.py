@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gpt1.base.garbage import collector_paused
 from gpt1.text.cleaning import clean
-from gpt1.text.lessons import Lesson, Lessons
+from gpt1.text.shared_chunk_cache import Lessons, SharedChunks
 from gpt1.text.splitting import Splitter
 
 Ids = npt.NDArray[np.int32]
@@ -144,7 +144,7 @@ class ChunkEncoder:
             if len(self._texts) > MOST_SHARED:
                 self._lessons = None
 
-    def _learn(self, chunks: list[str]) -> Lesson:
+    def _learn(self, chunks: list[str]) -> SharedChunks:
         if len(self._parts) > MOST_PARTS:
             self._forget_parts()
         cut = self._splitter.cut(chunks)
@@ -187,7 +187,7 @@ class ChunkEncoder:
         self._parts: dict[str, Entry] = {}
         self._words: dict[str, tuple[int, ...]] = {}
 
-    def _add(self, lesson: Lesson) -> None:
+    def _add(self, lesson: SharedChunks) -> None:
         chunks = lesson.chunks
         self._starts.extend(len(self._ids.array) + np.cumsum(lesson.lengths, dtype=np.int64) - lesson.lengths)
         self._lengths.extend(lesson.lengths)
@@ -213,8 +213,8 @@ class ChunkEncoder:
         return np.delete(numbers, places + 1), rows
 
 
-def _lesson(chunks: list[str], entries: list[Entry]) -> Lesson:
-    return Lesson(
+def _lesson(chunks: list[str], entries: list[Entry]) -> SharedChunks:
+    return SharedChunks(
         chunks,
         lengths=np.array([len(ids) for ids, _, _ in entries], np.int32),
         ids=np.array([id for ids, _, _ in entries for id in ids], np.int32),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpt1.base.errors import FormatError
 from gpt1.text.chunks import ChunkEncoder, Ids, Offsets
-from gpt1.text.lessons import Lessons
+from gpt1.text.shared_chunk_cache import Lessons
 
 RULES_VERSION = 1
 LIBRARIES = ("ftfy", "spacy")  # whose versions may change the ids

@@ -1,4 +1,4 @@
-"""Where the weights lie while they learn, with their gradients and moments: in flat buffers, or sharded over ranks.
+"""Parameter storage: weights, gradients and moments in flat buffers, or sharded over ranks (FSDP).
 
 Flat: the parameters of a group lie side by side in one buffer, and so do their gradients and each of their moments
 ("slots"), so that an update is one pass over a few long tensors. Sharded: FSDP has spread the parameters over the

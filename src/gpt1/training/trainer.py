@@ -1,4 +1,4 @@
-"""The one loop: batches in, updates out, and a state on disk from which the same run goes on bit for bit.
+"""The training loop: gradient accumulation, updates, and checkpoints from which the same run goes on bit for bit.
 
 Batch k and all randomness of its step are pure functions of the seed and k, so that the whole state of a run is its
 weights, its optimiser's moments and a few numbers. An objective returns sums; the step's loss is the weighted sum of
@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from gpt1.base.devices import memory_peak
 from gpt1.base.errors import FormatError, Gpt1Error
 from gpt1.base.records import check_record
-from gpt1.model import Noise, step_noise
+from gpt1.model import DropoutKey, dropout_key
 from gpt1.recipes.values import Recipe
 from gpt1.training.batches import Batches, Loader
 from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
+from gpt1.training.cuda_graphs import Pass, Recorder
 from gpt1.training.distributed import (
     World,
     accumulating,
@@ -40,7 +41,6 @@ from gpt1.training.distributed import (
 )
 from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.optimizers import build_optimizer
-from gpt1.training.recording import Pass, Recorder
 from gpt1.training.runs import is_run, made_for, read_run
 from gpt1.training.schedules import factor
 from gpt1.training.signals import StopRequests
@@ -62,7 +62,7 @@ class Objective(Protocol):
     model: nn.Module  # what learns and is saved; its `blocks` are what FSDP shares out one by one
     weights: dict[str, float]  # of each term
 
-    def __call__(self, tensors: dict[str, Tensor], noise: Noise | None, **facts: Any) -> dict[str, Tensor]:
+    def __call__(self, tensors: dict[str, Tensor], noise: DropoutKey | None, **facts: Any) -> dict[str, Tensor]:
         """Return the sum of each term over the micro-batch."""
 
 
@@ -105,7 +105,7 @@ class Progress:
         return batch
 
 
-class Reading:
+class StepFigures:
     """Figures of a step on their way from the device; reading them waits for that step alone, not for later ones."""
 
     def __init__(self, step: int, batch: int, learning_rate: float, figures: Tensor) -> None:
@@ -227,16 +227,16 @@ class Trainer:
         return self._stop.signal is None
 
     def _loop(self) -> bool:
-        before: Reading | None = None
+        before: StepFigures | None = None
         while not self.is_done:
             reading = self._step()
-            if before is not None and not self._settle(before):
+            if before is not None and not self._check_step(before):
                 before = None
                 continue
             before = reading
             if self._stopping or self._scales_loss or self._is_due(reading.step):
                 before = None
-                if self._settle(reading) and self._attend_to(reading) and self._stopping:
+                if self._check_step(reading) and self._evaluate_sample_save(reading) and self._stopping:
                     break
         return self.is_done
 
@@ -246,7 +246,7 @@ class Trainer:
         patience = self.recipe.training.patience
         return self.progress.step >= self.updates or (patience is not None and self.progress.stale >= patience)
 
-    def _step(self) -> Reading:
+    def _step(self) -> StepFigures:
         """Make one update, as far as the host can tell; whether it was one, `_settle` learns."""
         progress, training = self.progress, self.recipe.training
         k = progress.batch
@@ -259,7 +259,7 @@ class Trainer:
         divisors = torch.tensor([counts[name] for name in self._weights], dtype=self._dtype)
         divisors = divisors.to(self.device, non_blocking=True)
         for index, micro in enumerate(micros):
-            noise = step_noise(training.seed, k, micro.sequences)
+            noise = dropout_key(training.seed, k, micro.sequences)
             inputs = {**micro.tensors, DIVISORS: divisors, NOISE_WORD: noise.word, NOISE_ROWS: noise.rows}
             with accumulating(self._step_module, self.model, last=index == len(micros) - 1):
                 shares[:-1] += self._pass(inputs, **micro.facts)
@@ -270,14 +270,14 @@ class Trainer:
     def _forward_and_backward(self, inputs: dict[str, Tensor], **facts: Any) -> Tensor:
         """Add a part's gradients to those that are there, and return its share of each term of the loss."""
         tensors = dict(inputs)
-        divisors, noise = tensors.pop(DIVISORS), Noise(tensors.pop(NOISE_WORD), tensors.pop(NOISE_ROWS))
+        divisors, noise = tensors.pop(DIVISORS), DropoutKey(tensors.pop(NOISE_WORD), tensors.pop(NOISE_ROWS))
         sums: dict[str, Tensor] = self._step_module(tensors, noise, **facts)
         means = torch.stack([sums[name] for name in self._weights]) / divisors
         loss = torch.stack([weight * mean for weight, mean in zip(self._weights.values(), means, strict=True)]).sum()
         (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
         return means.detach()
 
-    def _update(self, k: int, following: int, means: Tensor) -> Reading:
+    def _update(self, k: int, following: int, means: Tensor) -> StepFigures:
         progress, settings = self.progress, self.recipe.optimizer
         *terms, wishes = means.unbind()
         loss = torch.stack([weight * term for weight, term in zip(self._weights.values(), terms, strict=True)]).sum()
@@ -292,9 +292,9 @@ class Trainer:
         self._running = torch.where(sane, running, self._running)
         progress.step += 1
         progress.batch = following
-        return Reading(progress.step, k, settings.lr * share, figures)
+        return StepFigures(progress.step, k, settings.lr * share, figures)
 
-    def _settle(self, reading: Reading) -> bool:
+    def _check_step(self, reading: StepFigures) -> bool:
         """Learn how a step went; where it was not sane, undo and return False."""
         loss, norm, running, sane, stops, *terms = reading.figures()
         self._stopping = self._stopping or stops > 0
@@ -319,7 +319,7 @@ class Trainer:
             self.progress.loss_scale *= 2
             self.progress.scale_age = 0
 
-    def _roll_back(self, reading: Reading, loss: float, norm: float, running: float) -> None:
+    def _roll_back(self, reading: StepFigures, loss: float, norm: float, running: float) -> None:
         skipped = sorted({*self.progress.skipped, reading.batch})
         rollbacks = [*self.progress.rollbacks, reading.batch]
         good = newest_checkpoint(self.run, lambda text: self._tell(Noticed(text)))
@@ -347,7 +347,7 @@ class Trainer:
         often = (watching.log_every, watching.evaluate_every, watching.sample_every, watching.save_every)
         return step in (1, self.updates) or any(_is_time(step, every) for every in often)
 
-    def _attend_to(self, reading: Reading) -> bool:
+    def _evaluate_sample_save(self, reading: StepFigures) -> bool:
         """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
         step, watching, ends = reading.step, self.recipe.watching, reading.step == self.updates
         evaluates = self._evaluate is not None and (_is_time(step, watching.evaluate_every) or ends)
@@ -383,7 +383,7 @@ class Trainer:
         self._began = self._logged_at = time.monotonic()
         self._steps_since_log = 0
 
-    def _log(self, reading: Reading, loss: float, norm: float, terms: dict[str, float]) -> None:
+    def _log(self, reading: StepFigures, loss: float, norm: float, terms: dict[str, float]) -> None:
         now = time.monotonic()
         steps, seconds = max(self._steps_since_log, 1), max(now - self._logged_at, 1e-9)
         speed = self._tokens_per_step * steps / seconds

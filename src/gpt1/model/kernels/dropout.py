@@ -1,7 +1,7 @@
 """Dropout in one Triton kernel: masks are hashed where they are needed and never stored, forwards and backwards.
 
-The twin of the masks in `noise.py`, which is its judge: the same elements are kept. Where code is compiled the compiler
-fuses the plain form just as well.
+The twin of the masks in `model/dropout.py`, which is its judge: the same elements are kept. Where code is compiled the
+compiler fuses the plain form just as well.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpt1.inspection.wording import hash_words
+from gpt1.inspection.word_hashes import hash_words
 
 TEXTS = st.lists(st.text(st.sampled_from("abAÉé' .,\n\t-—’“”_0"), max_size=40), max_size=6)
 

@@ -1,9 +1,9 @@
 """Dropout (section 4.1 of the paper) whose masks are a pure function of where an element stands.
 
-A mask depends on the seed and the step (`Noise.word`), the place in the network (`site`), the index of the sequence in
-the step's whole batch (`Noise.rows`) and the position of the element inside that sequence: on nothing that ran before,
-nor on how the batch was cut or padded. So micro-batches, ranks, activation checkpointing and a resumed run all see the
-same masks, and no state of a random generator is kept.
+A mask depends on the seed and the step (`DropoutKey.word`), the place in the network (`site`), the index of the
+sequence in the step's whole batch (`DropoutKey.rows`) and the position of the element inside that sequence: on nothing
+that ran before, nor on how the batch was cut or padded. So micro-batches, ranks, activation checkpointing and a resumed
+run all see the same masks, and no state of a random generator is kept.
 
 Every row (all coordinates but the last) and every column gets a well-mixed 32-bit word; an element is kept if a short
 hash of the two is above a threshold. Only that part is as big as the tensor: a few elementwise operations, which a
@@ -26,7 +26,7 @@ from gpt1.model.packing import Packing
 LOWEST = -(2**31)
 
 
-class Noise(NamedTuple):
+class DropoutKey(NamedTuple):
     """What the masks of one micro-batch are drawn from."""
 
     word: Tensor  # 0-dim int32: hash of (seed, step)
@@ -55,14 +55,14 @@ def layer_site(layer: int, place: Place) -> int:
     return len(Site) + len(Place) * layer + place
 
 
-def step_noise(seed: int, step: int, rows: Tensor) -> Noise:
+def dropout_key(seed: int, step: int, rows: Tensor) -> DropoutKey:
     """Return the noise of a step for the sequences with these indices in its batch; `rows` is on the device."""
     word = _mix(_mix(torch.tensor(seed, dtype=torch.int32, device="cpu")) ^ step)
     # Filled on the device: a copy from the host would wait for it.
-    return Noise(torch.full((), int(word), dtype=torch.int32, device=rows.device), rows)
+    return DropoutKey(torch.full((), int(word), dtype=torch.int32, device=rows.device), rows)
 
 
-def drop(x: Tensor, rate: float, noise: Noise | None, site: int, packing: Packing | None = None) -> Tensor:
+def dropout(x: Tensor, rate: float, noise: DropoutKey | None, site: int, packing: Packing | None = None) -> Tensor:
     """Zero a share `rate` of `x` [B, ..., C] (packed: [N, C]) and scale the rest; without noise, return `x`."""
     if noise is None or rate == 0:
         return x
@@ -74,7 +74,7 @@ def drop(x: Tensor, rate: float, noise: Noise | None, site: int, packing: Packin
     return drop_where(x, kept(token_words(noise, site, packing), column_words(noise, site, x.shape[-1]), rate), rate)
 
 
-def drop_table(table: Tensor, rate: float, noise: Noise | None, site: int) -> Tensor:
+def drop_table(table: Tensor, rate: float, noise: DropoutKey | None, site: int) -> Tensor:
     """Do as `drop` does to a table [R, C] that all sequences share: one mask for the whole step."""
     if noise is None or rate == 0:
         return table
@@ -89,18 +89,18 @@ def drop_where(x: Tensor, keep: Tensor, rate: float) -> Tensor:
     return x * keep.to(x.dtype).mul_(1 / (1 - rate))
 
 
-def keep_mask(shape: tuple[int, ...], rate: float, noise: Noise, site: int) -> Tensor:
+def keep_mask(shape: tuple[int, ...], rate: float, noise: DropoutKey, site: int) -> Tensor:
     """Return what `drop` keeps [B, *shape] of elements of this shape a sequence."""
     *middle, columns = shape
     return kept(row_words(noise, site, middle), column_words(noise, site, columns), rate)
 
 
-def table_mask(rows: int, columns: int, rate: float, noise: Noise, site: int) -> Tensor:
+def table_mask(rows: int, columns: int, rate: float, noise: DropoutKey, site: int) -> Tensor:
     """Return what `drop_table` keeps [rows, columns]."""
     return kept(_indexed(_key(noise, site), rows), column_words(noise, site, columns), rate)
 
 
-def row_words(noise: Noise, site: int, sizes: list[int]) -> Tensor:
+def row_words(noise: DropoutKey, site: int, sizes: list[int]) -> Tensor:
     """Return a word for each sequence and index inside it [B, *sizes]."""
     words = _mix(_key(noise, site) ^ noise.rows.to(torch.int32))  # 64 bits would be mixed otherwise
     for size in sizes:
@@ -108,12 +108,12 @@ def row_words(noise: Noise, site: int, sizes: list[int]) -> Tensor:
     return words
 
 
-def token_words(noise: Noise, site: int, packing: Packing) -> Tensor:
+def token_words(noise: DropoutKey, site: int, packing: Packing) -> Tensor:
     """Return a word for each token of a packed row [N]: those that `row_words` has for sequences and positions."""
     return _mix(row_words(noise, site, [])[packing.sequence] ^ packing.position.to(torch.int32))
 
 
-def column_words(noise: Noise, site: int, size: int) -> Tensor:
+def column_words(noise: DropoutKey, site: int, size: int) -> Tensor:
     """Return a word for each column [size], the same for all sequences."""
     return _indexed(_mix(_key(noise, site) ^ -1), size)  # -1: no row and no index has it
 
@@ -149,7 +149,7 @@ def _kernel() -> Callable[..., Tensor] | None:
     return fused_drop
 
 
-def _key(noise: Noise, site: int) -> Tensor:
+def _key(noise: DropoutKey, site: int) -> Tensor:
     return _mix(noise.word ^ site)
 
 

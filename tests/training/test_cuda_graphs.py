@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpt1.training import recording
+from gpt1.training import cuda_graphs
 from tests.training.tools import TOY, Recorder, toy_trainer
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -36,7 +36,7 @@ def test_a_pass_is_called_once_for_a_shape_then_recorded_then_played() -> None:
         calls.append(len(inputs["x"]))
         return 2 * inputs["x"] + plus
 
-    recorder = recording.Recorder(double)
+    recorder = cuda_graphs.Recorder(double)
     for size in (3, 5, 3, 3, 5, 3):
         x = torch.rand(size, device="cuda")
         assert torch.equal(recorder({"x": x}, plus=1), 2 * x + 1)
@@ -56,7 +56,7 @@ def test_an_older_recording_that_is_garbage_does_not_spoil_a_new_one() -> None:
     try:
         gc.set_threshold(1)
         for _ in range(5):
-            recorder = recording.Recorder(double)
+            recorder = cuda_graphs.Recorder(double)
             recorder.__dict__["itself"] = recorder
             for _ in range(3):
                 assert torch.equal(recorder({"x": x}), 2 * x)
@@ -72,12 +72,12 @@ def test_large_passes_are_not_recorded() -> None:
         calls.append(1)
         return inputs["x"].clone()
 
-    recorder = recording.Recorder(same)
+    recorder = cuda_graphs.Recorder(same)
     for _ in range(3):
-        recorder({"x": torch.zeros(recording.LARGEST + 1, device="cuda")})
+        recorder({"x": torch.zeros(cuda_graphs.LARGEST + 1, device="cuda")})
     assert len(calls) == 3
 
 
 def test_a_cpu_records_nothing(tmp_path: Path) -> None:
     trainer = toy_trainer(tmp_path / "run", replace(TOY, training=replace(TOY.training, record=True)))
-    assert not isinstance(trainer._pass, recording.Recorder)
+    assert not isinstance(trainer._pass, cuda_graphs.Recorder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpt1.tasks.catalog import CATALOGUE
-from gpt1.tasks.doubts import LONG_TEXT, look_at_rows
+from gpt1.tasks.data_warnings import LONG_TEXT, look_at_rows
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.preparing import complete
 from gpt1.tasks.readers import read_folder

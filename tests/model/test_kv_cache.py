@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.model import Memory, Model, read
+from gpt1.model import KVCache, Model, read
 from gpt1.recipes.values import Shape
 from tests.model.tools import PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
 
@@ -16,8 +16,8 @@ ALL_SHAPES = {**SHAPES, "lstm": SMALL_LSTM}
 EVERY_SHAPE = pytest.mark.parametrize("shape", ALL_SHAPES.values(), ids=ALL_SHAPES)
 
 
-def remember(model: Model, rows: int) -> Memory:
-    return Memory(model.shape, rows, dtype=model.compute, device=torch.device("cpu"))
+def remember(model: Model, rows: int) -> KVCache:
+    return KVCache(model.shape, rows, dtype=model.compute, device=torch.device("cpu"))
 
 
 def anew(model: Model, sequences: list[list[int]]) -> Tensor:
@@ -26,12 +26,12 @@ def anew(model: Model, sequences: list[list[int]]) -> Tensor:
         return torch.stack([model(torch.tensor([ids]))[0][0, -1] for ids in sequences])
 
 
-def begin(model: Model, memory: Memory, rows: list[int], sequences: list[list[int]]) -> Tensor:
+def begin(model: Model, memory: KVCache, rows: list[int], sequences: list[list[int]]) -> Tensor:
     ids = torch.tensor([id for sequence in sequences for id in sequence])
     return read(model, memory.begin(rows, [len(sequence) for sequence in sequences]), ids)[0]
 
 
-def go_on(model: Model, memory: Memory, rows: list[int], ids: list[int]) -> Tensor:
+def go_on(model: Model, memory: KVCache, rows: list[int], ids: list[int]) -> Tensor:
     return read(model, memory.go_on(rows), torch.tensor(ids))[0]
 
 

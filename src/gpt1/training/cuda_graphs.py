@@ -1,4 +1,4 @@
-"""Small steps on a GPU: the kernels of a pass are recorded once for each shape of its input, then played back.
+"""CUDA graphs: the kernels of a pass are recorded once for each shape of its input, then played back.
 
 A pass over a few hundred tokens starts a thousand kernels, and the host takes longer to start them than the device to
 run them. A recording (a CUDA graph) starts them all at once. It reads its input where it lay when it was recorded, so

@@ -1,4 +1,4 @@
-"""A network made ready for use: nothing is learned any more, so every matrix is brought to its fastest form once.
+"""Weight prepacking: nothing is learned any more, so every matrix is brought to its fastest form once, for inference.
 
 That is the type it is computed in and, on a CPU, the order in which its kernel reads it: a token that comes alone is
 bound by how fast matrices are read, and the kernel that takes them as they are stored reads at half the speed.
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gpt1.base.devices import arranges_matrices
+from gpt1.model.dropout import Site
 from gpt1.model.layers import NORMS, Linear
 from gpt1.model.network import Model
-from gpt1.model.noise import Site
 from gpt1.recipes.values import TRANSFORMER
 
 ROWS = 64  # tokens at once that matrices are arranged for; from 2 on the order is the same, and good for 1 too
 
 
-class ArrangedLinear(nn.Module):
+class PrepackedLinear(nn.Module):
     """A matrix in the order in which a CPU's kernel reads it, and perhaps a bias."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
@@ -44,7 +44,7 @@ def filled_up(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
-def ready_to_use(model: Model) -> Model:
+def prepare_for_inference(model: Model) -> Model:
     """Return the network with every table and matrix in the type it is computed in, cast, filled up or arranged once.
 
     What is in its fastest form already is not copied. What was compiled is not: shapes change with every word.
@@ -62,7 +62,7 @@ def ready_to_use(model: Model) -> Model:
             taken |= {id(weight): _cast(model, weight) for weight in module.parameters(recurse=False)}
     ready = deepcopy(model, taken)
     if arranges:
-        ready.output_layer = ArrangedLinear(ready.tokens if ready.output is None else ready.output, None)
+        ready.output_layer = PrepackedLinear(ready.tokens if ready.output is None else ready.output, None)
     return ready
 
 
@@ -73,5 +73,5 @@ def _cast(model: Model, weight: nn.Parameter) -> nn.Parameter:
     return nn.Parameter(working, requires_grad=False)
 
 
-def _arranged(layer: Linear, compute: torch.dtype) -> ArrangedLinear:
-    return ArrangedLinear(layer.weight.to(compute), None if layer.bias is None else layer.bias.to(compute))
+def _arranged(layer: Linear, compute: torch.dtype) -> PrepackedLinear:
+    return PrepackedLinear(layer.weight.to(compute), None if layer.bias is None else layer.bias.to(compute))

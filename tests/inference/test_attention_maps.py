@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.inference.looking import as_rows, looks, looks_everywhere
+from gpt1.inference.attention_maps import as_rows, looks, looks_everywhere
 from gpt1.model import attention_weights, build_model
 from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import Tokenizer

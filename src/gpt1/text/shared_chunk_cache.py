@@ -19,7 +19,7 @@ from gpt1.base.files import require_plain, whole_file
 
 
 @dataclass(frozen=True)
-class Lesson:
+class SharedChunks:
     """Chunks (none holds a newline), and one array a fact about them: their ids are those of all, one after the other.
 
     `firsts` and `lasts` are the codes of a chunk's outermost tokens in the risky pairs, see `splitting`.
@@ -31,10 +31,10 @@ class Lesson:
     firsts: npt.NDArray[np.int16]
     lasts: npt.NDArray[np.int16]
 
-    def without(self, known: Container[str]) -> Lesson:
+    def without(self, known: Container[str]) -> SharedChunks:
         """Return the lesson less the chunks that are known."""
         new = np.array([chunk not in known for chunk in self.chunks], bool)
-        return Lesson(
+        return SharedChunks(
             [chunk for chunk, wanted in zip(self.chunks, new.tolist(), strict=True) if wanted],
             self.lengths[new],
             self.ids[np.repeat(new, self.lengths)],
@@ -50,7 +50,7 @@ class Lessons:
         self._folder = folder
         self._heard: set[str] = set()
 
-    def tell(self, lesson: Lesson) -> None:
+    def tell(self, lesson: SharedChunks) -> None:
         """Let the other processes know."""
         path = self._folder / f"{os.getpid()}-{len(self._heard)}.npz"
         self._heard.add(path.name)
@@ -64,7 +64,7 @@ class Lessons:
                 lasts=lesson.lasts,
             )
 
-    def hear(self) -> Iterator[Lesson]:
+    def hear(self) -> Iterator[SharedChunks]:
         """Yield what was told since the last time."""
         for path in self._folder.glob("*.npz"):
             if path.name not in self._heard:
@@ -73,12 +73,12 @@ class Lessons:
                     yield lesson
 
 
-def _read(path: Path) -> Lesson | None:
+def _read(path: Path) -> SharedChunks | None:
     """Return a lesson; a damaged one is none, and its chunks are learned anew."""
     try:
         require_plain(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             chunks = stored["chunks"].tobytes().decode().split("\n")
-            return Lesson(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
+            return SharedChunks(chunks, stored["lengths"], stored["ids"], stored["firsts"], stored["lasts"])
     except Exception:  # the libraries that open such files raise errors of many families
         return None

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from gpt1.text import chunks
-from gpt1.text.lessons import Lesson, Lessons
+from gpt1.text.shared_chunk_cache import Lessons, SharedChunks
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 
 
-def lesson(*texts: str) -> Lesson:
+def lesson(*texts: str) -> SharedChunks:
     lengths = np.array([len(text) for text in texts], np.int32)
     ids = np.array([ord(sign) for text in texts for sign in text], np.int32)
     codes = np.arange(len(texts), dtype=np.int16)
-    return Lesson(list(texts), lengths, ids, codes, codes + 10)
+    return SharedChunks(list(texts), lengths, ids, codes, codes + 10)
 
 
-def facts(given: Lesson) -> tuple[list[str], list[int], list[int], list[int], list[int]]:
+def facts(given: SharedChunks) -> tuple[list[str], list[int], list[int], list[int], list[int]]:
     return (given.chunks, *(column.tolist() for column in (given.lengths, given.ids, given.firsts, given.lasts)))
 
 

@@ -8,7 +8,7 @@ from gpt1.base.errors import SettingError
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
-from gpt1.tasks.showing import in_lines, show_examples, show_task
+from gpt1.tasks.preview import in_lines, show_examples, show_task
 
 
 def lines(task: str, *texts: str, label: int | float | None = 0, context: int = 512) -> list[str]:

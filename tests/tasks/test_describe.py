@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpt1.tasks.catalog import CATALOGUE, task_as_json
-from gpt1.tasks.checking import check_task, describe_catalogue, describe_check
+from gpt1.tasks.describe import check_task, describe_catalogue, describe_check
 
 
 def test_the_catalogue_is_told_in_columns():

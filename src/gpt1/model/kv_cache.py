@@ -1,7 +1,7 @@
-"""What a network remembers of sequences that go on: every layer's keys and values, or an LSTM's state.
+"""The KV cache: every layer's keys and values, or an LSTM's state, of sequences that go on.
 
 Sequences lie in rows and have each a length of their own. Room for whole contexts is made once; a token writes its keys
-and values in place, and attention looks at views. What is the same for all layers of a pass stands in its `Reading`.
+and values in place, and attention looks at views. What is the same for all layers of a pass stands in its `CacheStep`.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ WHOLE = 256
 Rows = slice | Tensor
 
 
-class Reading(NamedTuple):
+class CacheStep(NamedTuple):
     """Where the tokens of one pass stand in a memory: sequences that begin, or the next token of some."""
 
-    memory: Memory
+    memory: KVCache
     packing: Packing
     rows: Rows  # of each sequence
     row: Tensor  # [N] of each token
     seen: slice | None  # the positions that next tokens look at; where sequences begin, they look at themselves
     allowed: Tensor | None  # [N, 1, 1, seen]: which of those each one may look at; None: all
 
-    def past(self, layer: int) -> Past:
+    def past(self, layer: int) -> LayerCache:
         """Return one layer's part of the memory."""
-        return Past(self.memory.first[layer], self.memory.second[layer], self)
+        return LayerCache(self.memory.first[layer], self.memory.second[layer], self)
 
 
-class Past(NamedTuple):
+class LayerCache(NamedTuple):
     """One layer's part of a memory during a pass."""
 
     first: Tensor  # keys [R, H, S, D]; an LSTM's outputs [R, U]
     second: Tensor  # values [R, H, S, D]; an LSTM's cells [R, U]
-    reading: Reading
+    reading: CacheStep
 
     @property
     def goes_on(self) -> bool:
@@ -79,7 +79,7 @@ class Past(NamedTuple):
         self.second[self.reading.rows] = cell_NU
 
 
-class Memory:
+class KVCache:
     """Rows for sequences that go on, of which the first `len(lengths)` are in use."""
 
     def __init__(self, shape: Shape, rows: int, *, dtype: torch.dtype, device: torch.device) -> None:
@@ -92,15 +92,15 @@ class Memory:
         )
         self.lengths: list[int] = []  # tokens of each row in use
 
-    def begin(self, rows: Sequence[int], lengths: Sequence[int]) -> Reading:
+    def begin(self, rows: Sequence[int], lengths: Sequence[int]) -> CacheStep:
         """Let sequences of these lengths begin in these rows, whatever stood there; a new row follows the last one."""
         for row, length in zip(rows, lengths, strict=True):
             self.lengths[row : row + 1] = [length]
         packing = pack(torch.tensor(lengths, device=self.device), max(lengths))
         rows_N = torch.tensor(rows, device=self.device)
-        return Reading(self, packing, rows_N, rows_N[packing.sequence], None, None)
+        return CacheStep(self, packing, rows_N, rows_N[packing.sequence], None, None)
 
-    def go_on(self, rows: Sequence[int]) -> Reading:
+    def go_on(self, rows: Sequence[int]) -> CacheStep:
         """Let the sequences in these rows have one more token."""
         places = self.advance(rows)
         row_N, position_N = torch.tensor([list(rows), places], device=self.device)
@@ -122,12 +122,12 @@ class Memory:
         first, behind = max(0, min(places) + 1 - self.window), max(places) + 1
         return slice(first - first % self._whole, min(-(-behind // self._whole) * self._whole, self._context))
 
-    def next_of_first(self, position_N: Tensor, seen: slice) -> Reading:
+    def next_of_first(self, position_N: Tensor, seen: slice) -> CacheStep:
         """Return how the first rows read one more token each, at positions that only the device knows."""
         row_N = torch.arange(len(position_N), device=self.device)
         return self._next(slice(len(position_N)), row_N, position_N, seen, exact=False)
 
-    def _next(self, where: Rows, row_N: Tensor, position_N: Tensor, seen: slice, *, exact: bool) -> Reading:
+    def _next(self, where: Rows, row_N: Tensor, position_N: Tensor, seen: slice, *, exact: bool) -> CacheStep:
         """Return how next tokens are read; what is exactly what each may look at is not hidden from any."""
         allowed = None
         if not exact:
@@ -136,7 +136,7 @@ class Memory:
             allowed = ((key_S <= last_N1) & (key_S > last_N1 - self.window))[:, None, None]
         one_each = torch.arange(len(row_N) + 1, dtype=torch.int32, device=self.device)
         packing = Packing(one_each, one_each[:-1].long(), position_N, seen.stop)
-        return Reading(self, packing, where, row_N, seen, allowed)
+        return CacheStep(self, packing, where, row_N, seen, allowed)
 
     def leave(self, row: int) -> None:
         """Give a row up; the last one moves to its place."""

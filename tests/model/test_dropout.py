@@ -6,18 +6,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.model.noise import (
-    Noise,
+from gpt1.model.dropout import (
+    DropoutKey,
     Place,
     Site,
     column_words,
-    drop,
     drop_table,
+    dropout,
+    dropout_key,
     keep_mask,
     kept,
     layer_site,
     row_words,
-    step_noise,
     table_mask,
     threshold,
     token_words,
@@ -27,8 +27,8 @@ from gpt1.model.packing import pack
 RATE = 0.1
 
 
-def noise(step: int = 1, rows: int = 8, seed: int = 0) -> Noise:
-    return step_noise(seed, step, torch.arange(rows))
+def noise(step: int = 1, rows: int = 8, seed: int = 0) -> DropoutKey:
+    return dropout_key(seed, step, torch.arange(rows))
 
 
 def correlation(a: Tensor, b: Tensor) -> float:
@@ -61,20 +61,20 @@ def test_the_hash_spreads_words_evenly_enough_for_that_millionth() -> None:
 
 def test_kept_values_are_scaled_and_others_are_zero() -> None:
     x = torch.randn(8, 16, 32, dtype=torch.float64)
-    y, mask = drop(x, RATE, noise(), 3), keep_mask((16, 32), RATE, noise(), 3)
+    y, mask = dropout(x, RATE, noise(), 3), keep_mask((16, 32), RATE, noise(), 3)
     torch.testing.assert_close(y[mask], x[mask] / 0.9)
     assert not y[~mask].any()
 
 
 def test_nothing_is_dropped_without_noise_or_at_rate_0() -> None:
     x = torch.randn(8, 4)
-    for same in (drop(x, RATE, None, 3), drop(x, 0.0, noise(), 3), drop_table(x, RATE, None, 3)):
+    for same in (dropout(x, RATE, None, 3), dropout(x, 0.0, noise(), 3), drop_table(x, RATE, None, 3)):
         assert same is x
 
 
 def test_the_gradient_is_dropped_like_the_value() -> None:
     x = torch.randn(8, 5, 7, dtype=torch.float64, requires_grad=True)
-    drop(x, RATE, noise(), 3).sum().backward()
+    dropout(x, RATE, noise(), 3).sum().backward()
     assert x.grad is not None
     torch.testing.assert_close(x.grad, keep_mask((5, 7), RATE, noise(), 3).double() / 0.9)
 
@@ -82,7 +82,7 @@ def test_the_gradient_is_dropped_like_the_value() -> None:
 def test_a_sequence_keeps_its_mask_wherever_it_stands_in_a_micro_batch() -> None:
     whole = keep_mask((6, 50), RATE, noise(), 3)
     word = noise().word
-    assert torch.equal(keep_mask((6, 50), RATE, Noise(word, torch.tensor([5, 2])), 3), whole[[5, 2]])
+    assert torch.equal(keep_mask((6, 50), RATE, DropoutKey(word, torch.tensor([5, 2])), 3), whole[[5, 2]])
 
 
 def test_an_element_keeps_its_mask_whatever_the_sizes_around_it() -> None:
@@ -94,7 +94,7 @@ def test_an_element_keeps_its_mask_whatever_the_sizes_around_it() -> None:
 
 def test_a_table_has_one_mask_for_all_micro_batches() -> None:
     word = noise().word
-    masks = [table_mask(40, 30, RATE, Noise(word, torch.tensor(rows)), 3) for rows in ([0], [4, 5], [7])]
+    masks = [table_mask(40, 30, RATE, DropoutKey(word, torch.tensor(rows)), 3) for rows in ([0], [4, 5], [7])]
     assert all(torch.equal(mask, masks[0]) for mask in masks)
     table = torch.ones(40, 30)
     torch.testing.assert_close(drop_table(table, RATE, noise(), 3), masks[0] / 0.9)
@@ -161,7 +161,7 @@ def test_words_of_rows_and_columns_are_as_different_as_random_ones() -> None:
 
 def test_masks_are_what_they_have_always_been() -> None:
     # A resumed run must see the masks it would have seen: a change of these figures breaks every old run.
-    found = step_noise(seed=3, step=1000, rows=torch.tensor([0, 63]))
+    found = dropout_key(seed=3, step=1000, rows=torch.tensor([0, 63]))
     mask = keep_mask((2, 512), RATE, found, layer_site(11, Place.BRANCH_2))
     assert int(found.word) == -706388179
     assert [(~row).flatten().nonzero().flatten()[:6].tolist() for row in mask] == [
@@ -174,13 +174,13 @@ def test_masks_are_what_they_have_always_been() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_fused_kernel_drops_what_the_masks_say_forwards_and_backwards(dtype: torch.dtype) -> None:
     packing = pack(torch.tensor([3, 1, 0, 70], device="cuda"), 70)
-    there = step_noise(0, 1, torch.tensor([5, -1, 2, 9], device="cuda"))
+    there = dropout_key(0, 1, torch.tensor([5, -1, 2, 9], device="cuda"))
     x = torch.ones(74, 100, device="cuda", dtype=dtype, requires_grad=True)
     masks = {
         "row": kept(token_words(there, 3, packing), column_words(there, 3, 100), RATE),
         "table": table_mask(74, 100, RATE, there, 3),
     }
-    found = {"row": drop(x, RATE, there, 3, packing), "table": drop_table(x, RATE, there, 3)}
+    found = {"row": dropout(x, RATE, there, 3, packing), "table": drop_table(x, RATE, there, 3)}
     for name, mask in masks.items():
         wanted = mask / (1 - RATE)
         torch.testing.assert_close(found[name], wanted.to(dtype))
@@ -190,6 +190,6 @@ def test_the_fused_kernel_drops_what_the_masks_say_forwards_and_backwards(dtype:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_has_the_masks_of_a_cpu() -> None:
-    there = step_noise(0, 1, torch.arange(8, device="cuda"))
+    there = dropout_key(0, 1, torch.arange(8, device="cuda"))
     assert torch.equal(keep_mask((64, 96), RATE, there, 3).cpu(), keep_mask((64, 96), RATE, noise(), 3))
     assert torch.equal(table_mask(64, 96, RATE, there, 3).cpu(), table_mask(64, 96, RATE, noise(), 3))

@@ -1,4 +1,4 @@
-"""Where a network looks: how much each token of a text takes from those before it, head by head."""
+"""Attention maps, where a network looks: how much each token of a text takes from those before it, head by head."""
 
 from __future__ import annotations
 

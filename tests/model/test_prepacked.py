@@ -8,9 +8,9 @@ import torch
 from gpt1.base import devices
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import Writing
-from gpt1.model import Model, ready_to_use
+from gpt1.model import Model, prepare_for_inference
 from gpt1.model.layers import Linear
-from gpt1.model.ready import ArrangedLinear, filled_up
+from gpt1.model.prepacked import PrepackedLinear, filled_up
 from gpt1.recipes.values import Shape
 from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, relative_error, shaken
 from tests.reference.generation import greedy
@@ -32,7 +32,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_network_cast_once_says_the_same_to_the_bit(shape: Shape) -> None:
     model = shaken(shape, dtype=torch.float32)
     model.compute = torch.bfloat16
-    ready = ready_to_use(model)
+    ready = prepare_for_inference(model)
     ids = torch.tensor([[3, 1, 4, 1, 5]])
     with torch.no_grad():
         for found, wanted in zip(ready(ids), model(ids), strict=True):
@@ -45,13 +45,13 @@ def test_a_network_cast_once_says_the_same_to_the_bit(shape: Shape) -> None:
 @pytest.mark.usefixtures("plain")
 def test_weights_that_need_no_cast_are_not_copied() -> None:
     model = shaken(MODERN, dtype=torch.float32)
-    ready = ready_to_use(model)
+    ready = prepare_for_inference(model)
     own = dict(model.named_parameters())
     assert all(weight.data_ptr() == own[name].data_ptr() for name, weight in ready.named_parameters())
 
 
 def kinds(model: Model) -> set[type]:
-    return {type(module) for module in model.modules()} & {Linear, ArrangedLinear}
+    return {type(module) for module in model.modules()} & {Linear, PrepackedLinear}
 
 
 @needs_arranging
@@ -59,15 +59,15 @@ def kinds(model: Model) -> set[type]:
 def test_an_arranged_network_says_the_same_and_leaves_the_other_alone(shape: Shape) -> None:
     model = shaken(shape, dtype=torch.float32)
     before = [parameter.clone() for parameter in model.parameters()]
-    ready = ready_to_use(model)
+    ready = prepare_for_inference(model)
     ids = torch.arange(10).view(2, 5) % model.vocab_size
     with torch.no_grad():
         (wanted, output), (found, same) = model(ids), ready(ids)
         assert relative_error({"x": found}, {"x": wanted}) < 1e-5
         scores = ready.logits(wanted[0], same), model.logits(wanted[0], output)
     assert relative_error({"x": scores[0]}, {"x": scores[1]}) < 1e-6
-    assert isinstance(ready.output_layer, ArrangedLinear)
-    assert kinds(ready) == ({Linear, ArrangedLinear} if shape is SMALL_LSTM else {ArrangedLinear})
+    assert isinstance(ready.output_layer, PrepackedLinear)
+    assert kinds(ready) == ({Linear, PrepackedLinear} if shape is SMALL_LSTM else {PrepackedLinear})
     assert kinds(model) == {Linear}
     assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
 
@@ -83,8 +83,8 @@ def test_an_arranged_matrix_multiplies_any_number_of_tokens(rows: int, dtype: to
     bias = torch.randn(37, generator=draw).to(dtype)
     wanted = x.double() @ weight.double().T
     close = {"rtol": 0.02, "atol": 0.05} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
-    torch.testing.assert_close(ArrangedLinear(weight, None)(x).double(), wanted, **close)
-    found = ArrangedLinear(weight, bias)(x.view(1, rows, 48))
+    torch.testing.assert_close(PrepackedLinear(weight, None)(x).double(), wanted, **close)
+    found = PrepackedLinear(weight, bias)(x.view(1, rows, 48))
     torch.testing.assert_close(found[0].double(), wanted + bias.double(), **close)
 
 
@@ -98,7 +98,7 @@ def test_tokens_are_filled_up_to_few_numbers_and_by_little() -> None:
 @needs_arranging
 @pytest.mark.parametrize("shape", [PAPER, MODERN], ids=["paper", "modern"])
 def test_an_arranged_network_writes_the_same_tokens_with_a_memory(shape: Shape) -> None:
-    ready = ready_to_use(shaken(shape, dtype=torch.float32))
+    ready = prepare_for_inference(shaken(shape, dtype=torch.float32))
     prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
     wanted = [greedy(ready, prompt, 20) for prompt in prompts]
     assert continue_ids(ready, prompts, Writing(tokens=20, temperature=0)) == wanted
