@@ -25,7 +25,7 @@ import torch
 
 from gpt1.base.devices import device_name
 from gpt1.inference.generation import continue_ids
-from gpt1.inference.sampling import Writing
+from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, build_model, prepare_for_inference, quantize_int8
 from gpt1.recipes.catalog import find_recipe
 from tests.reference.generation import greedy
@@ -35,7 +35,7 @@ VOCABULARY = 40478
 
 def ours(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:
     """Write with a memory."""
-    return continue_ids(model, prompts, Writing(tokens=new, temperature=0))
+    return continue_ids(model, prompts, SamplingParams(tokens=new, temperature=0))
 
 
 def uncached(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:

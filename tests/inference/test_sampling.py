@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gpt1.base.errors import SettingError
 from gpt1.inference import sampling
-from gpt1.inference.sampling import Sampler, Writing, candidates, draw, penalised, writing
+from gpt1.inference.sampling import Sampler, SamplingParams, candidates, draw, penalised, sampling_params
 from tests.reference.generation import allowed
 
 VOCAB = 50
@@ -35,7 +35,7 @@ def scores(seed: int) -> Tensor:
 
 def chances(way: dict[str, Any], logits: Tensor, before: list[int]) -> Tensor:
     """Return the probability with which each token would be drawn."""
-    wanted = Writing(**way)
+    wanted = SamplingParams(**way)
     found = penalised(logits.unsqueeze(0), [wanted.repetition_penalty], [before]) / wanted.temperature
     ids, shares = candidates(found, wanted.top_k, wanted.top_p)
     spread = torch.zeros(VOCAB)
@@ -83,7 +83,7 @@ def test_chances_are_those_of_transformers(way: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_tokens_are_drawn_with_their_chances(way: dict[str, Any]) -> None:
-    sampler, before = Sampler(Writing(**way), seed=3), [1, 2, 40]
+    sampler, before = Sampler(SamplingParams(**way), seed=3), [1, 2, 40]
     drawn = np.bincount([draw_one(sampler, scores(0), before) for _ in range(3000)], minlength=VOCAB)
     wanted = chances(way, scores(0), before).numpy()
     assert (drawn[wanted == 0] == 0).all()
@@ -96,7 +96,7 @@ def test_texts_drawn_together_are_drawn_as_each_alone(first_guess: int, monkeypa
     monkeypatch.setattr(sampling, "FIRST_GUESS", first_guess)
     ways = [*WAYS, *WAYS, {"temperature": 0}, {"temperature": 0, "repetition_penalty": 5.0}]
     before = [[number, 1, 40] for number in range(len(ways))]
-    together, alone = ([Sampler(Writing(**way), seed) for seed, way in enumerate(ways)] for _ in range(2))
+    together, alone = ([Sampler(SamplingParams(**way), seed) for seed, way in enumerate(ways)] for _ in range(2))
     for seed in range(50):
         logits = torch.stack([scores(seed + place) for place in range(len(ways))])
         found = draw(together, logits, before)
@@ -107,7 +107,7 @@ def test_texts_drawn_together_are_drawn_as_each_alone(first_guess: int, monkeypa
 @pytest.mark.parametrize("sign", [1, -1])
 def test_no_penalty_makes_an_infinity_of_a_score(penalty: float, sign: int) -> None:
     for way in ({"temperature": 1.0}, {"temperature": 0}, {"temperature": 1.0, "top_k": None, "top_p": 0.9}):
-        sampler = Sampler(Writing(repetition_penalty=penalty, **way), 0)
+        sampler = Sampler(SamplingParams(repetition_penalty=penalty, **way), 0)
         for seed in range(5):
             assert 0 <= draw_one(sampler, sign * scores(seed).abs(), range(VOCAB)) < VOCAB
 
@@ -115,7 +115,7 @@ def test_no_penalty_makes_an_infinity_of_a_score(penalty: float, sign: int) -> N
 def test_even_scores_are_drawn_alike_beside_a_text_that_needs_all_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "FIRST_GUESS", 10)
     even, flat = (10 * scores(1)).round() / 5, torch.zeros(VOCAB)
-    wanted = Writing(temperature=1.0, top_k=None, top_p=0.6)
+    wanted = SamplingParams(temperature=1.0, top_k=None, top_p=0.6)
     beside, alone = Sampler(wanted, 7), Sampler(wanted, 7)
     for _ in range(100):
         found, _ = draw([beside, Sampler(wanted, 1)], torch.stack([even, flat]), [(), ()])
@@ -126,19 +126,19 @@ def test_the_last_point_there_is_draws_a_token_that_may_be_drawn(monkeypatch: py
     monkeypatch.setattr(Sampler, "point", lambda sampler: 1 - 2**-53)
     for way in WAYS:
         for seed in range(20):
-            drawn = draw_one(Sampler(Writing(**way), 0), scores(seed))
+            drawn = draw_one(Sampler(SamplingParams(**way), 0), scores(seed))
             assert chances({**way, "repetition_penalty": 1.0}, scores(seed), [])[drawn] > 0
 
 
 def test_at_temperature_0_it_is_the_likeliest() -> None:
-    sampler = Sampler(Writing(temperature=0), seed=0)
+    sampler = Sampler(SamplingParams(temperature=0), seed=0)
     assert [draw_one(sampler, scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]
 
 
 @pytest.mark.parametrize("temperature", [1e-4, 1e-40, 5e-324])
 @pytest.mark.parametrize("limit", [{"top_k": None}, {"top_k": 5}, {"top_k": None, "top_p": 0.5}])
 def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: dict[str, Any]) -> None:
-    sampler = Sampler(Writing(temperature=temperature, **limit), seed=0)
+    sampler = Sampler(SamplingParams(temperature=temperature, **limit), seed=0)
     assert draw_one(sampler, scores(1)) == int(scores(1).argmax())
 
 
@@ -161,9 +161,9 @@ def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: 
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        writing(wrong)
+        sampling_params(wrong)
 
 
 def test_one_stop_string_needs_no_list() -> None:
-    assert writing({"stop": "the end"}).stop == ("the end",)
-    assert writing({"stop": ["a", "b"]}).stop == ("a", "b")
+    assert sampling_params({"stop": "the end"}).stop == ("the end",)
+    assert sampling_params({"stop": ["a", "b"]}).stop == ("a", "b")

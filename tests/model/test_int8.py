@@ -8,7 +8,7 @@ import torch
 from gpt1.base import devices
 from gpt1.base.errors import SettingError
 from gpt1.inference.generation import continue_ids
-from gpt1.inference.sampling import Writing
+from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, quantize_int8
 from gpt1.model.int8 import Int8Linear
 from gpt1.recipes.values import Shape
@@ -81,7 +81,7 @@ def test_with_a_memory_the_same_tokens_are_written(shape: Shape) -> None:
     prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
     with torch.no_grad():
         wanted = [greedy(small, prompt, 20) for prompt in prompts]
-    assert continue_ids(small, prompts, Writing(tokens=20, temperature=0)) == wanted
+    assert continue_ids(small, prompts, SamplingParams(tokens=20, temperature=0)) == wanted
 
 
 def test_what_cannot_be_in_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import RuinedWeights
-from gpt1.inference.sampling import Sampler, Weighed, Writing, draw, weighed
+from gpt1.inference.sampling import Sampler, SamplingParams, Weighed, draw, weighed
 from gpt1.model import CacheStep, KVCache, Model, read
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.text.streaming import TextStream
@@ -60,7 +60,7 @@ class BatchGenerator:
         records = self.device.type == "cuda" and model.shape.kind == TRANSFORMER
         self._recorder = Recorder(partial(_next_logits, model, self.memory)) if records else None
 
-    def join(self, prompt: Sequence[int], wanted: Writing, seed: int) -> GeneratedSequence:
+    def join(self, prompt: Sequence[int], wanted: SamplingParams, seed: int) -> GeneratedSequence:
         """Add a text that continues a prompt of at least one token."""
         text = GeneratedSequence(
             self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives
@@ -149,7 +149,7 @@ def _next_logits(model: Model, memory: KVCache, inputs: dict[str, Tensor], *, fi
 
 
 def continue_ids(
-    model: Model, prompts: Sequence[Sequence[int]], wanted: Writing, vocabulary: int | None = None
+    model: Model, prompts: Sequence[Sequence[int]], wanted: SamplingParams, vocabulary: int | None = None
 ) -> list[list[int]]:
     """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other."""
     writer = BatchGenerator(model, vocabulary or model.vocab_size, len(prompts))
@@ -173,7 +173,7 @@ class Generated:
     weighed: list[Weighed] = field(default_factory=list)
 
 
-def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing) -> list[Generated]:
+def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: SamplingParams) -> list[Generated]:
     """Continue each prompt; the seeds of prompts follow each other."""
     found = []
     for first in range(0, len(prompts), ROWS):
@@ -182,7 +182,7 @@ def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted:
 
 
 def _generate(
-    model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: Writing, seed: int
+    model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: SamplingParams, seed: int
 ) -> list[Generated]:
     writer = BatchGenerator(model, tokenizer.vocab_size, len(prompts))
     ids = [prompt_tokens(tokenizer, prompt) for prompt in prompts]
@@ -201,12 +201,12 @@ def _generate(
     ]
 
 
-def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: Writing) -> Iterator[str]:
+def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: SamplingParams) -> Iterator[str]:
     """Give the text that continues a prompt, piece by piece; together they are what `generate` gives."""
     return _stream(model, tokenizer, prompt_tokens(tokenizer, prompt), wanted)
 
 
-def _stream(model: Model, tokenizer: Tokenizer, ids: list[int], wanted: Writing) -> Iterator[str]:
+def _stream(model: Model, tokenizer: Tokenizer, ids: list[int], wanted: SamplingParams) -> Iterator[str]:
     writer = BatchGenerator(model, tokenizer.vocab_size, 1)
     text, pieces = writer.join(ids, wanted, wanted.seed), TextStream(tokenizer, ids, wanted.stop)
     while len(text.written) < wanted.tokens and not pieces.stopped:

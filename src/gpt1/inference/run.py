@@ -20,7 +20,7 @@ from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
 from gpt1.inference.generation import Generated, generate, stream
 from gpt1.inference.portions import Pause, go_on
-from gpt1.inference.sampling import writing
+from gpt1.inference.sampling import sampling_params
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
@@ -142,16 +142,16 @@ class Run:
         return quantize_int8(self.model) if self.int8 else prepare_for_inference(self.model)
 
     def generate(self, prompt: str, **settings: Any) -> str:
-        """Return the text that continues a prompt; the settings are those of `Writing`, such as `tokens=50`."""
+        """Return the text that continues a prompt; the settings are those of `SamplingParams`, such as `tokens=50`."""
         return self.generate_batch([prompt], **settings)[0].text
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:
         """Continue prompts side by side; the seeds of prompts follow each other."""
-        return generate(self.network, self.tokenizer, prompts, writing(settings))
+        return generate(self.network, self.tokenizer, prompts, sampling_params(settings))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """Yield what `generate` gives piece by piece, as it is written."""
-        return stream(self.network, self.tokenizer, prompt, writing(settings))
+        return stream(self.network, self.tokenizer, prompt, sampling_params(settings))
 
     def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
         """Return the log-probability of each token of each text, given those before it and a text before them all."""

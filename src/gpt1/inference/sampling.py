@@ -29,7 +29,7 @@ FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sort
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writing:
+class SamplingParams:
     """How a text is continued; every default of `generate` stands here."""
 
     tokens: int = 128  # at most
@@ -59,14 +59,14 @@ class Writing:
                 raise SettingError(sentence)
 
 
-def writing(settings: dict[str, Any]) -> Writing:
+def sampling_params(settings: dict[str, Any]) -> SamplingParams:
     """Return a way of writing with these settings; a name that does not exist is answered with the nearest."""
-    known = [field.name for field in fields(Writing)]
+    known = [field.name for field in fields(SamplingParams)]
     for name in settings:
         if name not in known:
             raise unknown("setting of generate", name, known)
     stop = settings.get("stop", ())
-    return Writing(**{**settings, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})
+    return SamplingParams(**{**settings, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def weighed(logits_V: Tensor, id: int, alternatives: int) -> Weighed:
 class Sampler:
     """One text's way of drawing, and random numbers of its own."""
 
-    def __init__(self, wanted: Writing, seed: int) -> None:
+    def __init__(self, wanted: SamplingParams, seed: int) -> None:
         self.way = wanted.temperature, wanted.top_k, wanted.top_p
         self.repetition_penalty = wanted.repetition_penalty
         self._draws = torch.Generator().manual_seed(seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpt1.inference.attention_maps import as_rows, looks_everywhere
 from gpt1.inference.generation import continue_ids
-from gpt1.inference.sampling import Writing
+from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, prepare_for_inference
 from gpt1.pretraining.stream import TokenStream
 from gpt1.recipes.values import FSDP, TRANSFORMER, Recipe
@@ -35,7 +35,7 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
     def sample(step: int) -> Sampled:
         tokenizer = run_tokenizer(run)
         seen = model if shared_out else prepare_for_inference(model)
-        written = continue_ids(seen, prompts, Writing(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
+        written = continue_ids(seen, prompts, SamplingParams(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
         samples = [
             {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}
             for prompt, ids in zip(prompts, written, strict=True)

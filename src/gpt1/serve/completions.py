@@ -18,7 +18,7 @@ from starlette.responses import Response
 from gpt1.base.errors import RuinedWeights
 from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
-from gpt1.inference.sampling import SEEDS, Writing, writing
+from gpt1.inference.sampling import SEEDS, SamplingParams, sampling_params
 from gpt1.serve.engine import Completion, Engine
 from gpt1.serve.limits import ApiError, Limits, bad, no_numbers, too_slow
 from gpt1.serve.schemas import CompletionRequest
@@ -34,7 +34,7 @@ class Asked:
 
     ids: list[int]
     unknown: int  # of them
-    wanted: Writing
+    wanted: SamplingParams
     echo: str
 
 
@@ -204,7 +204,7 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[
     return texts if len(texts) == len(prompt) else [[one for one in prompt if isinstance(one, int)]]
 
 
-def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
+def _wanted(asked: CompletionRequest, limits: Limits) -> SamplingParams:
     tokens = 16 if asked.max_tokens is None else asked.max_tokens
     if tokens > limits.tokens:
         raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
@@ -213,7 +213,7 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> Writing:
         raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")
     if not all(stop):
         raise bad("a stop string has at least one character", param="stop")
-    return writing(
+    return sampling_params(
         {
             "tokens": tokens,
             "temperature": 1.0 if asked.temperature is None else asked.temperature,

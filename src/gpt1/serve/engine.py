@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, GeneratedSequence, RuinedScores, continue_ids
 from gpt1.inference.run import Run
-from gpt1.inference.sampling import Weighed, Writing
+from gpt1.inference.sampling import SamplingParams, Weighed
 from gpt1.serve.limits import ApiError, Limits, busy, failed
 from gpt1.text.streaming import TextStream
 
@@ -61,7 +61,7 @@ class GenerateRequest:
     """A text to be written; `on_piece` is told of it piece by piece, in the engine's thread."""
 
     prompt: list[int]
-    wanted: Writing
+    wanted: SamplingParams
     on_piece: Piece | None
     request: Hashable  # those of one request share its rows
     future: Future[Completion] = field(default_factory=Future)
@@ -161,7 +161,7 @@ class Engine:
         return question.future
 
     def write(
-        self, prompt: list[int], wanted: Writing, on_piece: Piece | None = None, *, request: Hashable = None
+        self, prompt: list[int], wanted: SamplingParams, on_piece: Piece | None = None, *, request: Hashable = None
     ) -> Future[Completion]:
         """Have a text written, one of a request's; it is given up when its future is cancelled."""
         wish = GenerateRequest(prompt, wanted, on_piece, object() if request is None else request)
@@ -342,7 +342,7 @@ class Engine:
             if not self._weights_are_numbers:
                 raise error
             newline = self.run.tokenizer.newline_id
-            continue_ids(self.run.network, [[newline]], Writing(tokens=1), self.run.tokenizer.vocab_size)
+            continue_ids(self.run.network, [[newline]], SamplingParams(tokens=1), self.run.tokenizer.vocab_size)
         except Exception:
             raise RunEnds from error
 
