@@ -31,7 +31,7 @@ def test_json_has_the_scores_of_the_step_asked_for(
     code, out, _ = run(capsys, *arguments, "--step", "8")
     assert code == 0
     early, late = json.loads(out), json.loads(run(capsys, *arguments, "--step", "last")[1])
-    assert early.keys() == {"run", "step", "valid_loss", "perplexity", "bits_per_byte", "targets"}
+    assert early.keys() == {"run", "step", "valid_loss", "perplexity", "bits_per_byte", "targets", "unknown_tokens"}
     assert (early["step"], late["step"]) == (8, 12)
     assert late["valid_loss"] < early["valid_loss"]
 

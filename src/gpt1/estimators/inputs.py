@@ -95,6 +95,8 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     values = read_labels(y, count)
     for number, value in enumerate(values, 1):
         row = Row({"y": value}, "y", number)
+        if isinstance(value, float) and (np.isinf(value) or value != np.floor(value)) and not np.isnan(value):
+            raise row.error(f"{value} is a score, not a class; GPTRegressor learns scores")
         if row.label("y") is None:
             raise row.error("the label is empty; label the row or take it out")
         if isinstance(value, str) != isinstance(values[0], str):
@@ -103,9 +105,6 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     found = given if given.dtype.kind in _CLASSES else np.array(values)
     if found.dtype.kind not in _CLASSES:
         raise InputError(f"y has labels such as {values[0]!r}; expected strings, whole numbers or truth values")
-    if found.dtype.kind == "f" and len(odd := np.flatnonzero(~np.isfinite(found) | (found != np.floor(found)))):
-        place = int(odd[0])
-        raise Row({}, "y", place + 1).error(f"{found[place]} is a score, not a class; GPTRegressor learns scores")
     classes, codes = np.unique(found, return_inverse=True)
     return classes, codes
 
