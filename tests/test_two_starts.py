@@ -24,8 +24,8 @@ OFFSETS = 50
 REFUSALS = (
     r"another command is at work in .*\(process \d+: .*\); wait for it or choose another folder",
     r"another command is writing .*\(process \d+: .*\); wait for it",
-    r"is there already; choose another name, or replace it with --overwrite",
-    r"holds a run already; choose another folder, or go on with it by --resume",
+    r"is there already; choose another name, or replace it with `overwrite=True`",
+    r"holds a run already; choose another folder, or go on with it by `resume=True`",
 )
 ACCESSES = ("open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir")
 FIRST = f"""

@@ -340,7 +340,7 @@ def test_of_two_writers_of_a_result_the_second_is_told_who_the_first_is(tmp_path
 def test_a_result_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("mine")
-    told = "a is there already; choose another name, or replace it with --overwrite"
+    told = "a is there already; choose another name, or replace it with `overwrite=True`"
     with pytest.raises(InputError, match=told), result_file(path, overwrite=False):
         pytest.fail("begun in vain")
     with result_file(path, overwrite=True) as file:

@@ -64,7 +64,7 @@ def test_what_was_measured_on_another_table_of_the_name_is_not_overwritten(
     before = kept.read_bytes()
     code, _, err = run(capsys, *second)
     assert (code, kept.read_bytes()) == (1, before)
-    assert f"is of another table, {table}; give this one a name of its own with --split NAME, or replace it" in err
+    assert f"is of another table, {table}; give this one a name of its own with --split, or replace it" in err
     assert run(capsys, *second, "--split", "april")[0] == 0
     assert run(capsys, *second, "--overwrite")[0] == 0
     assert kept.read_bytes() != before

@@ -89,4 +89,4 @@ def test_text_that_broke_since_its_vocabulary_was_learned_is_to_be_mended(capsys
     (books / "one.txt").write_bytes("Un café.\n".encode("latin-1"))
     code, said = read(capsys, books)
     assert code == 1
-    assert "save the file as UTF-8\nMend it.\nTo begin anew, remove the folder" in said
+    assert "save the file as UTF-8; mend it\nTo begin anew, remove the folder" in said

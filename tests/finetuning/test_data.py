@@ -123,15 +123,15 @@ def test_two_tasks_of_one_name_are_refused(trained: Path, words_tokenizer: Token
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "say what to learn: --task with --data, --train, or --encoded; found none of them"),
-        ({"tasks": ["sst2"], "data": "d", "train": "t.csv"}, "found --task and --train"),
-        ({"train": "t.csv", "encoded": ["e"]}, "found --train and --encoded"),
+        ({}, "say what to learn, by one of `task` with `data`, `train` and `encoded`: found none of them"),
+        ({"tasks": ["sst2"], "data": "d", "train": "t.csv"}, "found `task` and `train`"),
+        ({"train": "t.csv", "encoded": ["e"]}, "found `train` and `encoded`"),
         ({"tasks": ["sst2"]}, "where is the data of 'sst2'"),
-        ({"tasks": ["sst2"], "data": "d", "dev": "d.csv"}, "go with --train"),
-        ({"encoded": ["e"], "test": "t.csv"}, "go with --train"),
-        ({"encoded": ["e"], "columns": {"text": "x"}}, "go with --train"),
-        ({"tasks": ["sst2"], "data": "d", "regression": True}, "go with --train"),
-        ({"encoded": ["e"], "symmetric": True}, "go with --train"),
+        ({"tasks": ["sst2"], "data": "d", "dev": "d.csv"}, "go with `train`"),
+        ({"encoded": ["e"], "test": "t.csv"}, "go with `train`"),
+        ({"encoded": ["e"], "columns": {"text": "x"}}, "go with `train`"),
+        ({"tasks": ["sst2"], "data": "d", "regression": True}, "go with `train`"),
+        ({"encoded": ["e"], "symmetric": True}, "go with `train`"),
     ],
 )
 def test_what_cannot_go_together_is_refused_before_anything_is_read(given: dict[str, Any], message: str) -> None:

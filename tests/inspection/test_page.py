@@ -48,8 +48,8 @@ def test_no_line_is_over_80_columns_and_nothing_moves_the_cursor(tmp_path: Path)
 def test_sections_say_how_to_get_what_was_not_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(LINE)
     page = draw_page(examine([tmp_path / "a.txt"], workers=1))
-    assert "give --tokenizer FILE" in page
-    assert "give --against FILE_OR_FOLDER" in page
+    assert "give a `tokenizer`" in page
+    assert "give a file or folder with `against`" in page
     assert "every file was read to its end" in page
 
 

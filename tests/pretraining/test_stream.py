@@ -156,7 +156,7 @@ def misspell_size(folder: Path) -> None:
         (take_from_elsewhere, r"train-00000\.tok is not the shard that .*corpus\.json names"),
         (change_tokenizer, r"train-00000\.tok was made with another tokenizer than .*corpus\.json names"),
         (change_count, r"train-00000\.tok holds 3 tokens, .*corpus\.json asks for 4"),
-        (forget_bytes, r"corpus\.json is damaged: splits\.train\.bytes is missing; prepare anew"),
+        (forget_bytes, r"corpus\.json is damaged: splits\.train\.bytes is missing; make it anew"),
         (misspell_size, r"corpus\.json is damaged: tokenizer\.vocab_size is .*, expected a whole number"),
     ],
 )

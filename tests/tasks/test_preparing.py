@@ -100,7 +100,7 @@ def test_a_folder_with_other_files_is_refused_before_anything_is_read(tmp_path, 
 @pytest.mark.parametrize(
     ("task", "settings", "message"),
     [
-        ("rows.csv", {"data": "folder"}, "is a table, so --data has no meaning"),
+        ("rows.csv", {"data": "folder"}, "is a table, so `data` has no meaning"),
         ("sst2", {"data": "folder", "regression": True}, "its own files and columns"),
         ("mrpc", {"data": "folder", "symmetric": True}, "its own files and columns"),
         ("sst2", {}, "where is the data of 'sst2'"),

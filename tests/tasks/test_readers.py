@@ -240,10 +240,10 @@ def test_a_table_says_the_same_in_every_format(tmp_path):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("review,comment,label", r"which column is the text, review or comment\?.*--column text=COLUMN$"),
-        ("text,stars,rating", r"which column is the label, stars or rating\?.*--column label=COLUMN$"),
-        ("foo,bar", r"which column is the text\?.*--column text=COLUMN \(columns: foo, bar\)$"),
-        ("text,foo,bar", r"which column is the label\?.*--column label=COLUMN \(columns: text, foo, bar\)$"),
+        ("review,comment,label", r"which column is the text, review or comment\?.*`columns={'text': 'COLUMN'}`$"),
+        ("text,stars,rating", r"which column is the label, stars or rating\?.*`columns={'label': 'COLUMN'}`$"),
+        ("foo,bar", r"which column is the text\?.*`columns={'text': 'COLUMN'}` \(columns: foo, bar\)$"),
+        ("text,foo,bar", r"which column is the label\?.*`columns={'label': 'COLUMN'}` \(columns: text, foo, bar\)$"),
     ],
 )
 def test_columns_that_could_be_either_are_asked_for(tmp_path, header, message):
