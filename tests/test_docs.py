@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gpt1.demo.tour import make_reader
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.exchange.tools import write_release, write_vocabulary
+from tests.forks import commands as commands_begun_fast
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -84,9 +86,20 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def path() -> Iterator[str]:
+    """Where commands are looked for: those that are begun fast, then those that are installed."""
+    with commands_begun_fast() as folder:
+        yield os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+def run(words: Sequence[str], folder: Path, path: str) -> None:
+    done = subprocess.run(["env", *words], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{words[-1]}\n{done.stderr}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_runs(page: Path, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def test_every_command_runs(page: Path, folder: Path, path: str) -> None:
     found = commands(page)
     if any("gpt1-demo/reader" in command for command in found):
         make_reader(folder / "gpt1-demo", A_GLANCE, Silent(), [])
@@ -95,19 +108,16 @@ def test_every_command_runs(page: Path, folder: Path) -> None:
         (folder / "tokenizer.json").unlink()
     for command in found:
         if not command.startswith(NOT_RUN) and NEEDS_GPU not in command:
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            run(["bash", "-c", command], folder, path)
     for snippet in snippets(page, "python after the commands"):
-        subprocess.run([sys.executable, "-c", snippet], cwd=folder, check=True)
+        run(["snippet", snippet], folder, path)
 
 
-def test_the_python_snippets_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_snippets_run(folder: Path, path: str) -> None:
     found = [snippet for page in PAGES for snippet in snippets(page, "python")]
     assert found
     for snippet in found:
-        subprocess.run([sys.executable, "-c", snippet], cwd=folder, check=True, capture_output=True)
+        run(["snippet", snippet], folder, path)
 
 
 def test_links_lead_somewhere() -> None:
