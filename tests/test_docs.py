@@ -80,6 +80,9 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
         for split in ("train", "dev"):
             lines = [json.dumps({**row, "label": label}) for label in (0, 1)]
             (tmp_path / "tasks" / task / f"{split}.jsonl").write_text("\n".join(lines))
+    pair = {"good": "It rains.", "bad": "Rains it it.", "paradigm": "order", "field": "syntax"}
+    (tmp_path / "tasks" / "blimp").mkdir()
+    (tmp_path / "tasks" / "blimp" / "dev.jsonl").write_text(json.dumps(pair) + "\n")
     words_tokenizer.save(tmp_path / "tokenizer.json")
     rows = {"train": 4, "dev": 4, "test": 4, "other": 4}
     write_world(tmp_path / "gpt1-demo" / "world", stories=40, seed=0, counts=rows)

@@ -1,0 +1,120 @@
+"""What a language model knows of grammar: BLiMP's minimal pairs (Warstadt et al. 2020), `gpt1 blimp`.
+
+A pair is a good sentence and one that differs from it in little and is not English. A model is right where it finds the
+good one likelier; both are read as the beginning of a document. Pairs belong to paradigms (a rule of grammar each), and
+these to fields; the score is the mean over paradigms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpt1.base.errors import InputError, RuinedWeights
+from gpt1.base.files import missing
+from gpt1.base.tables import file_format, read_rows
+from gpt1.inference.run import Run
+from gpt1.inference.scoring import total_log_probabilities
+from gpt1.tasks.unknowns import Unknown, count_unknown
+
+# By what our files and the official ones call the good and the bad sentence, the paradigm and the field.
+COLUMNS = (("good", "bad", "paradigm", "field"), ("sentence_good", "sentence_bad", "UID", "field"))
+
+# Left-to-right models of BabyLM on its filtered pairs, x 100, after 10 and 100 million words of text.
+PUBLISHED = {
+    "GPT-2, 98 M parameters": (65.1, 74.5),
+    "BabyLlama, 58 M, distilled": (69.8, 73.1),
+    "GPT-BERT, 31 M, as a decoder": (71.7, 79.3),
+}
+
+
+@dataclass(frozen=True)
+class MinimalPair:
+    """A sentence, one that is no English, and the rule that tells them apart."""
+
+    good: str
+    bad: str
+    paradigm: str
+    field: str
+
+
+@dataclass(frozen=True)
+class Blimp:
+    """How often the good sentence was the likelier one: by paradigm, by field, and in the mean over paradigms."""
+
+    step: int
+    pairs: int
+    accuracy: float
+    fields: dict[str, float]
+    paradigms: dict[str, float]
+    unknown: Unknown
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as a JSON object."""
+        return {**vars(self), "unknown": self.unknown.as_json()}
+
+
+def read_pairs(path: Path, *, encoding: str = "utf-8") -> list[MinimalPair]:
+    """Return the pairs of a file, of all files of a folder, or of the folder `blimp` in it."""
+    found = [pair for file in _files(path) for pair in _pairs(file, encoding)]
+    if not found:
+        raise InputError(f"{path} holds no minimal pairs")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise missing(path)
+    if path.is_file():
+        return [path]
+    folder = path / "blimp" if (path / "blimp").is_dir() else path
+    found = sorted(file for file in folder.iterdir() if file.is_file() and ".jsonl" in file.suffixes)
+    if not found:
+        raise InputError(f"{folder} holds no .jsonl file of minimal pairs; BLiMP has one for each paradigm")
+    return found
+
+
+def _pairs(path: Path, encoding: str) -> Iterator[MinimalPair]:
+    file_format(path)
+    for number, row in read_rows(path, encoding=encoding):
+        names = next((names for names in COLUMNS if set(names) <= row.keys()), None)
+        if names is None:
+            wanted = " or ".join(", ".join(names) for names in COLUMNS)
+            raise InputError(f"{path}, row {number}: a minimal pair has {wanted}; found {', '.join(row)}")
+        values = [row[name] for name in names]
+        for name, value in zip(names, values, strict=True):
+            if not isinstance(value, str) or not value.strip():
+                raise InputError(f"{path}, row {number}: '{name}' is {value!r}, expected text")
+        yield MinimalPair(*values)
+
+
+def blimp(run: Run, pairs: Sequence[MinimalPair]) -> Blimp:
+    """Ask a run which sentence of each pair is likelier."""
+    tokenizer = run.tokenizer
+    encoded = tokenizer.encode_batch([text for pair in pairs for text in (pair.good, pair.bad)])
+    context = run.recipe.shape.context
+    if (longest := max(map(len, encoded))) >= context:
+        raise InputError(f"a sentence has {longest} tokens, and {run.path} reads {context} with the line end before it")
+    scores = total_log_probabilities(run.network, [([tokenizer.newline_id, *ids], 1) for ids in encoded])
+    if not np.isfinite(scores).all():
+        raise RuinedWeights(f"{run.checkpoint.path} gives scores that are no numbers: its weights are ruined")
+    good, bad = scores.reshape(-1, 2).T
+    right = good > bad
+    paradigms = _means([pair.paradigm for pair in pairs], right)
+    field_of = {pair.paradigm: pair.field for pair in pairs}
+    fields = _means([field_of[paradigm] for paradigm in paradigms], np.array(list(paradigms.values())))
+    unknown = count_unknown(np.array([[tokenizer.unknown_among(ids), len(ids)] for ids in encoded]))
+    mean = float(np.mean(list(paradigms.values())))
+    return Blimp(run.checkpoint.step, len(pairs), mean, fields, paradigms, unknown)
+
+
+def _means(names: Sequence[str], values: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Return the mean of the values under each name, by name."""
+    groups: dict[str, list[float]] = {}
+    for name, value in zip(names, values, strict=True):
+        groups.setdefault(name, []).append(float(value))
+    return {name: float(np.mean(group)) for name, group in sorted(groups.items())}
