@@ -303,14 +303,12 @@ def _make_trainer(
     )
     epoch = batches.batches_an_epoch
     updates = training.steps or max(1, round(epoch * training.epochs))
-    watching = recipe.watching
-    watching = replace(
-        watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
-    )
+    logging = recipe.logging
+    logging = replace(logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch)
     for name, encoded in tasks.items():
         if settings.class_weights and not encoded.task.labels:
             tell(f"'{name}' has no classes, so class weights change nothing there")
-    recipe = replace(recipe, watching=watching)
+    recipe = replace(recipe, logging=logging)
     tell(_in_short(recipe, model, tasks, updates, device))
     evaluate = _evaluator(model, tasks)
     if evaluate is None:

@@ -291,7 +291,7 @@ def _evaluator(
 
     def evaluate() -> Evaluation:
         batches = validation_windows(
-            valid, context=recipe.shape.context, batch=size, limit=recipe.watching.evaluate_tokens
+            valid, context=recipe.shape.context, batch=size, limit=recipe.logging.evaluate_tokens
         )
         total, targets = text_loss(model, batches, size, device, world)
         found = scores(total, targets, valid.bytes * targets / (len(valid) - 1))

@@ -38,6 +38,7 @@ from gpt1.base.files import (
 from gpt1.base.records import Count, Size, check_record, differing, sealed
 from gpt1.base.strict_json import to_json
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
+from gpt1.recipes.old_names import todays_section
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import task_from_json
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -197,12 +198,20 @@ def check_made_for(run: Path, checkpoint: Checkpoint) -> None:
     """Refuse a checkpoint that was saved when `run.json` said otherwise; one that does not remember is taken."""
     if not checkpoint.made_for:
         return
-    for place, then, now in differing(checkpoint.made_for, made_for(read_run(run))):
+    for place, then, now in differing(_under_todays_names(checkpoint), made_for(read_run(run))):
         if then is not None:  # else it is a fact that the version which saved it did not know
             raise FormatError(
                 f"{run / RUN_FILE} and {checkpoint.path} do not belong together: {place} is {_shown(now)}, and was "
                 f"{_shown(then)} when the weights were saved; bring back the file that belongs to the other"
             )
+
+
+def _under_todays_names(checkpoint: Checkpoint) -> dict[str, Any]:
+    remembered, shape = dict(checkpoint.made_for), checkpoint.made_for.get("shape")
+    try:
+        return {**remembered, "shape": todays_section("shape", shape)} if isinstance(shape, dict) else remembered
+    except FormatError as error:
+        raise FormatError(f"{checkpoint.path} is damaged: {error}; bring back its own files") from None
 
 
 def _shown(value: Any) -> str:

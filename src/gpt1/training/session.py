@@ -24,17 +24,17 @@ from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
 FREE_ON_RESUME = (
-    "watching.",
+    "logging.",
     "training.steps",
     "training.epochs",
     "training.micro_batch",
     "training.precision",
     "training.compile",
-    "training.record",
+    "training.cuda_graphs",
     "training.checkpoint_activations",
     "training.deterministic",
-    "training.distribution",
-    "training.spike",
+    "training.parallelism",
+    "training.max_loss_spike",
     "training.patience",
 )
 
@@ -133,7 +133,7 @@ def speed_up(
         torch.use_deterministic_algorithms(True)
     if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
         return None
-    if world.size > 1 and training.distribution == FSDP:
+    if world.size > 1 and training.parallelism == FSDP:
         return "not compiled: fsdp shares out the weights that compiled code would hold"
     if importlib.util.find_spec("triton") is None:
         return "not compiled: the package triton is not installed; training runs, but slower"
@@ -161,7 +161,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
     if trainer.world.is_first:
         forget_after(run, trainer.progress.step, tell)
         if checkpoint is not None:  # a kill may have come between a save and this
-            remove_old(run, checkpoint.step, trainer.recipe.watching.keep, trainer.recipe.watching.keep_every)
+            remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
     if trainer.train():
         return True
     left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
