@@ -159,7 +159,7 @@ def alone(run: Run, texts: list[str], kind: str, size: int) -> float:
         if kind == "classify":
             list(run.predict({TASK.fields[0]: text} for text in portion))
         else:
-            run.generate_batch(portion, tokens=NEW)
+            run.generate_batch(portion, max_new_tokens=NEW)
 
     answer(texts[:size])
     began = time.perf_counter()

@@ -34,7 +34,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "prepare --task": (*ENCODE, "--out", "encoded", "--json"),
     "pretrain": (*PRETRAIN, "--out", "runs/books", "--resume", "--json"),
     "evaluate text": ("evaluate", "runs/books", "--corpus", "corpus", "--split", "train", "--json", *CPU),
-    "generate": ("generate", "runs/books", "Ann sold", "--tokens", "12", "--temperature", "0", "--json", *CPU),
+    "generate": ("generate", "runs/books", "Ann sold", "--max-new-tokens", "12", "--temperature", "0", "--json", *CPU),
     "zeroshot": ("zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--json", *CPU),
     "finetune": (*FINETUNE, "--out", "runs/reviews", "--resume", "--json"),
     "finetune --seeds": (*FINETUNE, "--out", "runs/seeds", "--seeds", "2", "--resume", "--json"),

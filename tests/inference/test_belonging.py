@@ -61,7 +61,7 @@ def answer(run: Path) -> object:
 
 USES: dict[str, Callable[[Path], object]] = {
     "predict": answer,
-    "generate": lambda run: load_run(run, device="cpu").generate("Ann", tokens=1),
+    "generate": lambda run: load_run(run, device="cpu").generate("Ann", max_new_tokens=1),
     "score": lambda run: load_run(run, device="cpu").score(["Ann"]),
     "embed": lambda run: load_run(run, device="cpu").embed(["Ann"]),
     "study": lambda run: open_start(run),

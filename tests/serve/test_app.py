@@ -48,16 +48,16 @@ def ask(client: httpx.Client, path: str, **asked: Any) -> httpx.Response:
 def test_a_completion_is_what_the_run_writes(client: httpx.Client, trained: Path) -> None:
     settings = {"temperature": 1.3, "top_p": 0.9, "top_k": 30, "repetition_penalty": 1.1, "seed": 5, "stop": [".", "?"]}
     answer = complete(client, prompt=["Ann sold", "the cat"], max_tokens=12, **settings).json()
-    wanted = load_run(trained, device="cpu").generate_batch(["Ann sold", "the cat"], tokens=12, **settings)
+    wanted = load_run(trained, device="cpu").generate_batch(["Ann sold", "the cat"], max_new_tokens=12, **settings)
     assert [choice["text"] for choice in answer["choices"]] == [one.text for one in wanted]
-    assert [choice["finish_reason"] for choice in answer["choices"]] == [one.ended for one in wanted]
+    assert [choice["finish_reason"] for choice in answer["choices"]] == [one.finish_reason for one in wanted]
     assert (answer["object"], answer["model"]) == ("text_completion", "writer")
     assert answer["usage"]["completion_tokens"] == sum(len(one.ids) for one in wanted)
 
 
 def test_defaults_are_openais(client: httpx.Client, trained: Path) -> None:
     answer = client.post("/v1/completions", json={"model": "writer", "prompt": "Ann", "seed": 3}).json()
-    wanted = load_run(trained, device="cpu").generate("Ann", tokens=16, temperature=1.0, top_k=None, seed=3)
+    wanted = load_run(trained, device="cpu").generate("Ann", max_new_tokens=16, temperature=1.0, top_k=None, seed=3)
     assert answer["choices"][0]["text"] == wanted
     texts = {client.post("/v1/completions", json={"model": "writer"}).json()["choices"][0]["text"] for _ in range(4)}
     assert len(texts) > 1  # without a seed, another text each time
@@ -174,7 +174,7 @@ def test_each_token_of_a_completion_has_its_log_probability_and_its_alternatives
 ) -> None:
     asked = {"prompt": ["Ann sold", "the cat"], "max_tokens": 9, "temperature": 1.1, "seed": 4, "logprobs": 3}
     run = load_run(trained, device="cpu")
-    settings = {"tokens": 9, "temperature": 1.1, "top_k": None, "seed": 4, "alternatives": 3}
+    settings = {"max_new_tokens": 9, "temperature": 1.1, "top_k": None, "seed": 4, "top_logprobs": 3}
     for choice, wanted in zip(
         complete(client, **asked).json()["choices"], run.generate_batch(asked["prompt"], **settings), strict=True
     ):

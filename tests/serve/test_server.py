@@ -129,7 +129,7 @@ def test_the_official_client_works_as_the_docs_show(trained: Path, taught: Path)
         client = openai.OpenAI(base_url=f"{address}/v1", api_key="none")
         run = load_run(trained, device="cpu")
         answer = client.completions.create(model="tiny", prompt="Ann sold", max_tokens=8, temperature=0)
-        assert answer.choices[0].text == run.generate("Ann sold", tokens=8, temperature=0)
+        assert answer.choices[0].text == run.generate("Ann sold", max_new_tokens=8, temperature=0)
         vectors = client.embeddings.create(model="tiny", input=["Ann", "the cat"])
         found = [one.embedding for one in vectors.data]
         np.testing.assert_allclose(found, run.embed(["Ann", "the cat"]), rtol=1e-4, atol=1e-5)

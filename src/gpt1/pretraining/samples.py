@@ -35,7 +35,9 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
     def sample(step: int) -> Sampled:
         tokenizer = run_tokenizer(run)
         seen = model if shared_out else prepare_for_inference(model)
-        written = continue_ids(seen, prompts, SamplingParams(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
+        written = continue_ids(
+            seen, prompts, SamplingParams(max_new_tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES)
+        )
         samples = [
             {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}
             for prompt, ids in zip(prompts, written, strict=True)

@@ -52,7 +52,7 @@ class Completion:
 
     text: str
     ids: list[int]
-    ended: str
+    finish_reason: str
     weighed: list[Weighed]
 
 
@@ -342,7 +342,7 @@ class Engine:
             if not self._weights_are_numbers:
                 raise error
             newline = self.run.tokenizer.newline_id
-            continue_ids(self.run.network, [[newline]], SamplingParams(tokens=1), self.run.tokenizer.vocab_size)
+            continue_ids(self.run.network, [[newline]], SamplingParams(max_new_tokens=1), self.run.tokenizer.vocab_size)
         except Exception:
             raise RunEnds from error
 
@@ -360,14 +360,16 @@ class Engine:
         done = [
             (wish, writes)
             for wish, writes in self._at_work.items()
-            if writes.stream.stopped or len(writes.text.written) >= wish.wanted.tokens or wish.future.cancelled()
+            if writes.stream.stopped
+            or len(writes.text.written) >= wish.wanted.max_new_tokens
+            or wish.future.cancelled()
         ]
         for wish, writes in done:
             self._drop(wish)
             self._show(wish, writes.stream.end())
-            ended = STOP if writes.stream.stopped else LENGTH
+            reason = STOP if writes.stream.stopped else LENGTH
             text = writes.text
-            _settle(wish.future, Completion(writes.stream.whole(), text.written, ended, text.weighed))
+            _settle(wish.future, Completion(writes.stream.whole(), text.written, reason, text.weighed))
         return bool(done)
 
     def _give_up(self, error: BaseException) -> None:
