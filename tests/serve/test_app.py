@@ -543,7 +543,7 @@ def test_requests_are_worked_on_together(trained: Path, monkeypatch: pytest.Monk
 
 def test_a_full_queue_refuses_with_a_time_to_come_back(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = gate_before_steps(monkeypatch)
-    with serving(f"writer={trained}", queue=2) as client, ThreadPoolExecutor(2) as threads:
+    with serving(f"writer={trained}", max_queue=2) as client, ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(complete, client, prompt="Ann", max_tokens=8) for _ in range(2)]
         eventually(lambda: client.engine().open == 2, "two are let in")
         refused = complete(client, prompt="Ann", max_tokens=8)
@@ -574,7 +574,7 @@ def is_idle(engine: Engine) -> bool:
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
     gate = gate_before_steps(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", max_tokens=100, stream=streams)
         assert gate.reached.wait(600)
         client.loop.set_forward(LONG)
@@ -592,7 +592,7 @@ def test_a_prompt_that_takes_too_long_to_encode_is_given_up(
     trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
 ) -> None:
     gate = gate_before_encoding(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", stream=streams)
         assert gate.reached.wait(600)
         client.loop.set_forward(LONG)
@@ -631,7 +631,7 @@ def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = gate_before_scores(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(2) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(2) as threads:
         question = threads.submit(client.post, "/v1/score", json={"model": "writer", "input": ["Ann " * 1000] * 20})
         assert gate.reached.wait(600)
         text = threads.submit(complete, client, prompt="Ann", max_tokens=3)

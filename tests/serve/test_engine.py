@@ -33,7 +33,7 @@ def passes() -> list[tuple[str, int]]:
 @pytest.fixture
 def engine(trained: Path, passes: list[tuple[str, int]]) -> Iterator[Engine]:
     """An engine that is ready and not yet at work, so that what waits for it is known."""
-    made = Engine(load_run(trained, device="cpu"), "run", Limits(rows=2), lambda *told: passes.append(told))
+    made = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=2), lambda *told: passes.append(told))
     yield made
     if made._thread.is_alive():
         made.close()
@@ -119,7 +119,7 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
 
 
 def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
-    limits = Limits(seconds=LONG)
+    limits = Limits(request_timeout=LONG)
     asked = CompletionRequest(model="run", prompt=[1], stream=True)
     wishes = [Asked([1], 0, SamplingParams(max_new_tokens=10**6), "")]
 
@@ -176,7 +176,7 @@ def finished_after(engine: Engine, future: Future[Any], passes: list[tuple[str, 
 def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
     trained: Path, passes: list[tuple[str, int]]
 ) -> None:
-    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: passes.append(told))
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=8), lambda *told: passes.append(told))
     many = [
         engine.write([1], SamplingParams(max_new_tokens=64), request=request)
         for request in ("a", "b")
@@ -192,7 +192,7 @@ def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
 
 
 def test_requests_share_the_rows_evenly_whatever_they_wish_for(trained: Path) -> None:
-    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: None)
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=8), lambda *told: None)
     engine._load()
     for request, texts in (("a", 30), ("b", 30), ("c", 1), ("d", 2)):
         for _ in range(texts):

@@ -156,7 +156,7 @@ async def streamed(
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})
         yield DONE
     except TimeoutError:
-        yield _event(too_slow(limits.seconds).body())
+        yield _event(too_slow(limits.request_timeout).body())
     except RuinedWeights:
         yield _event(no_numbers().body())
     except ApiError as error:
@@ -206,8 +206,8 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[
 
 def _wanted(asked: CompletionRequest, limits: Limits) -> SamplingParams:
     tokens = 16 if asked.max_tokens is None else asked.max_tokens
-    if tokens > limits.tokens:
-        raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
+    if tokens > limits.max_tokens:
+        raise bad(f"max_tokens is at most {limits.max_tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     if len(stop) > STOPS or any(len(one) > STOP_CHARACTERS for one in stop):
         raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")

@@ -131,7 +131,7 @@ class Engine:
                 raise failed(self.name)
             if not self.ready.is_set():
                 raise ApiError(503, f"the run '{self.name}' is not loaded yet", code="loading")
-            if self._open >= self.limits.queue:
+            if self._open >= self.limits.max_queue:
                 raise busy()
             self._open += 1
 
@@ -195,7 +195,7 @@ class Engine:
         model, tokenizer = self.run.network, self.run.tokenizer
         tokenizer.encode("ready")  # loads what encoding needs
         self.run.pause = self._give_way
-        self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.rows)
+        self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()
 
@@ -278,11 +278,11 @@ class Engine:
         """Return the wishes to work on: one of each request, a second of each ... as far as there are rows."""
         shares: dict[GenerateRequest, None] = {}
         requests = list(self._requests.values())
-        for rank in range(self.limits.rows):
+        for rank in range(self.limits.max_batch):
             requests = [wishes for wishes in requests if self._has(wishes, rank)]
             for wishes in sorted(requests, key=lambda wishes: self._had_first(wishes[rank])):
                 shares[wishes[rank]] = None
-                if len(shares) == self.limits.rows:
+                if len(shares) == self.limits.max_batch:
                     return shares
         return shares
 
