@@ -29,9 +29,9 @@ from gpt1.training.session import (
     conduct,
     fact,
     facts_of,
+    notifier,
     resumed,
     speed_up,
-    teller,
 )
 from tests.training.tools import TOY, Recorder, toy_trainer, weights_of
 
@@ -47,14 +47,14 @@ class Told(list[str]):
 # ---- telling ----
 
 
-def test_a_teller_passes_sentences_on_and_nothing_else() -> None:
+def test_a_notifier_passes_sentences_on_and_nothing_else() -> None:
     heard: list[Event] = []
-    tell = teller([heard.append, heard.append])
-    tell("a sentence")
-    tell(None)
-    tell("")
+    notify = notifier([heard.append, heard.append])
+    notify("a sentence")
+    notify(None)
+    notify("")
     assert heard == [Noticed("a sentence"), Noticed("a sentence")]
-    teller([])("nobody listens")
+    notifier([])("nobody listens")
 
 
 # ---- recipes ----

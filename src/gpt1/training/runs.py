@@ -315,11 +315,11 @@ def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> l
     """Return all who hear of a run, its own files first; they hear which lines about earlier events are damaged."""
     damaged: list[str] = []
     _keep_lines(folder / EVENTS_FILE, lambda facts, place: True, damaged.append)
-    ears: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
+    all_listeners: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
     for text in damaged:
-        for ear in ears:
-            ear(Noticed(text))
-    return ears
+        for listener in all_listeners:
+            listener(Noticed(text))
+    return all_listeners
 
 
 def has_begun(folder: Path) -> bool:
@@ -332,27 +332,27 @@ class _OfStep(TypedDict):
     step: Count
 
 
-def forget_after(folder: Path, step: int, tell: Callable[[str], None]) -> None:
+def forget_after(folder: Path, step: int, notify: Callable[[str], None]) -> None:
     """Drop the metrics, samples and attention of steps that a run makes again, and what is damaged, which is told."""
 
     def is_made(facts: dict[str, Any], place: str | Path) -> bool:
         return check_record(facts, _OfStep, place)["step"] <= step
 
     for name in (METRICS_FILE, SAMPLES_FILE):
-        _keep_lines(folder / name, is_made, tell)
+        _keep_lines(folder / name, is_made, notify)
     attention = folder / ATTENTION_FILE
     if not attention.is_file():
         return
     try:
         is_kept = is_made(read_sealed(attention, "the attention of a run"), attention)
     except FormatError as error:
-        tell(f"{error}; it is removed, and written with the next samples")
+        notify(f"{error}; it is removed, and written with the next samples")
         is_kept = False
     if not is_kept:
         attention.unlink()
 
 
-def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell: Callable[[str], None]) -> None:
+def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], notify: Callable[[str], None]) -> None:
     """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
     if not path.exists():
         return
@@ -366,7 +366,7 @@ def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell
             if facts is not None and line.endswith(b"\n") and is_kept(facts, f"{path}, line {number}"):
                 kept.append(line)
         except FormatError as error:
-            tell(f"{error}; the line is left out")
+            notify(f"{error}; the line is left out")
     if len(kept) < len(lines):
         with whole_file(path) as file:
             file.writelines(kept)
