@@ -76,13 +76,13 @@ def ours(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, wa
     batches = TaskBatches(
         {TASK.name: make_lesson(task, class_weights=False)}, batch=recipe.training.batch, seed=0, packing=packing
     )
-    watching = replace(recipe.watching, log_every=warm, evaluate_every=10**9, save_every=10**9)
+    logging = replace(recipe.logging, log_every=warm, evaluate_every=10**9, save_every=10**9)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
             TaskLearning(model, lm_weight=0.5, tasks=[TASK.name]),
             batches,
             warm + steps,
-            replace(recipe, watching=watching),
+            replace(recipe, logging=logging),
             Path(folder),
             device=device,
             world=World(),
@@ -163,7 +163,7 @@ def main() -> None:
     task = random_texts(40478 if on_gpu else 8192)
     contenders: dict[str, Callable[..., float]] = {"ours": ours, "transformers": transformers}
     if on_gpu:
-        contenders |= {"ours, not recorded": changed(record=False), "ours, compiled": changed(compile=True)}
+        contenders |= {"ours, not recorded": changed(cuda_graphs=False), "ours, compiled": changed(compile=True)}
     chosen = given.only or list(contenders)
     print(f"{device_name(device)}, {precision}, {recipe.training.batch} texts of {task.vocab_size:,} kinds of tokens")
     seconds: dict[str, list[float]] = {name: [] for name in chosen}

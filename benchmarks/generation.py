@@ -35,7 +35,7 @@ VOCABULARY = 40478
 
 def ours(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:
     """Write with a memory."""
-    return continue_ids(model, prompts, SamplingParams(tokens=new, temperature=0))
+    return continue_ids(model, prompts, SamplingParams(max_new_tokens=new, temperature=0))
 
 
 def uncached(model: Model, prompts: list[list[int]], new: int) -> list[list[int]]:

@@ -71,8 +71,8 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
             warm + steps,
             replace(
                 recipe,
-                watching=replace(
-                    recipe.watching, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
+                logging=replace(
+                    recipe.logging, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
                 ),
             ),
             Path(folder),

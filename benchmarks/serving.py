@@ -66,7 +66,7 @@ def texts_of(tokenizer: Tokenizer, count: int) -> list[str]:
 @contextmanager
 def served(run: Path, together: bool, threads: int, device: str, int8: bool) -> Iterator[tuple[int, str]]:
     """Serve a run in a process of its own; give its id and address."""
-    start = ["-m", "gpt1", "serve"] if together else ["-m", "benchmarks.serving", SERVE, "--rows", "1"]
+    start = ["-m", "gpt1", "serve"] if together else ["-m", "benchmarks.serving", SERVE, "--max-batch", "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     call = [sys.executable, *start, f"run={run}", "--port", "0", "--device", device, *(["--int8"] if int8 else [])]
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -159,7 +159,7 @@ def alone(run: Run, texts: list[str], kind: str, size: int) -> float:
         if kind == "classify":
             list(run.predict({TASK.fields[0]: text} for text in portion))
         else:
-            run.generate_batch(portion, tokens=NEW)
+            run.generate_batch(portion, max_new_tokens=NEW)
 
     answer(texts[:size])
     began = time.perf_counter()

@@ -97,11 +97,11 @@ SMALL_RUN = (
     "training.batch=8",
     "training.steps=12",
     "training.precision=fp32",
-    "watching.log_every=1",
-    "watching.evaluate_every=4",
-    "watching.sample_every=12",
-    "watching.save_every=4",
-    "watching.keep=2",
+    "logging.log_every=1",
+    "logging.evaluate_every=4",
+    "logging.sample_every=12",
+    "logging.save_every=4",
+    "logging.keep=2",
 )
 
 

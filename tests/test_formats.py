@@ -23,6 +23,7 @@ import pytest
 from gpt1.cli.app import main
 from gpt1.estimators import GPTClassifier
 from gpt1.training.checkpoints import load_checkpoint, save_checkpoint
+from gpt1.training.runs import read_run
 from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, PREPARE, PRETRAIN, TRAIN_TOKENIZER, ZEROSHOT
 
 FORMATS = Path(__file__).parent / "golden" / "formats"
@@ -33,7 +34,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "prepare --task": (*ENCODE, "--out", "encoded", "--json"),
     "pretrain": (*PRETRAIN, "--out", "runs/books", "--resume", "--json"),
     "evaluate text": ("evaluate", "runs/books", "--corpus", "corpus", "--split", "train", "--json", *CPU),
-    "generate": ("generate", "runs/books", "Ann sold", "--tokens", "12", "--temperature", "0", "--json", *CPU),
+    "generate": ("generate", "runs/books", "Ann sold", "--max-new-tokens", "12", "--temperature", "0", "--json", *CPU),
     "zeroshot": ("zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--json", *CPU),
     "finetune": (*FINETUNE, "--out", "runs/reviews", "--resume", "--json"),
     "finetune --seeds": (*FINETUNE, "--out", "runs/seeds", "--seeds", "2", "--resume", "--json"),
@@ -110,6 +111,16 @@ def test_a_checkpoint_is_saved_again_byte_for_byte(run: str, world: Path) -> Non
         found = load_checkpoint(path)
         parts = (found.model, found.optimizer, found.progress, found.made_for)
         assert content(save_checkpoint(Path("again"), found.step, *parts)) == content(path)
+
+
+def test_settings_that_were_called_otherwise_then_are_read_without_a_word_and_written_as_today(world: Path) -> None:
+    run = Path("runs/books")
+    then, found = json.loads((run / "run.json").read_text())["recipe"], read_run(run)["recipe"]
+    assert found.logging.keep == then["watching"]["keep"]
+    assert found.shape.init_std == then["shape"]["initial_deviation"]
+    assert exit_code((*PRETRAIN, "--out", str(run), "--resume")) == 0
+    now = json.loads((run / "run.json").read_text())["recipe"]
+    assert (now["logging"], "watching" in now) == (then["watching"], False)
 
 
 def test_a_report_shows_all_of_it(world: Path) -> None:

@@ -24,7 +24,9 @@ def test_a_release_comes_in_goes_out_and_comes_in_again(
     assert "gives other ids" in said
     code, _, _ = run(capsys, "import", "transformers", out, "--out", second, "--device", "cpu")
     assert code == 0
-    written = [run(capsys, "generate", one, "Ann", "--tokens", "5", "--device", "cpu") for one in (first, second)]
+    written = [
+        run(capsys, "generate", one, "Ann", "--max-new-tokens", "5", "--device", "cpu") for one in (first, second)
+    ]
     assert written[0] == written[1]
     code, _, _ = run(capsys, "report", first, second, "--out", str(tmp_path / "page.html"))
     assert code == 0

@@ -37,6 +37,13 @@ def test_what_is_shown_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "recipes", "paper", *pasted, "--json")[1]) == settings(MODERN)
 
 
+def test_an_old_name_works_and_the_new_one_is_told_once_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--set", "watching.keep=4", "--set", "spike=3", "--set", "watching.keep=3")
+    code, out, err = run(capsys, "recipes", "paper", *given, "--json")
+    assert (code, json.loads(out)) == (0, settings(PAPER) | {"logging.keep": 3, "training.max_loss_spike": 3.0})
+    assert err.splitlines() == ["watching.keep is called logging.keep now", "spike is called max_loss_spike now"]
+
+
 def test_two_recipes_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "recipes", "--diff", "paper", "modern")
     assert code == 0

@@ -137,7 +137,7 @@ def test_the_live_table_counts_cells_and_shows_medians(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", range(4))
 def test_a_study_that_is_killed_comes_to_the_same_figures(place: Path, tmp_path: Path, moment: int) -> None:
     data = ["--task", "sst2", "--data", str(place / "tasks")]
-    settings = [*SETTINGS, "--set", "training.steps=12", "--set", "watching.save_every=3"]
+    settings = [*SETTINGS, "--set", "training.steps=12", "--set", "logging.save_every=3"]
     words = [sys.executable, "-m", "gpt1", "study", "ablations", "--init", str(place / "books"), *data, *settings]
     whole, killed = ([*words[1:], "--device", "cpu", "--out", str(tmp_path / name)] for name in ("whole", "killed"))
     _, errors = finish(start(counted(tmp_path / "whole", *whole)))

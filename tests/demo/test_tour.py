@@ -49,7 +49,7 @@ SMALL = Plan(
     reading=replace(
         PRETRAINING,
         training=replace(PRETRAINING.training, steps=6),
-        watching=replace(PRETRAINING.watching, log_every=1, evaluate_every=3, evaluate_tokens=400, save_every=3),
+        logging=replace(PRETRAINING.logging, log_every=1, evaluate_every=3, evaluate_tokens=400, save_every=3),
     ),
     learning=replace(LEARNING, training=replace(LEARNING.training, epochs=1)),
 )
@@ -174,7 +174,7 @@ def test_beside_the_figures_stands_how_their_network_differs_from_the_papers(
     assert Note(NETWORK) in opening(found).blocks
     # What the sentence says, and besides only sizes and first weights.
     said = {"layers": 2, "width": 128, "norm_first": True, "positions": "rotary", "dropout": 0.0}
-    size = {"heads": 8, "feed_forward": 512, "context": 64, "initial_deviation": 0.08}
+    size = {"heads": 8, "feed_forward": 512, "context": 64, "init_std": 0.08}
     assert PRETRAINING.shape == replace(PAPER.shape, **said, **size)
     assert LEARNING.shape.dropout == 0
 

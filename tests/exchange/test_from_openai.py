@@ -50,7 +50,7 @@ def test_it_is_a_run_like_any_other(release: Path, tmp_path: Path, words_tokeniz
     assert run.tokenizer.fingerprint == words_tokenizer.fingerprint
     shape = run.recipe.shape
     assert (shape.layers, shape.width, shape.heads, shape.feed_forward) == (LAYERS, WIDTH, 2, 4 * WIDTH)
-    assert run.generate("Ann", tokens=5)
+    assert run.generate("Ann", max_new_tokens=5)
     (tmp_path / "train.csv").write_text("text,label\n" + "good one,1\nbad one,0\n" * 4)
     changes = ["training.epochs=1", "training.precision=fp32"]
     taught = finetune(
@@ -129,7 +129,7 @@ def test_an_import_that_was_killed_can_be_made_again(
     with pytest.raises(InputError, match="is there already; choose a new or empty folder"):
         import_openai(release, tmp_path / "run", device="cpu")
     (tmp_path / "run" / "mine.txt").unlink()
-    assert import_openai(release, tmp_path / "run", device="cpu").generate("Ann", tokens=2)
+    assert import_openai(release, tmp_path / "run", device="cpu").generate("Ann", max_new_tokens=2)
     assert list((tmp_path / "run").rglob("*.tmp")) == []
 
 

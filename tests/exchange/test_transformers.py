@@ -57,7 +57,7 @@ def test_logits_are_the_same(run: Run, theirs: Any) -> None:
 def test_greedy_text_is_the_same(run: Run, theirs: Any) -> None:
     ids = torch.tensor([run.tokenizer.encode("Ann sold")])
     found = theirs.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=6, pad_token_id=0)
-    (ours,) = run.generate_batch(["Ann sold"], tokens=6, temperature=0)
+    (ours,) = run.generate_batch(["Ann sold"], max_new_tokens=6, temperature=0)
     assert ours.ids == found[0, ids.shape[1] :].tolist()
 
 
@@ -80,7 +80,7 @@ def test_the_way_there_and_back_changes_no_bit(run: Run, saved: Path, theirs: An
     ids = torch.randint(0, run.tokenizer.vocab_size, (2, CONTEXT))
     with torch.no_grad():
         assert torch.equal(again.eval()(ids).logits, theirs(ids).logits)
-    assert import_transformers(tmp_path / "back", tmp_path / "again", device="cpu").generate("Ann", tokens=3)
+    assert import_transformers(tmp_path / "back", tmp_path / "again", device="cpu").generate("Ann", max_new_tokens=3)
 
 
 def test_an_export_whose_files_are_not_as_they_were_written_is_refused_by_name(run: Run, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ READERS: dict[str, tuple[Step, ...]] = {
     "pretrain --resume, done": (verb(*PRETRAIN, "--out", "runs/books", "--resume"),),
     "evaluate text": (verb("evaluate", "runs/books", "--json", *CPU),),
     "evaluate --corpus": (verb("evaluate", "runs/books", "--corpus", "corpus", "--split", "train", "--json", *CPU),),
-    "generate": (verb("generate", "runs/books", "Ann sold", "--tokens", "12", "--json", *CPU),),
-    "generate, half": (verb("generate", "runs/half-books", "Ann sold", "--tokens", "12", "--json", *CPU),),
+    "generate": (verb("generate", "runs/books", "Ann sold", "--max-new-tokens", "12", "--json", *CPU),),
+    "generate, half": (verb("generate", "runs/half-books", "Ann sold", "--max-new-tokens", "12", "--json", *CPU),),
     "zeroshot": (verb("zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),),
     "export": (verb("export", "transformers", "runs/books", "--out", "new"),),
     "finetune": (verb(*FINETUNE, "--out", "new"),),
@@ -77,7 +77,7 @@ READERS: dict[str, tuple[Step, ...]] = {
     "estimator load": (ask_estimator,),
     "import, generate": (
         verb("import", "transformers", "for-transformers", "--out", "new", *CPU),
-        verb("generate", "new", "Ann sold", "--tokens", "12", "--json", *CPU),
+        verb("generate", "new", "Ann sold", "--max-new-tokens", "12", "--json", *CPU),
     ),
 }
 

@@ -22,20 +22,20 @@ NETWORK = (
     "shape.context=24",
     "training.batch=4",
     "training.precision=fp32",
-    "watching.log_every=1",
-    "watching.evaluate_every=2",
-    "watching.sample_every=3",
-    "watching.save_every=2",
-    "watching.keep=2",
+    "logging.log_every=1",
+    "logging.evaluate_every=2",
+    "logging.sample_every=3",
+    "logging.save_every=2",
+    "logging.keep=2",
 )
 LEARNING = (
     "training.batch=8",
     "training.epochs=2",
     "training.precision=fp32",
     "optimizer.lr=5e-3",
-    "watching.log_every=1",
-    "watching.save_every=2",
-    "watching.keep=2",
+    "logging.log_every=1",
+    "logging.save_every=2",
+    "logging.keep=2",
 )
 
 

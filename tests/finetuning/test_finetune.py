@@ -197,7 +197,7 @@ def test_true_labels_are_learned_and_shuffled_ones_leave_the_score_at_chance(tra
     labels = [row.label for row in rows]
     random.Random(0).shuffle(labels)
     shuffled = [replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
-    changes = [*SETTINGS, "training.batch=32", "training.epochs=4", "watching.save_every=none", "optimizer.lr=1e-2"]
+    changes = [*SETTINGS, "training.batch=32", "training.epochs=4", "logging.save_every=none", "optimizer.lr=1e-2"]
     scores = {}
     for name, examples in (("true", rows), ("shuffled", shuffled)):
         table = write_table(tmp_path / f"{name}.csv", MOODS, examples)
@@ -262,7 +262,7 @@ def test_several_dev_splits_decide_together(trained: Path, words_tokenizer: Toke
     rows = make_examples(task, 60)
     splits = {"train": rows[:24], "dev_a": rows[24:34], "dev_b": rows[34:]}
     known = encode_task(task, splits, words_tokenizer, 16)
-    changes = [*SETTINGS, "training.epochs=4", "watching.keep=9", "optimizer.lr=1e-3"]
+    changes = [*SETTINGS, "training.epochs=4", "logging.keep=9", "optimizer.lr=1e-3"]
     run = finetune(trained, tmp_path / "run", encoded=known, changes=changes, device="cpu")
     scores = {
         line["step"]: line["dev_a_accuracy"] + line["dev_b_accuracy"]
@@ -351,7 +351,7 @@ def test_the_best_epoch_on_dev_is_kept_and_measured(trained: Path, words_tokeniz
     early = 0
     for seed in range(3):
         run = tmp_path / str(seed)
-        changes = [*SETTINGS, "training.epochs=5", f"training.seed={seed}", "watching.keep=1", "optimizer.lr=2e-2"]
+        changes = [*SETTINGS, "training.epochs=5", f"training.seed={seed}", "logging.keep=1", "optimizer.lr=2e-2"]
         changes += ["schedule.kind=constant"]
         found = finetune(trained, run, encoded=noise, changes=changes, device="cpu")
         scores = {line["step"]: line["dev_accuracy"] for line in lines_of(run) if "dev_accuracy" in line}
@@ -822,7 +822,7 @@ runs = [
     ("micro", tasks, "fsdp", ["training.micro_batch=3"]),
 ]
 for name, what, how, more in runs:
-    changes = [*{settings!r}, "training.distribution=" + how, *more]
+    changes = [*{settings!r}, "training.parallelism=" + how, *more]
     finetune(init, out + "/" + name, encoded=what, changes=changes, device="cpu")
 
 barrier, calls, folder = dist.barrier, count(), Path(out)
@@ -875,7 +875,7 @@ def test_what_two_ranks_began_one_can_end(
     two_ranks: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
     run = copy(two_ranks / "fsdp", tmp_path / "run")
-    given = [*SETTINGS, "training.epochs=3", "training.distribution=fsdp"]
+    given = [*SETTINGS, "training.epochs=3", "training.parallelism=fsdp"]
     finetune(trained, run, encoded=list(tasks.values()), changes=given, resume=True, device="cpu")
     assert len(losses_of(run)) == 36
 

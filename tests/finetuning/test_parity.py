@@ -21,7 +21,7 @@ from gpt1.finetuning.objective import TaskLearning
 from gpt1.inference.classification import head_shapes, probabilities
 from gpt1.model import Classifier, DropoutKey, build_classifier, build_model, dropout_key
 from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
-from gpt1.recipes.values import Optimizer, Recipe, Schedule, Shape, Training, Watching
+from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Training
 from gpt1.tasks.answers import predictions
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
@@ -357,8 +357,8 @@ RECIPE = Recipe(
     shape=NETWORK,
     optimizer=Optimizer(lr=3e-3),  # as in the released code, but faster: the toy is small
     schedule=Schedule(kind="linear", warmup_steps=None, warmup_share=0.2),
-    training=Training(batch=BATCH, steps=UPDATES, precision="fp64", compile=False, seed=SEED, spike=None),
-    watching=Watching(log_every=1, evaluate_every=None, sample_every=None, save_every=None),
+    training=Training(batch=BATCH, steps=UPDATES, precision="fp64", compile=False, seed=SEED, max_loss_spike=None),
+    logging=Logging(log_every=1, evaluate_every=None, sample_every=None, save_every=None),
 )
 
 
@@ -422,8 +422,8 @@ def test_a_fine_tuning_from_beginning_to_end_is_the_papers(
     rows = [Example((make_text(1, seed=n), make_text(1, seed=n + 50)), n % 2, n) for n in range(5)]
     known = encode_task(task, {"train": rows, "dev": rows[:2]}, words_tokenizer, context=16)
     changes = ["precision=fp64", "batch=2", "steps=3", f"seed={SEED}"]
-    changes = [*(f"training.{change}" for change in changes), "optimizer.lr=1e-3", "watching.save_every=1"]
-    finetune(trained, tmp_path / "run", encoded=known, changes=[*changes, "watching.keep=4"], device="cpu")
+    changes = [*(f"training.{change}" for change in changes), "optimizer.lr=1e-3", "logging.save_every=1"]
+    finetune(trained, tmp_path / "run", encoded=known, changes=[*changes, "logging.keep=4"], device="cpu")
     kept = {step: load_checkpoint(path) for step, path in list_checkpoints(tmp_path / "run")}
     recipe = read_run(tmp_path / "run")["recipe"]
     assert (recipe.schedule.kind, recipe.schedule.warmup_share, recipe.shape.dropout) == ("linear", 0.002, 0.1)

@@ -35,9 +35,9 @@ SETTINGS = (
     "training.epochs=2",
     "training.precision=fp32",
     "optimizer.lr=5e-3",
-    "watching.log_every=1",
-    "watching.save_every=4",
-    "watching.keep=2",
+    "logging.log_every=1",
+    "logging.save_every=4",
+    "logging.keep=2",
 )
 
 

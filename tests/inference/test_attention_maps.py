@@ -36,7 +36,7 @@ def test_every_head_of_every_layer_is_told_for_every_shape(shape: Shape, monkeyp
 
 
 def test_a_row_adds_up_to_one_and_takes_nothing_from_what_comes_later(words_tokenizer: Tokenizer) -> None:
-    shape = Shape(layers=2, width=16, heads=4, feed_forward=32, context=12, initial_deviation=0.5)
+    shape = Shape(layers=2, width=16, heads=4, feed_forward=32, context=12, init_std=0.5)
     model = build_model(shape, words_tokenizer.vocab_size, compute=torch.bfloat16)
     found = looks(model, words_tokenizer, "Ann sold a hat", layer=2)
     assert found.ids == words_tokenizer.encode("Ann sold a hat")
@@ -46,7 +46,7 @@ def test_a_row_adds_up_to_one_and_takes_nothing_from_what_comes_later(words_toke
 
 
 def test_all_layers_together_are_those_seen_one_by_one(words_tokenizer: Tokenizer) -> None:
-    shape = Shape(layers=3, width=16, heads=2, feed_forward=32, context=12, initial_deviation=0.5)
+    shape = Shape(layers=3, width=16, heads=2, feed_forward=32, context=12, init_std=0.5)
     model = build_model(shape, words_tokenizer.vocab_size)
     each = [looks(model, words_tokenizer, "Ann sold a hat", layer) for layer in (1, 2, 3)]
     for one, layer in zip(each, looks_everywhere(model, each[0].ids), strict=True):

@@ -61,7 +61,7 @@ def answer(run: Path) -> object:
 
 USES: dict[str, Callable[[Path], object]] = {
     "predict": answer,
-    "generate": lambda run: load_run(run, device="cpu").generate("Ann", tokens=1),
+    "generate": lambda run: load_run(run, device="cpu").generate("Ann", max_new_tokens=1),
     "score": lambda run: load_run(run, device="cpu").score(["Ann"]),
     "embed": lambda run: load_run(run, device="cpu").embed(["Ann"]),
     "study": lambda run: open_start(run),
@@ -133,6 +133,29 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, run: Path, words
 def test_training_makes_checkpoints_remember_their_run(trained: Path) -> None:
     for _, path in list_checkpoints(trained):
         assert load_checkpoint(path).made_for == made_for(read_run(trained))
+
+
+def with_shape(run: Path, **shape: object) -> None:
+    """Let each checkpoint remember a shape of these settings besides, None for none of that name."""
+    for step, path in list_checkpoints(run):
+        found = load_checkpoint(path)
+        new = {name: value for name, value in {**found.made_for["shape"], **shape}.items() if value is not None}
+        save_checkpoint(run, step, found.model, {}, found.progress, {**found.made_for, "shape": new})
+
+
+def test_what_a_checkpoint_remembers_under_an_old_name_is_compared_under_the_new_one(run: Path) -> None:
+    kept = read_run(run)["recipe"].shape.init_std
+    with_shape(run, init_std=None, initial_deviation=kept)
+    assert answer(run)
+    with_shape(run, init_std=None, initial_deviation=2 * kept)
+    with pytest.raises(FormatError, match=r"do not belong together: shape\.init_std is"):
+        answer(run)
+
+
+def test_a_checkpoint_that_remembers_both_names_of_a_setting_is_damaged(run: Path) -> None:
+    with_shape(run, initial_deviation=0.02)
+    with pytest.raises(FormatError, match=r"step-\d+ is damaged: .*initial_deviation.* are two names of one setting"):
+        answer(run)
 
 
 # ---- weights ----

@@ -20,7 +20,7 @@ from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
 from tests.reference.generation import allowed, greedy, kept, next_logits
 
 ALL_SHAPES = {**SHAPES, "lstm": SMALL_LSTM}
-GREEDY = SamplingParams(tokens=30, temperature=0)
+GREEDY = SamplingParams(max_new_tokens=30, temperature=0)
 PROMPTS = [[3], [1, 2, 3, 4, 5], list(range(11)), list(range(12)), [number % VOCAB for number in range(40)]]
 
 
@@ -106,7 +106,7 @@ def test_a_writer_is_freed_at_once() -> None:
 @pytest.mark.parametrize("shape", [PAPER, MODERN, SMALL_LSTM], ids=["paper", "modern", "lstm"])
 def test_a_seed_decides_the_text_and_what_is_written_beside_it_does_not(shape: Any) -> None:
     model = shaken(shape, dtype=torch.float32)
-    drawing = SamplingParams(tokens=40, temperature=1.5, top_k=None, seed=5)
+    drawing = SamplingParams(max_new_tokens=40, temperature=1.5, top_k=None, seed=5)
     one, two = continue_ids(model, [[3, 1], [3, 1]], drawing)
     assert one != two
     assert [one] == continue_ids(model, [[3, 1]], drawing)
@@ -116,13 +116,13 @@ def test_a_seed_decides_the_text_and_what_is_written_beside_it_does_not(shape: A
 
 def test_drawing_leaves_the_random_state_of_others_alone() -> None:
     before = torch.get_rng_state()
-    continue_ids(shaken(PAPER, dtype=torch.float32), [[3]], SamplingParams(tokens=3))
+    continue_ids(shaken(PAPER, dtype=torch.float32), [[3]], SamplingParams(max_new_tokens=3))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_what_lies_beyond_the_vocabulary_is_never_drawn() -> None:
     model = shaken(PAPER, dtype=torch.float32)
-    drawing = SamplingParams(tokens=100, temperature=100, top_k=None)
+    drawing = SamplingParams(max_new_tokens=100, temperature=100, top_k=None)
     (written,) = continue_ids(model, [[0]], drawing, vocabulary=5)
     assert set(written) == set(range(5))
 
@@ -143,7 +143,7 @@ def test_what_was_said_is_said_less_also_what_no_longer_fits() -> None:
 
 def test_a_prompt_stays_as_it_was_and_nothing_asked_for_is_nothing_written() -> None:
     prompt = [1, 2, 3]
-    assert continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], SamplingParams(tokens=0)) == [[]]
+    assert continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], SamplingParams(max_new_tokens=0)) == [[]]
     continue_ids(shaken(PAPER, dtype=torch.float32), [prompt], GREEDY)
     assert prompt == [1, 2, 3]
 
@@ -172,31 +172,31 @@ def lively(tokenizer: Tokenizer) -> Model:
 def test_the_pieces_of_a_stream_are_the_text(tokenizer: Tokenizer) -> None:
     model = lively(tokenizer)
     for seed in range(8):
-        wanted = SamplingParams(tokens=60, temperature=1.5, top_k=None, seed=seed)
+        wanted = SamplingParams(max_new_tokens=60, temperature=1.5, top_k=None, seed=seed)
         (found,) = generate(model, tokenizer, ["Ann looked"], wanted)
         assert "".join(stream(model, tokenizer, "Ann looked", wanted)) == found.text
-        assert (len(found.ids), found.ended) == (60, LENGTH)
+        assert (len(found.ids), found.finish_reason) == (60, LENGTH)
 
 
 def test_a_text_ends_before_the_first_stop_string(tokenizer: Tokenizer) -> None:
-    model, wanted = lively(tokenizer), SamplingParams(tokens=60, temperature=1.2, seed=3)
+    model, wanted = lively(tokenizer), SamplingParams(max_new_tokens=60, temperature=1.2, seed=3)
     (free,) = generate(model, tokenizer, ["Ann"], wanted)
     middle = len(free.text) // 2
     stop = free.text[middle : middle + 3]
     stopping = replace(wanted, stop=("never to be met", stop))
     (found,) = generate(model, tokenizer, ["Ann"], stopping)
     assert found.text == free.text[: free.text.index(stop)]
-    assert found.ended == STOP
+    assert found.finish_reason == STOP
     assert len(found.ids) < 60
     assert found.ids == free.ids[: len(found.ids)]
     assert "".join(stream(model, tokenizer, "Ann", stopping)) == found.text
 
 
 def test_those_that_end_leave_the_others_as_they_were(tokenizer: Tokenizer) -> None:
-    model, wanted = lively(tokenizer), SamplingParams(tokens=30, temperature=1.2, stop=("e", "a"))
+    model, wanted = lively(tokenizer), SamplingParams(max_new_tokens=30, temperature=1.2, stop=("e", "a"))
     prompts = ["Ann", "the old sailor sold", "3 apples", "Dr. Wu", "nothing"]
     together = generate(model, tokenizer, prompts, wanted)
-    assert {one.ended for one in together} == {STOP}
+    assert {one.finish_reason for one in together} == {STOP}
     alone = [generate(model, tokenizer, [one], replace(wanted, seed=at))[0] for at, one in enumerate(prompts)]
     assert together == alone
 
@@ -204,7 +204,7 @@ def test_those_that_end_leave_the_others_as_they_were(tokenizer: Tokenizer) -> N
 def test_more_prompts_than_fit_at_once_are_all_answered(
     words_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, wanted = lively(words_tokenizer), SamplingParams(tokens=4)
+    model, wanted = lively(words_tokenizer), SamplingParams(max_new_tokens=4)
     prompts = ["Ann", "the cat", "nothing", "her hat", "a lamp"]
     together = generate(model, words_tokenizer, prompts, wanted)
     monkeypatch.setattr("gpt1.inference.generation.ROWS", 2)
@@ -214,20 +214,23 @@ def test_more_prompts_than_fit_at_once_are_all_answered(
 
 def test_a_prompt_without_words_begins_a_document(tokenizer: Tokenizer) -> None:
     assert prompt_tokens(tokenizer, "") == [tokenizer.newline_id]
-    assert generate(lively(tokenizer), tokenizer, [""], SamplingParams(tokens=5))[0].ids
+    assert generate(lively(tokenizer), tokenizer, [""], SamplingParams(max_new_tokens=5))[0].ids
 
 
 def test_special_tokens_are_never_written(words_tokenizer: Tokenizer) -> None:
     model = shaken(PAPER, dtype=torch.float32, vocab_size=words_tokenizer.vocab_size + 3)
     with torch.no_grad():
         model.tokens[-3:] *= 100
-    (found,) = generate(model, words_tokenizer, ["Ann"], SamplingParams(tokens=40, temperature=2, top_k=None))
+    (found,) = generate(model, words_tokenizer, ["Ann"], SamplingParams(max_new_tokens=40, temperature=2, top_k=None))
     assert max(found.ids) < words_tokenizer.vocab_size
 
 
 def test_of_each_token_is_told_how_likely_it_was_and_what_was_likeliest() -> None:
     model = shaken(replace(PAPER, context=40), dtype=torch.float32)
-    prompt, drawing = [3, 1], SamplingParams(tokens=6, temperature=1.7, repetition_penalty=1.5, top_k=9, alternatives=4)
+    prompt, drawing = (
+        [3, 1],
+        SamplingParams(max_new_tokens=6, temperature=1.7, repetition_penalty=1.5, top_k=9, top_logprobs=4),
+    )
     writer = BatchGenerator(model, VOCAB, rows=1)
     text = writer.join(prompt, drawing, seed=2)
     for _ in range(6):
@@ -239,6 +242,6 @@ def test_of_each_token_is_told_how_likely_it_was_and_what_was_likeliest() -> Non
         likeliest = sorted(range(VOCAB), key=lambda id: -float(logs[id]))[:4]
         assert [id for id, _ in told.likeliest] == likeliest
         assert [value for _, value in told.likeliest] == pytest.approx([float(logs[id]) for id in likeliest], abs=1e-4)
-    assert SamplingParams().alternatives is None
-    with pytest.raises(SettingError, match="alternatives is at least 0"):
-        SamplingParams(alternatives=-1)
+    assert SamplingParams().top_logprobs is None
+    with pytest.raises(SettingError, match="top_logprobs is at least 0"):
+        SamplingParams(top_logprobs=-1)

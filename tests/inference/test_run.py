@@ -210,13 +210,23 @@ def test_weights_that_are_not_those_of_the_recipe_are_refused_by_name(trained: P
 
 def test_a_run_writes_the_same_at_once_in_pieces_and_in_a_batch(trained: Path) -> None:
     run = load_run(trained, device="cpu")
-    text = run.generate("Ann looked for", tokens=20, seed=4)
+    text = run.generate("Ann looked for", max_new_tokens=20, seed=4)
     assert text
-    assert "".join(run.stream("Ann looked for", tokens=20, seed=4)) == text
-    batch = run.generate_batch(["the cat", "Ann looked for"], tokens=20, seed=3)
+    assert "".join(run.stream("Ann looked for", max_new_tokens=20, seed=4)) == text
+    batch = run.generate_batch(["the cat", "Ann looked for"], max_new_tokens=20, seed=3)
     assert batch[1].text == text
-    with pytest.raises(SettingError, match="did you mean 'tokens'"):
-        run.generate("Ann", token=3)
+    with pytest.raises(SettingError, match="did you mean 'max_new_tokens'"):
+        run.generate("Ann", max_tokens=3)
+
+
+def test_a_run_writes_with_old_names_and_tells_the_new_ones(trained: Path) -> None:
+    run = load_run(trained, device="cpu")
+    with pytest.warns(FutureWarning, match="tokens is called max_new_tokens now") as told:
+        assert run.generate("Ann", tokens=5) == run.generate("Ann", max_new_tokens=5)
+    assert [warning.filename for warning in told] == [__file__]
+    (one,) = run.generate_batch(["Ann"], max_new_tokens=5)
+    with pytest.warns(FutureWarning, match="ended is called finish_reason now"):
+        assert one.ended == one.finish_reason == "length"
 
 
 def test_a_run_scores_and_embeds_texts(trained: Path) -> None:
@@ -234,7 +244,7 @@ def test_a_fine_tuned_run_answers_rows_and_writes_too(tmp_path: Path, words_toke
     run = load_run(make_run(tmp_path, words_tokenizer, moods), device="cpu")
     (answer,) = run.predict([{"text": "Ann lost a key"}])
     assert answer["prediction"] in labels
-    assert "<" not in run.generate("Ann", tokens=30)
+    assert "<" not in run.generate("Ann", max_new_tokens=30)
 
 
 @pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="this CPU has no VNNI")
@@ -243,7 +253,7 @@ def test_a_run_in_int8_answers_nearly_the_same(trained: Path, tmp_path: Path, wo
     (wanted,), (found,) = (run.score(["Ann sold a silver key."]) for run in (plain, small))
     assert found.log_probabilities != wanted.log_probabilities
     assert found.mean == pytest.approx(wanted.mean, abs=0.05)
-    assert small.generate("Ann", tokens=5, temperature=0)
+    assert small.generate("Ann", max_new_tokens=5, temperature=0)
     make_run(tmp_path / "taught", words_tokenizer, CATALOGUE["sst2"])
     rows = [{"text": "Ann lost a key"}, {"text": "the cat sold nothing"}]
     one, other = (list(load_run(tmp_path / "taught", device="cpu", int8=int8).predict(rows)) for int8 in (False, True))

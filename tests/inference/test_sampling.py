@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import SettingError
+from gpt1.base.renamed import Renamed
 from gpt1.inference import sampling
 from gpt1.inference.sampling import Sampler, SamplingParams, candidates, draw, penalised, sampling_params
 from tests.reference.generation import allowed
@@ -145,7 +146,7 @@ def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"tokens": -1}, "tokens is at least 0, not -1"),
+        ({"max_new_tokens": -1}, "max_new_tokens is at least 0, not -1"),
         ({"temperature": -0.1}, "temperature is at least 0, not -0.1"),
         ({"temperature": float("nan")}, "temperature is at least 0, not nan"),
         ({"temperature": float("inf")}, "temperature is a finite number, not inf"),
@@ -167,3 +168,11 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> 
 def test_one_stop_string_needs_no_list() -> None:
     assert sampling_params({"stop": "the end"}).stop == ("the end",)
     assert sampling_params({"stop": ["a", "b"]}).stop == ("a", "b")
+
+
+@pytest.mark.parametrize(("old", "new"), [("tokens", "max_new_tokens"), ("alternatives", "top_logprobs")])
+def test_an_old_name_of_a_setting_works_and_the_new_one_is_told(old: str, new: str) -> None:
+    with pytest.warns(Renamed, match=f"^{old} is called {new} now$"):
+        assert sampling_params({old: 5, "seed": 2}) == SamplingParams(**{new: 5}, seed=2)
+    with pytest.raises(SettingError, match=f"{old} and {new} are two names of one setting; give one of them"):
+        sampling_params({new: 5, old: 5})

@@ -18,7 +18,7 @@ VOCABULARY = 30
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=12, initial_deviation=0.5)
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=12, init_std=0.5)
     return build_model(shape, VOCABULARY, compute=torch.float64).double()
 
 
@@ -63,7 +63,7 @@ def test_nothing_has_no_scores(model: Model) -> None:
 
 @pytest.fixture(scope="module")
 def reader(words_tokenizer: Tokenizer) -> Model:
-    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=8, initial_deviation=0.5)
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=8, init_std=0.5)
     return build_model(shape, words_tokenizer.vocab_size, compute=torch.float64).double()
 
 

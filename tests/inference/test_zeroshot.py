@@ -58,7 +58,7 @@ def data(tmp_path: Path) -> Path:
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Run:
     """A run of each kind with random weights that are far from nothing."""
     kind = ["shape.kind=lstm", "shape.layers=1", "shape.units=12"] if request.param == "lstm" else ["shape.layers=2"]
-    changes = [*kind, f"shape.context={CONTEXT}", "training.precision=fp64", "shape.initial_deviation=0.4"]
+    changes = [*kind, f"shape.context={CONTEXT}", "training.precision=fp64", "shape.init_std=0.4"]
     folder = make_pretrained(tmp_path_factory.mktemp(request.param) / "run", words_tokenizer, *changes)
     return load_run(folder, device="cpu")
 

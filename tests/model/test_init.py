@@ -31,7 +31,7 @@ def test_matrices_are_normal_biases_zero_and_gains_one(shape: Shape) -> None:
 
 
 def test_the_deviation_is_the_shape_s() -> None:
-    model = build_model(replace(WIDE, initial_deviation=0.5), 400)
+    model = build_model(replace(WIDE, init_std=0.5), 400)
     assert model.tokens.std().item() == pytest.approx(0.5, rel=0.02)
 
 

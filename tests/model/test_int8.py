@@ -81,7 +81,7 @@ def test_with_a_memory_the_same_tokens_are_written(shape: Shape) -> None:
     prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
     with torch.no_grad():
         wanted = [greedy(small, prompt, 20) for prompt in prompts]
-    assert continue_ids(small, prompts, SamplingParams(tokens=20, temperature=0)) == wanted
+    assert continue_ids(small, prompts, SamplingParams(max_new_tokens=20, temperature=0)) == wanted
 
 
 def test_what_cannot_be_in_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

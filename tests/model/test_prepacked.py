@@ -101,7 +101,7 @@ def test_an_arranged_network_writes_the_same_tokens_with_a_memory(shape: Shape) 
     ready = prepare_for_inference(shaken(shape, dtype=torch.float32))
     prompts = [[3], [1, 2, 3, 4, 5], list(range(11))]
     wanted = [greedy(ready, prompt, 20) for prompt in prompts]
-    assert continue_ids(ready, prompts, SamplingParams(tokens=20, temperature=0)) == wanted
+    assert continue_ids(ready, prompts, SamplingParams(max_new_tokens=20, temperature=0)) == wanted
 
 
 def test_only_a_cpu_of_the_x86_family_has_its_matrices_arranged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,11 +46,11 @@ SETTINGS = (
     "training.batch=8",
     "training.steps=20",
     "training.precision=fp32",
-    "watching.log_every=1",
-    "watching.evaluate_every=10",
-    "watching.sample_every=10",
-    "watching.save_every=3",
-    "watching.keep=3",
+    "logging.log_every=1",
+    "logging.evaluate_every=10",
+    "logging.sample_every=10",
+    "logging.save_every=3",
+    "logging.keep=3",
 )
 
 
@@ -441,7 +441,7 @@ def command(corpus: Path, run: Path, *more: str, ranks: int = 1) -> list[str]:
 
 def test_two_ranks_give_the_losses_of_one_sharded_or_not(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
     for how in ("ddp", "fsdp"):
-        finish(start(command(corpus, tmp_path / how, f"training.distribution={how}", ranks=2)))
+        finish(start(command(corpus, tmp_path / how, f"training.parallelism={how}", ranks=2)))
         losses, wanted = losses_of(tmp_path / how), losses_of(unbroken)
         assert losses == {step: pytest.approx(loss, rel=2e-5) for step, loss in wanted.items()}
         assert load_run(tmp_path / how, device="cpu").model.tokens.shape == (load_run(unbroken).facts["vocab_size"], 32)
@@ -455,7 +455,7 @@ def _flat(weights: list[list[list[list[float]]]]) -> list[float]:
 
 
 def test_a_run_begun_on_two_ranks_goes_on_on_one(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
-    finish(start(command(corpus, tmp_path / "run", "training.distribution=fsdp", "training.steps=9", ranks=2)))
+    finish(start(command(corpus, tmp_path / "run", "training.parallelism=fsdp", "training.steps=9", ranks=2)))
     pretrain(None, corpus, tmp_path / "run", resume=True, changes=["training.steps=20"], device="cpu")
     assert list_checkpoints(tmp_path / "run")[-1][0] == 20
 

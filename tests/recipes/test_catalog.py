@@ -28,7 +28,7 @@ OF_THE_PAPER = {
     "shape.tied": True,
     "shape.window": None,
     "shape.dropout": 0.1,
-    "shape.initial_deviation": 0.02,
+    "shape.init_std": 0.02,
     "optimizer.kind": "adam",
     "optimizer.lr": 2.5e-4,
     "optimizer.beta1": 0.9,
@@ -53,14 +53,14 @@ def test_the_modern_recipe_has_the_papers_layers_and_width_on_the_papers_batches
     changed = differences(PAPER, MODERN)
     same = {"shape.layers", "shape.width", "shape.heads", "shape.feed_forward", "shape.context", "training.batch"}
     assert same & changed.keys() == set()
-    assert not any(name.startswith("watching.") for name in changed)
+    assert not any(name.startswith("logging.") for name in changed)
     assert MODERN.training.epochs < PAPER.training.epochs
 
 
 def test_the_tiny_recipe_has_the_papers_network_and_optimiser_in_small() -> None:
     changed = differences(PAPER, TINY)
     of_the_shape = {name for name in changed if name.startswith("shape.")}
-    sizes = {"layers", "width", "heads", "feed_forward", "context", "dropout", "initial_deviation"}
+    sizes = {"layers", "width", "heads", "feed_forward", "context", "dropout", "init_std"}
     assert of_the_shape <= {f"shape.{size}" for size in sizes}
     assert {name for name in changed if name.startswith("optimizer.")} <= {"optimizer.lr"}
     assert TINY.schedule.kind == PAPER.schedule.kind
@@ -76,7 +76,7 @@ def test_the_lstm_differs_from_the_paper_in_its_blocks_alone() -> None:
 
 
 def test_derived_recipes_share_what_they_do_not_change() -> None:
-    assert MODERN.watching is PAPER.watching
+    assert MODERN.logging is PAPER.logging
     assert PAPER_LSTM.optimizer is PAPER.optimizer
     assert PAPER_LSTM.schedule is PAPER.schedule
     assert PAPER_LSTM.training is PAPER.training

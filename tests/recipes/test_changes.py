@@ -140,11 +140,11 @@ def test_a_recipe_comes_back_from_json(known: Recipe) -> None:
 
 def test_json_without_a_setting_that_came_later_has_its_default() -> None:
     value = recipe_as_json(TINY)
-    del value["training"]["spike"]
-    del value["watching"]
+    del value["training"]["max_loss_spike"]
+    del value["logging"]
     found = recipe_from_json(value)
     assert found.training == TINY.training
-    assert found.watching == PAPER.watching
+    assert found.logging == PAPER.logging
 
 
 @pytest.mark.parametrize(

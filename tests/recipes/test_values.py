@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import SettingError
-from gpt1.recipes.values import LSTM, Optimizer, Recipe, Schedule, Shape, Training, Watching
+from gpt1.recipes.values import LSTM, Logging, Optimizer, Recipe, Schedule, Shape, Training
 
 
 def test_the_default_shape_is_that_of_the_paper() -> None:
@@ -17,7 +17,7 @@ def test_the_default_shape_is_that_of_the_paper() -> None:
     assert (shape.layers, shape.width, shape.heads, shape.feed_forward, shape.context) == (12, 768, 12, 3072, 512)
     assert (shape.norm, shape.positions, shape.activation) == ("layer", "learned", "gelu")
     assert (shape.norm_first, shape.qk_norm, shape.bias, shape.tied, shape.window) == (False, False, True, True, None)
-    assert (shape.dropout, shape.initial_deviation, shape.units) == (0.1, 0.02, 2048)
+    assert (shape.dropout, shape.init_std, shape.units) == (0.1, 0.02, 2048)
 
 
 def test_the_default_optimizer_is_that_of_the_released_code() -> None:
@@ -57,7 +57,7 @@ def test_the_warm_up_is_of_2000_updates_and_at_most_its_share(schedule: Schedule
         (lambda: Shape(width=36, heads=12, positions="rotary"), "rotary positions need an even width per head, not 3"),
         (lambda: Shape(dropout=1.0), "dropout is at least 0 and below 1, not 1.0"),
         (lambda: Shape(dropout=-0.1), "dropout is at least 0 and below 1"),
-        (lambda: Shape(initial_deviation=0.0), "initial_deviation is above 0"),
+        (lambda: Shape(init_std=0.0), "init_std is above 0"),
         (lambda: Shape(window=0), "a window holds at least 1 token, not 0"),
         (lambda: Shape(kind=LSTM), "an LSTM has one layer here, not 12"),
         (lambda: Optimizer(lr=0.0), "lr is above 0, not 0.0"),
@@ -75,10 +75,10 @@ def test_the_warm_up_is_of_2000_updates_and_at_most_its_share(schedule: Schedule
         (lambda: Training(epochs=0), "epochs is above 0 and at most 100,000, not 0"),
         (lambda: Training(steps=0), "steps is at least 1, not 0"),
         (lambda: Training(seed=2**31), "seed is between 0 and"),
-        (lambda: Training(spike=0.0), r"spike is above 0 \(or none\)"),
-        (lambda: Watching(save_every=0), "save_every is at least 1, not 0"),
-        (lambda: Watching(keep=0), "keep is at least 1, not 0"),
-        (lambda: Watching(evaluate_tokens=1), "evaluate_tokens is at least 2"),
+        (lambda: Training(max_loss_spike=0.0), r"max_loss_spike is above 0 \(or none\)"),
+        (lambda: Logging(save_every=0), "save_every is at least 1, not 0"),
+        (lambda: Logging(keep=0), "keep is at least 1, not 0"),
+        (lambda: Logging(evaluate_tokens=1), "evaluate_tokens is at least 2"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_in_words(make: Callable[[], object], message: str) -> None:
@@ -96,7 +96,7 @@ def test_a_value_that_does_not_fit_is_refused_in_words(make: Callable[[], object
         (lambda: Optimizer(kind="adamv"), "unknown optimiser 'adamv'; did you mean 'adam"),
         (lambda: Schedule(kind="cosin"), "unknown schedule 'cosin'; did you mean 'cosine'?"),
         (lambda: Training(precision="fp23"), "unknown precision 'fp23'; did you mean 'fp32'?"),
-        (lambda: Training(distribution="fdsp"), "unknown distribution 'fdsp'; did you mean 'fsdp'?"),
+        (lambda: Training(parallelism="fdsp"), "unknown parallelism 'fdsp'; did you mean 'fsdp'?"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_and_all_there_are(make: Callable[[], object], near: str) -> None:
@@ -113,8 +113,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_there_are(make: Cal
         Shape(kind=LSTM, layers=1),
         Optimizer(clip=None, weight_decay=0.0, beta1=0.0),
         Schedule(warmup_steps=0, warmup_share=0.0, cooldown_share=1.0),
-        Training(seed=2**31 - 1, spike=None, steps=1, epochs=0.01),
-        Watching(evaluate_tokens=2, sample_every=None, keep_every=None),
+        Training(seed=2**31 - 1, max_loss_spike=None, steps=1, epochs=0.01),
+        Logging(evaluate_tokens=2, sample_every=None, keep_every=None),
     ],
 )
 def test_values_at_the_edge_are_taken(value: Any) -> None:

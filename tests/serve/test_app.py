@@ -48,16 +48,16 @@ def ask(client: httpx.Client, path: str, **asked: Any) -> httpx.Response:
 def test_a_completion_is_what_the_run_writes(client: httpx.Client, trained: Path) -> None:
     settings = {"temperature": 1.3, "top_p": 0.9, "top_k": 30, "repetition_penalty": 1.1, "seed": 5, "stop": [".", "?"]}
     answer = complete(client, prompt=["Ann sold", "the cat"], max_tokens=12, **settings).json()
-    wanted = load_run(trained, device="cpu").generate_batch(["Ann sold", "the cat"], tokens=12, **settings)
+    wanted = load_run(trained, device="cpu").generate_batch(["Ann sold", "the cat"], max_new_tokens=12, **settings)
     assert [choice["text"] for choice in answer["choices"]] == [one.text for one in wanted]
-    assert [choice["finish_reason"] for choice in answer["choices"]] == [one.ended for one in wanted]
+    assert [choice["finish_reason"] for choice in answer["choices"]] == [one.finish_reason for one in wanted]
     assert (answer["object"], answer["model"]) == ("text_completion", "writer")
     assert answer["usage"]["completion_tokens"] == sum(len(one.ids) for one in wanted)
 
 
 def test_defaults_are_openais(client: httpx.Client, trained: Path) -> None:
     answer = client.post("/v1/completions", json={"model": "writer", "prompt": "Ann", "seed": 3}).json()
-    wanted = load_run(trained, device="cpu").generate("Ann", tokens=16, temperature=1.0, top_k=None, seed=3)
+    wanted = load_run(trained, device="cpu").generate("Ann", max_new_tokens=16, temperature=1.0, top_k=None, seed=3)
     assert answer["choices"][0]["text"] == wanted
     texts = {client.post("/v1/completions", json={"model": "writer"}).json()["choices"][0]["text"] for _ in range(4)}
     assert len(texts) > 1  # without a seed, another text each time
@@ -174,7 +174,7 @@ def test_each_token_of_a_completion_has_its_log_probability_and_its_alternatives
 ) -> None:
     asked = {"prompt": ["Ann sold", "the cat"], "max_tokens": 9, "temperature": 1.1, "seed": 4, "logprobs": 3}
     run = load_run(trained, device="cpu")
-    settings = {"tokens": 9, "temperature": 1.1, "top_k": None, "seed": 4, "alternatives": 3}
+    settings = {"max_new_tokens": 9, "temperature": 1.1, "top_k": None, "seed": 4, "top_logprobs": 3}
     for choice, wanted in zip(
         complete(client, **asked).json()["choices"], run.generate_batch(asked["prompt"], **settings), strict=True
     ):
@@ -543,7 +543,7 @@ def test_requests_are_worked_on_together(trained: Path, monkeypatch: pytest.Monk
 
 def test_a_full_queue_refuses_with_a_time_to_come_back(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = gate_before_steps(monkeypatch)
-    with serving(f"writer={trained}", queue=2) as client, ThreadPoolExecutor(2) as threads:
+    with serving(f"writer={trained}", max_queue=2) as client, ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(complete, client, prompt="Ann", max_tokens=8) for _ in range(2)]
         eventually(lambda: client.engine().open == 2, "two are let in")
         refused = complete(client, prompt="Ann", max_tokens=8)
@@ -574,7 +574,7 @@ def is_idle(engine: Engine) -> bool:
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_takes_too_long_is_given_up(trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
     gate = gate_before_steps(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", max_tokens=100, stream=streams)
         assert gate.reached.wait(600)
         client.loop.set_forward(LONG)
@@ -592,7 +592,7 @@ def test_a_prompt_that_takes_too_long_to_encode_is_given_up(
     trained: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
 ) -> None:
     gate = gate_before_encoding(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(1) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(complete, client, prompt="Ann", stream=streams)
         assert gate.reached.wait(600)
         client.loop.set_forward(LONG)
@@ -631,7 +631,7 @@ def test_a_long_question_stands_in_nobodys_way_and_ends_with_its_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = gate_before_scores(monkeypatch)
-    with serving(f"writer={trained}", seconds=LONG) as client, ThreadPoolExecutor(2) as threads:
+    with serving(f"writer={trained}", request_timeout=LONG) as client, ThreadPoolExecutor(2) as threads:
         question = threads.submit(client.post, "/v1/score", json={"model": "writer", "input": ["Ann " * 1000] * 20})
         assert gate.reached.wait(600)
         text = threads.submit(complete, client, prompt="Ann", max_tokens=3)

@@ -33,7 +33,7 @@ def passes() -> list[tuple[str, int]]:
 @pytest.fixture
 def engine(trained: Path, passes: list[tuple[str, int]]) -> Iterator[Engine]:
     """An engine that is ready and not yet at work, so that what waits for it is known."""
-    made = Engine(load_run(trained, device="cpu"), "run", Limits(rows=2), lambda *told: passes.append(told))
+    made = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=2), lambda *told: passes.append(told))
     yield made
     if made._thread.is_alive():
         made.close()
@@ -72,7 +72,7 @@ def test_a_question_that_cannot_be_answered_spoils_only_its_own_request(engine: 
 
 
 def test_between_the_portions_of_an_answer_texts_are_written_on(engine: Engine) -> None:
-    written = engine.write([1], SamplingParams(tokens=3))
+    written = engine.write([1], SamplingParams(max_new_tokens=3))
 
     def by_portions(items: Sequence[int]) -> list[int]:
         for _ in range(4):
@@ -119,9 +119,9 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
 
 
 def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
-    limits = Limits(seconds=LONG)
+    limits = Limits(request_timeout=LONG)
     asked = CompletionRequest(model="run", prompt=[1], stream=True)
-    wishes = [Asked([1], 0, SamplingParams(tokens=10**6), "")]
+    wishes = [Asked([1], 0, SamplingParams(max_new_tokens=10**6), "")]
 
     async def read_once_and_wait() -> bytes:
         with ExitStack() as place:
@@ -154,13 +154,13 @@ def test_long_work_of_every_kind_pauses_between_its_portions(taught: Path, kind:
 
 
 def test_more_texts_than_rows_wait_their_turn_and_a_cancelled_one_gives_its_up(engine: Engine) -> None:
-    wanted = SamplingParams(tokens=6, temperature=0)
+    wanted = SamplingParams(max_new_tokens=6, temperature=0)
     ids = engine.run.tokenizer.encode("Ann sold")
     futures = [engine.write(ids, wanted) for _ in range(5)]
     futures[1].cancel()
     engine.start()
     texts = [future.result(600).text for at, future in enumerate(futures) if at != 1]
-    assert texts == [engine.run.generate("Ann sold", tokens=6, temperature=0)] * 4
+    assert texts == [engine.run.generate("Ann sold", max_new_tokens=6, temperature=0)] * 4
 
 
 # ---- shares ----
@@ -176,9 +176,13 @@ def finished_after(engine: Engine, future: Future[Any], passes: list[tuple[str, 
 def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
     trained: Path, passes: list[tuple[str, int]]
 ) -> None:
-    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: passes.append(told))
-    many = [engine.write([1], SamplingParams(tokens=64), request=request) for request in ("a", "b") for _ in range(32)]
-    short = engine.write([2], SamplingParams(tokens=2), request="c")
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=8), lambda *told: passes.append(told))
+    many = [
+        engine.write([1], SamplingParams(max_new_tokens=64), request=request)
+        for request in ("a", "b")
+        for _ in range(32)
+    ]
+    short = engine.write([2], SamplingParams(max_new_tokens=2), request="c")
     steps = finished_after(engine, short, passes)
     engine.start()
     assert len(short.result(600).ids) == 2
@@ -188,11 +192,11 @@ def test_a_short_request_does_not_wait_for_the_many_texts_of_others(
 
 
 def test_requests_share_the_rows_evenly_whatever_they_wish_for(trained: Path) -> None:
-    engine = Engine(load_run(trained, device="cpu"), "run", Limits(rows=8), lambda *told: None)
+    engine = Engine(load_run(trained, device="cpu"), "run", Limits(max_batch=8), lambda *told: None)
     engine._load()
     for request, texts in (("a", 30), ("b", 30), ("c", 1), ("d", 2)):
         for _ in range(texts):
-            engine.write([1], SamplingParams(tokens=9), request=request)
+            engine.write([1], SamplingParams(max_new_tokens=9), request=request)
     engine._admit()
     at_work = Counter(wish.request for wish in engine._at_work)
     assert at_work == {"a": 3, "b": 2, "c": 1, "d": 2}
@@ -201,19 +205,19 @@ def test_requests_share_the_rows_evenly_whatever_they_wish_for(trained: Path) ->
 def test_with_more_requests_than_rows_a_short_one_waits_for_first_tokens_only(
     engine: Engine, passes: list[tuple[str, int]]
 ) -> None:
-    long = [engine.write([1], SamplingParams(tokens=200, temperature=0)) for _ in range(3)]
-    short = engine.write([2], SamplingParams(tokens=2))
+    long = [engine.write([1], SamplingParams(max_new_tokens=200, temperature=0)) for _ in range(3)]
+    short = engine.write([2], SamplingParams(max_new_tokens=2))
     steps = finished_after(engine, short, passes)
     engine.start()
     short.result(600)
     assert steps == [FIRST + 2]  # of the two rows' texts; the third long text had the other row
-    alone = engine.write([1], SamplingParams(tokens=200, temperature=0)).result(600)
+    alone = engine.write([1], SamplingParams(max_new_tokens=200, temperature=0)).result(600)
     assert {tuple(future.result(600).ids) for future in long} == {tuple(alone.ids)}  # who made room goes on as if not
 
 
 def test_of_a_request_that_is_given_up_nothing_is_left(engine: Engine) -> None:
     engine._load()
-    futures = [engine.write([1], SamplingParams(tokens=9), request="a") for _ in range(6)]
+    futures = [engine.write([1], SamplingParams(max_new_tokens=9), request="a") for _ in range(6)]
     engine._admit()
     for future in futures:
         future.cancel()
@@ -224,7 +228,7 @@ def test_of_a_request_that_is_given_up_nothing_is_left(engine: Engine) -> None:
 
 def test_closing_finishes_what_was_asked(engine: Engine) -> None:
     engine.start()
-    future = engine.write([1], SamplingParams(tokens=40))
+    future = engine.write([1], SamplingParams(max_new_tokens=40))
     question = engine.ask(("double",), doubled, [1])
     engine.close()
     assert future.done()
@@ -244,14 +248,14 @@ def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(engine: Engin
     with torch.no_grad():
         for weights in engine.run.network.parameters():
             weights.fill_(torch.nan)
-    futures: list[Any] = [engine.write([1], SamplingParams(tokens=4)) for _ in range(3)]
+    futures: list[Any] = [engine.write([1], SamplingParams(max_new_tokens=4)) for _ in range(3)]
     if asked == "score":
         futures = [engine.ask(("score",), engine.run.score, ["Ann sold a hat"])]
     engine.start()
     for future in futures:
         with pytest.raises(ApiError, match="the run 'run' has failed and answers no more"):
             future.result(600)
-    for future in (engine.write([1], SamplingParams(tokens=4)), engine.ask(("double",), doubled, [1])):
+    for future in (engine.write([1], SamplingParams(max_new_tokens=4)), engine.ask(("double",), doubled, [1])):
         with pytest.raises(ApiError, match="has failed"):
             future.result(600)
     with pytest.raises(ApiError, match="has failed") as told:
@@ -263,7 +267,7 @@ def test_when_the_run_fails_all_who_wait_and_all_who_come_are_told(engine: Engin
 def test_a_text_that_is_beyond_the_network_fails_alone(engine: Engine) -> None:
     with torch.no_grad():  # what stands at the sixth place overflows
         engine.run.network.positions[5] = 3e38
-    wanted = SamplingParams(tokens=4, temperature=0)
+    wanted = SamplingParams(max_new_tokens=4, temperature=0)
     long, short = engine.write([1, 2, 3], wanted), engine.write([1], wanted)
     alone = engine.write([1], wanted)
     engine.start()
@@ -284,7 +288,7 @@ def test_a_step_that_fails_fails_the_texts_that_were_in_it_and_the_next_are_writ
         step(self)
 
     monkeypatch.setattr(BatchGenerator, "step", fail_once)
-    first = [engine.write([1], SamplingParams(tokens=2)) for _ in range(3)]
+    first = [engine.write([1], SamplingParams(max_new_tokens=2)) for _ in range(3)]
     engine.start()
     for future in first[:2]:  # there are two rows
         with pytest.raises(MemoryError):

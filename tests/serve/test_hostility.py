@@ -137,7 +137,7 @@ def test_an_answer_may_take_longer_than_its_request_took_to_come(
 ) -> None:
     gate = gate_before_steps(monkeypatch)
     with (
-        serving(f"writer={trained}", arrival_seconds=LONG, seconds=9 * LONG) as client,
+        serving(f"writer={trained}", arrival_seconds=LONG, request_timeout=9 * LONG) as client,
         ThreadPoolExecutor(2) as threads,
     ):
         asked = {"model": "writer", "prompt": "Ann", "max_tokens": 3}
@@ -184,7 +184,7 @@ def read_some(connection: socket.socket, protocol: Any) -> None:
 
 
 def test_an_answer_that_nobody_takes_is_not_kept(trained: Path) -> None:
-    with serving(f"writer={trained}", arrival_seconds=LONG, seconds=9 * LONG, inputs=256) as client:
+    with serving(f"writer={trained}", arrival_seconds=LONG, request_timeout=9 * LONG, inputs=256) as client:
         connection = client.connected(LARGE_ANSWER, receives=65_536)
         protocol = protocol_of(client, connection)
         eventually(lambda: protocol._unread_since, "the answer is more than the client takes")
@@ -197,7 +197,7 @@ def test_an_answer_that_nobody_takes_is_not_kept(trained: Path) -> None:
 
 
 def test_who_takes_an_answer_too_slowly_is_not_waited_for_for_ever(trained: Path) -> None:
-    with serving(f"writer={trained}", arrival_seconds=LONG, seconds=2 * LONG, inputs=256) as client:
+    with serving(f"writer={trained}", arrival_seconds=LONG, request_timeout=2 * LONG, inputs=256) as client:
         connection = client.connected(LARGE_ANSWER, receives=65_536)
         protocol = protocol_of(client, connection)
         eventually(lambda: protocol._unread_since, "the answer is more than the client takes")
@@ -224,7 +224,7 @@ def test_where_all_connections_are_taken_the_one_waited_for_longest_ends_and_non
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = gate_before_steps(monkeypatch)
-    with serving(f"writer={trained}", connections=3, arrival_seconds=LONG, seconds=LONG) as client:
+    with serving(f"writer={trained}", connections=3, arrival_seconds=LONG, request_timeout=LONG) as client:
         client.close()  # its own connection
         eventually(lambda: not client.server.server_state.connections, "nobody is there")
         at_work = client.connected(post("/v1/completions", model="writer", prompt="Ann", max_tokens=2))
@@ -283,7 +283,8 @@ def test_who_is_refused_hears_it_to_the_end_though_nobody_read_the_request(
 
 
 def test_a_server_that_is_told_to_end_does_so_in_its_time_whoever_does_not_read(trained: Path) -> None:
-    limits = {"arrival_seconds": 9 * LONG, "seconds": 9 * LONG, "grace_seconds": LONG, "tokens": 10**9, "inputs": 256}
+    limits = {"arrival_seconds": 9 * LONG, "request_timeout": 9 * LONG, "grace_seconds": LONG}
+    limits |= {"max_tokens": 10**9, "inputs": 256}
     with serving(f"writer={trained}", **limits) as client:
         endless = post("/v1/completions", model="writer", prompt="Ann", max_tokens=10**9, stream=True)
         crowd = [client.connected(sent, receives=65_536) for sent in (LARGE_ANSWER, endless, b"GET ")]

@@ -165,7 +165,7 @@ def test_a_completion_is_the_runs_and_each_token_tells_what_else_was_likely(page
     send(page, "complete")
     run = load_run(trained, device="cpu")
     (wanted,) = run.generate_batch(
-        ["Ann sold"], tokens=12, temperature=0.8, top_k=None, top_p=1.0, seed=3, alternatives=6
+        ["Ann sold"], max_new_tokens=12, temperature=0.8, top_k=None, top_p=1.0, seed=3, top_logprobs=6
     )
     shown = page.locator("#complete .text").inner_text().replace("↵", "")
     assert shown.split() == f"Ann sold{wanted.text}".split()

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from gpt1.base.errors import InputError, SettingError
 from gpt1.cli.app import main
 from gpt1.inference.run import load_run
+from gpt1.serve import server
 from gpt1.serve.limits import Limits
 from gpt1.serve.logs import JsonLines
 from gpt1.serve.server import PORT, _listen, is_loopback, make_app
@@ -67,7 +69,7 @@ def test_who_comes_before_the_server_has_started_waits() -> None:
 
 
 def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(trained: Path) -> None:
-    with command(f"writer={trained}", "--tokens", "100000", "--grace-seconds", "600") as (process, address):
+    with command(f"writer={trained}", "--max-tokens", "100000", "--grace-seconds", "600") as (process, address):
         found: list[httpx.Response] = []
         asked = {"model": "writer", "prompt": SECRET, "max_tokens": 2000, "temperature": 0, "echo": True}
 
@@ -129,7 +131,7 @@ def test_the_official_client_works_as_the_docs_show(trained: Path, taught: Path)
         client = openai.OpenAI(base_url=f"{address}/v1", api_key="none")
         run = load_run(trained, device="cpu")
         answer = client.completions.create(model="tiny", prompt="Ann sold", max_tokens=8, temperature=0)
-        assert answer.choices[0].text == run.generate("Ann sold", tokens=8, temperature=0)
+        assert answer.choices[0].text == run.generate("Ann sold", max_new_tokens=8, temperature=0)
         vectors = client.embeddings.create(model="tiny", input=["Ann", "the cat"])
         found = [one.embedding for one in vectors.data]
         np.testing.assert_allclose(found, run.embed(["Ann", "the cat"]), rtol=1e-4, atol=1e-5)
@@ -141,7 +143,7 @@ def test_the_official_client_works_as_the_docs_show(trained: Path, taught: Path)
 
 
 def test_whatever_is_asked_the_server_is_never_at_fault(trained: Path, taught: Path) -> None:
-    with serving(f"writer={trained}", str(taught), tokens=8, inputs=4, characters=2000) as client:
+    with serving(f"writer={trained}", str(taught), max_tokens=8, inputs=4, characters=2000) as client:
         schema = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
 
         assert sum(ask_anything(operation.ok()) for operation in schema.get_all_operations()) > 100
@@ -244,7 +246,25 @@ def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> 
     assert {name.replace("-", "_"): float(value) for name, value in told.items()} == vars(Limits())
 
 
-@pytest.mark.parametrize("wrong", [{"queue": 0}, {"seconds": -1.0}, {"seconds": float("inf")}])
+def test_old_options_work_and_the_new_ones_are_told(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = []
+    monkeypatch.setattr(server, "make_app", lambda runs, *, limits, **given: served.append(limits))
+    monkeypatch.setattr(server, "serve", lambda app, **given: None)
+    old = ("--tokens", "7", "--rows", "3", "--seconds", "2.5", "--queue", "9")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["serve", str(trained), *old])
+    assert served == [replace(served[0], max_tokens=7, max_batch=3, request_timeout=2.5, max_queue=9)]
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        "--queue is called --max-queue now",
+        "--rows is called --max-batch now",
+        "--seconds is called --request-timeout now",
+        "--tokens is called --max-tokens now",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"max_queue": 0}, {"request_timeout": -1.0}, {"request_timeout": float("inf")}])
 def test_limits_are_above_0(wrong: dict[str, float]) -> None:
     finite = " and finite" if float("inf") in wrong.values() else ""
     with pytest.raises(SettingError, match=f"is above 0{finite}, not"):

@@ -89,7 +89,7 @@ class Client(httpx.Client):
 @contextmanager
 def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **limits: Any) -> Iterator[Client]:
     """Serve runs and give a client that talks to them."""
-    unhurried = Limits(**{"seconds": LONG, "arrival_seconds": LONG, **limits})
+    unhurried = Limits(**{"request_timeout": LONG, "arrival_seconds": LONG, **limits})
     app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu")
     server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
     server.config.timeout_keep_alive = int(100 * LONG)  # else one may end just as the client uses it again

@@ -67,6 +67,20 @@ def test_a_cell_of_other_inputs_is_refused_with_what_differs(
         find_cells(tmp_path, [cell(**new)])
 
 
+def test_a_cell_whose_settings_were_called_otherwise_is_the_same(tmp_path: Path) -> None:
+    kept = make_cell(tmp_path, cell(settings={"watching.keep": 1, "training.spike": None}), Nobody())
+    today = cell(settings={"logging.keep": 1, "training.max_loss_spike": None})
+    assert find_cells(tmp_path, [today]) == {"one": kept}
+    with pytest.raises(InputError, match=r"settings\.training\.max_loss_spike was null, is 2\.0 now"):
+        find_cells(tmp_path, [cell(settings={"logging.keep": 1, "training.max_loss_spike": 2.0})])
+
+
+def test_a_cell_with_both_names_of_a_setting_is_damaged(tmp_path: Path) -> None:
+    make_cell(tmp_path, cell(settings={"watching.keep": 1, "logging.keep": 1}), Nobody())
+    with pytest.raises(FormatError, match=r"cell\.json is damaged: watching\.keep and logging\.keep are two names"):
+        find_cells(tmp_path, [cell(settings={"logging.keep": 1})])
+
+
 def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
     kept = make_cell(tmp_path, cell(), Nobody())
     path = kept.folder / "cell.json"

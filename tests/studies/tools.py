@@ -25,8 +25,8 @@ TRAINING = Training(
         "training.steps=2",
         "training.precision=fp32",
         "optimizer.lr=5e-3",
-        "watching.evaluate_every=1",
-        "watching.log_every=1",
+        "logging.evaluate_every=1",
+        "logging.log_every=1",
     ),
     device="cpu",
 )
@@ -34,7 +34,7 @@ TRAINING = Training(
 
 def make_start(folder: Path, tokenizer: Tokenizer, *changes: str, steps: Sequence[int] = (3,)) -> Path:
     """Make a pre-trained run with random weights, other ones at each step."""
-    make_pretrained(folder, tokenizer, f"shape.context={CONTEXT}", "shape.initial_deviation=0.4", *changes)
+    make_pretrained(folder, tokenizer, f"shape.context={CONTEXT}", "shape.init_std=0.4", *changes)
     (_, first) = list_checkpoints(folder)[0]
     model = load_checkpoint(first).model
     for step in steps:

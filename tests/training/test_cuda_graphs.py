@@ -15,8 +15,8 @@ from tests.training.tools import TOY, Recorder, toy_trainer
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-def losses(run: Path, *, record: bool) -> list[float]:
-    training = replace(TOY.training, record=record, micro_batch=2)
+def losses(run: Path, *, cuda_graphs: bool) -> list[float]:
+    training = replace(TOY.training, cuda_graphs=cuda_graphs, micro_batch=2)
     listener = Recorder()
     trainer = toy_trainer(run, replace(TOY, training=training), listeners=[listener], device=torch.device("cuda"))
     assert trainer.train()
@@ -25,7 +25,9 @@ def losses(run: Path, *, record: bool) -> list[float]:
 
 @GPU
 def test_a_recorded_training_has_the_losses_of_a_plain_one(tmp_path: Path) -> None:
-    assert losses(tmp_path / "a", record=True) == pytest.approx(losses(tmp_path / "b", record=False), rel=1e-4)
+    assert losses(tmp_path / "a", cuda_graphs=True) == pytest.approx(
+        losses(tmp_path / "b", cuda_graphs=False), rel=1e-4
+    )
 
 
 @GPU
@@ -79,5 +81,5 @@ def test_large_passes_are_not_recorded() -> None:
 
 
 def test_a_cpu_records_nothing(tmp_path: Path) -> None:
-    trainer = toy_trainer(tmp_path / "run", replace(TOY, training=replace(TOY.training, record=True)))
+    trainer = toy_trainer(tmp_path / "run", replace(TOY, training=replace(TOY.training, cuda_graphs=True)))
     assert not isinstance(trainer._pass, cuda_graphs.Recorder)

@@ -15,10 +15,10 @@ from tests.training.tools import TOY, Recorder, toy_trainer, with_training
 
 def test_events_come_in_the_order_in_which_things_happen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = Recorder()
-    watching = replace(TOY.watching, evaluate_every=2, sample_every=3, save_every=4)
+    logging = replace(TOY.logging, evaluate_every=2, sample_every=3, save_every=4)
     trainer = toy_trainer(
         tmp_path / "run",
-        with_training(replace(TOY, watching=watching), steps=5),
+        with_training(replace(TOY, logging=logging), steps=5),
         listeners=[record],
         evaluate=lambda: Evaluation({"valid_loss": 1.0}, 1.0),
         sample=lambda step: Sampled(step, [{"prompt": "p", "text": str(step)}]),

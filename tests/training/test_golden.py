@@ -28,8 +28,8 @@ UPDATES, SEQUENCES, CONTEXT, VOCABULARY = 10, 4, 32, 512
 RECIPE = replace(
     TINY,
     shape=replace(TINY.shape, context=CONTEXT, dropout=0.1),
-    training=replace(TINY.training, batch=SEQUENCES, steps=UPDATES, precision="fp32", spike=None),
-    watching=replace(TINY.watching, log_every=1, evaluate_every=NEVER, sample_every=None, save_every=NEVER),
+    training=replace(TINY.training, batch=SEQUENCES, steps=UPDATES, precision="fp32", max_loss_spike=None),
+    logging=replace(TINY.logging, log_every=1, evaluate_every=NEVER, sample_every=None, save_every=NEVER),
 )
 
 

@@ -20,7 +20,7 @@ SEQUENCES, UPDATES, WARMUP = 6, 10, 0.3
 RECIPE = with_training(
     replace(
         TOY,
-        shape=Shape(layers=2, width=8, heads=2, feed_forward=16, context=CONTEXT, dropout=0.1, initial_deviation=0.15),
+        shape=Shape(layers=2, width=8, heads=2, feed_forward=16, context=CONTEXT, dropout=0.1, init_std=0.15),
         optimizer=Optimizer(lr=3e-3),  # as in the released code, but faster: the toy is small
         schedule=Schedule(kind="cosine", warmup_steps=None, warmup_share=WARMUP),
     ),
@@ -28,7 +28,7 @@ RECIPE = with_training(
     steps=UPDATES,
     precision="fp64",
     seed=11,
-    spike=None,
+    max_loss_spike=None,
 )
 ROWS = 5  # as in the last batch of an epoch, which is smaller than the others
 

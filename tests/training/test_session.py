@@ -29,9 +29,9 @@ from gpt1.training.session import (
     conduct,
     fact,
     facts_of,
+    notifier,
     resumed,
     speed_up,
-    teller,
 )
 from tests.training.tools import TOY, Recorder, toy_trainer, weights_of
 
@@ -47,14 +47,14 @@ class Told(list[str]):
 # ---- telling ----
 
 
-def test_a_teller_passes_sentences_on_and_nothing_else() -> None:
+def test_a_notifier_passes_sentences_on_and_nothing_else() -> None:
     heard: list[Event] = []
-    tell = teller([heard.append, heard.append])
-    tell("a sentence")
-    tell(None)
-    tell("")
+    notify = notifier([heard.append, heard.append])
+    notify("a sentence")
+    notify(None)
+    notify("")
     assert heard == [Noticed("a sentence"), Noticed("a sentence")]
-    teller([])("nobody listens")
+    notifier([])("nobody listens")
 
 
 # ---- recipes ----
@@ -74,9 +74,9 @@ def as_it_is(recipe: Recipe) -> Recipe:
 def test_a_resumed_run_keeps_its_recipe_and_tells_what_may_change() -> None:
     old = change(TINY, ["training.steps=20"])
     assert resumed(Path("run"), old, None, [], as_it_is) == (old, [])
-    new, told = resumed(Path("run"), old, None, ["training.steps=30", "watching.keep=5"], as_it_is)
-    assert new == change(old, ["training.steps=30", "watching.keep=5"])
-    assert told == ["training.steps was 20, is 30 now", "watching.keep was 2, is 5 now"]
+    new, told = resumed(Path("run"), old, None, ["training.steps=30", "logging.keep=5"], as_it_is)
+    assert new == change(old, ["training.steps=30", "logging.keep=5"])
+    assert told == ["training.steps was 20, is 30 now", "logging.keep was 2, is 5 now"]
     asked, told = resumed(Path("run"), old, "tiny", ["training.steps=20"], as_it_is)
     assert (asked, told) == (old, [])
 
@@ -194,7 +194,7 @@ class Compiled(nn.Module):
 
 def test_only_a_gpu_compiles_and_says_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = replace(TOY, training=replace(TOY.training, compile=True))
-    fsdp = replace(recipe, training=replace(recipe.training, distribution="fsdp"))
+    fsdp = replace(recipe, training=replace(recipe.training, parallelism="fsdp"))
     lstm = replace(recipe, shape=replace(recipe.shape, kind="lstm", layers=1))
     cuda = torch.device("cuda")
     for given, device, world, compiles, said in (

@@ -27,7 +27,7 @@ from gpt1.training.events import Evaluated, Event, Noticed, Saved, Stepped
 from gpt1.training.trainer import Diverged, Evaluation, Trainer
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 
-KEEPING_ALL = replace(TOY, watching=replace(TOY.watching, keep=10))  # checkpoints to begin from anywhere
+KEEPING_ALL = replace(TOY, logging=replace(TOY.logging, keep=10))  # checkpoints to begin from anywhere
 
 
 def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
@@ -58,7 +58,9 @@ def _checkpoint_of(run: Path, step: int) -> Checkpoint:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("micro", [8, 1, 5])
 def test_micro_batches_change_nothing_but_rounding(tmp_path: Path, micro: int, dropout: float) -> None:
-    recipe = with_training(replace(TOY, shape=replace(TOY.shape, dropout=dropout)), batch=32, steps=1, spike=None)
+    recipe = with_training(
+        replace(TOY, shape=replace(TOY.shape, dropout=dropout)), batch=32, steps=1, max_loss_spike=None
+    )
     partial = ToyBatches(29)  # the last batch of an epoch is smaller than the others
 
     def gradients(run: str, micro: int | None) -> tuple[dict[str, torch.Tensor], float]:
@@ -172,9 +174,9 @@ def test_the_end_of_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
 
 def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
-    watching = replace(TOY.watching, evaluate_every=4, keep=1, keep_every=16)
+    logging = replace(TOY.logging, evaluate_every=4, keep=1, keep_every=16)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, next(losses))
+        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, next(losses))
     )
     assert trainer.train()
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
@@ -182,9 +184,9 @@ def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> No
 
 def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5])
-    watching = replace(TOY.watching, evaluate_every=5, save_every=2, keep=1)
+    logging = replace(TOY.logging, evaluate_every=5, save_every=2, keep=1)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, next(losses))
+        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, next(losses))
     )
     assert trainer.train()
     assert best_step(tmp_path / "run") == 10
@@ -193,12 +195,12 @@ def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_
 
 def test_a_run_that_went_back_behind_damaged_checkpoints_keeps_what_it_saves(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    watching = replace(TOY.watching, keep=1, keep_every=8)
-    assert toy_trainer(run, replace(TOY, watching=watching)).train()
+    logging = replace(TOY.logging, keep=1, keep_every=8)
+    assert toy_trainer(run, replace(TOY, logging=logging)).train()
     for step, path in list_checkpoints(run):
         if step > 8:
             (path / MODEL_FILE).write_bytes(b"")
-    resumed = toy_trainer(run, replace(TOY, watching=replace(watching, save_every=3)), minutes=0.0)
+    resumed = toy_trainer(run, replace(TOY, logging=replace(logging, save_every=3)), minutes=0.0)
     resumed.restore(_checkpoint_of(run, 8))
     assert not resumed.train()
     found = newest_checkpoint(run, lambda text: None)
@@ -282,9 +284,9 @@ def test_an_error_in_reading_ends_the_run_and_says_which(tmp_path: Path) -> None
 
 def test_the_trainer_reports_evaluations_and_speed(tmp_path: Path) -> None:
     record = Recorder()
-    watching = replace(TOY.watching, evaluate_every=10, log_every=5)
+    logging = replace(TOY.logging, evaluate_every=10, log_every=5)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, watching=watching), evaluate=lambda: Evaluation({}, 1.0), listeners=[record]
+        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, 1.0), listeners=[record]
     )
     assert trainer.train()
     assert [event.step for event in record.events if isinstance(event, Evaluated)] == [10, 20]
@@ -330,7 +332,7 @@ def losses_of(trainer: Trainer) -> dict[int, float]:
 def test_a_save_on_the_way_changes_nothing_on_a_gpu_either(tmp_path: Path, compiled: bool) -> None:
     def losses(name: str, save_every: int) -> list[float]:
         record = Recorder()
-        recipe = replace(TOY, watching=replace(TOY.watching, save_every=save_every))
+        recipe = replace(TOY, logging=replace(TOY.logging, save_every=save_every))
         trainer = toy_trainer(tmp_path / name, recipe, listeners=[record], device=torch.device("cuda"))
         if compiled:
             trainer.model.compile()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gpt1.model import DropoutKey, Model, build_model
 from gpt1.pretraining.objective import LanguageModelling
-from gpt1.recipes.values import Optimizer, Recipe, Schedule, Shape, Training, Watching
+from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Training
 from gpt1.training.batches import NO_TARGET, Batch
 from gpt1.training.distributed import World
 from gpt1.training.events import Event, RolledBack, Stepped
@@ -29,7 +29,7 @@ TOY = Recipe(
     optimizer=Optimizer(lr=1e-2),
     schedule=Schedule(kind="linear", warmup_steps=None, warmup_share=0.1),
     training=Training(batch=8, steps=20, precision="fp32", compile=False),
-    watching=Watching(log_every=1, evaluate_every=NEVER, sample_every=None, save_every=4, keep=3),
+    logging=Logging(log_every=1, evaluate_every=NEVER, sample_every=None, save_every=4, keep=3),
 )
 
 

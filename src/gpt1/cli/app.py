@@ -14,7 +14,7 @@ import click
 
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
-from gpt1.cli.words import command_of, in_words_of
+from gpt1.cli.words import command_of, in_words_of, renamings_told
 
 # Verb -> (module, one line of help). The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
@@ -93,7 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _stop)  # a scheduler's way of saying Ctrl-C
     try:
-        result: Any = gpt1.main(arguments, prog_name="gpt1", standalone_mode=False)
+        with renamings_told():
+            result: Any = gpt1.main(arguments, prog_name="gpt1", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
     except click.ClickException as error:
         error.show()

@@ -27,7 +27,8 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
 @click.command()
 @click.argument("run")
 @click.argument("prompt", default="")
-@click.option("--tokens", type=click.IntRange(0), metavar="N", help="At most so many new ones.  [128]")
+@click.option("--max-new-tokens", type=click.IntRange(0), metavar="N", help="So many, at most.  [128]")
+@options.formerly("--tokens", "--max-new-tokens", click.IntRange(0))
 @click.option("--temperature", type=click.FloatRange(0), metavar="X", help="0: always the likeliest.  [0.8]")
 @click.option("--top-k", callback=_number_or_all, metavar="N|all", help="Draw from the likeliest N tokens.  [40]")
 @click.option("--top-p", type=float, metavar="P", help="Draw from the likeliest that together have probability P.  [1]")
@@ -52,7 +53,7 @@ def command(
     \b
     Examples:
       gpt1 generate runs/tiny "The captain opened the door"
-      gpt1 generate runs/tiny "It was" --tokens 50 --temperature 0 --stop "." --json
+      gpt1 generate runs/tiny "It was" --max-new-tokens 50 --temperature 0 --stop "." --json
     """
     import numpy as np
 
@@ -68,7 +69,7 @@ def command(
     if as_json or samples > 1:
         found = opened.generate_batch([prompt] * samples, **given)
         if as_json:
-            texts = [{"text": one.text, "tokens": len(one.ids), "ended": one.ended} for one in found]
+            texts = [{"text": one.text, "tokens": len(one.ids), "finish_reason": one.finish_reason} for one in found]
             answer = {"run": run, "step": opened.checkpoint.step, "prompt": prompt}
             answer |= {"unknown_tokens": unknown.tokens, "samples": texts}
             click.echo(to_json(answer, ensure_ascii=False, indent=1))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import click
+
+from gpt1.base.renamed import tell_renamed
 
 tokenizer = click.option(
     "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one."
@@ -42,6 +48,25 @@ seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of
 overwrite = click.option("--overwrite", is_flag=True, help="Replace what --out holds already.")
 int8 = click.option("--int8", is_flag=True, help="On a CPU: round the network's matrices to bytes, for speed.")
 device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")
+
+
+def formerly(old: str, new: str, kind: click.ParamType[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option under the name it had before: not shown, it sets the one that it is now, and says so."""
+    old_name, new_name = (option.removeprefix("--").replace("-", "_") for option in (old, new))
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def called(**given: Any) -> Any:
+            if (value := given.pop(old_name)) is not None:
+                tell_renamed(old, new)
+                if given[new_name] is not None:
+                    raise click.UsageError(f"{old} and {new} are one option; give {new} alone")
+                given[new_name] = value
+            return command(**given)
+
+        return click.option(old, type=kind, hidden=True)(called)
+
+    return decorate
 
 
 def roles_and_names(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -20,17 +20,21 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option(
     "--token", metavar="TEXT", help=f"What clients must send as a bearer token.  [${TOKEN_VARIABLE}, or none]"
 )
-@click.option("--queue", type=click.IntRange(1), metavar="N", help="Requests of a run that may wait.  [256]")
-@click.option("--tokens", type=click.IntRange(1), metavar="N", help="New tokens a text, at most.  [1024]")
+@click.option("--max-queue", type=click.IntRange(1), metavar="N", help="Requests of a run that may wait.  [256]")
+@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="New tokens a text, at most.  [1024]")
 @click.option("--characters", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [100000]")
 @click.option("--inputs", type=click.IntRange(1), metavar="N", help="Texts of a request, at most.  [128]")
 @click.option("--body-bytes", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [1000000]")
-@click.option("--seconds", type=float, metavar="X", help="A request may take.  [120]")
+@click.option("--request-timeout", type=float, metavar="X", help="Seconds that a request may take.  [120]")
 @click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
-@click.option("--rows", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
+@click.option("--max-batch", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
 @click.option("--connections", type=click.IntRange(1), metavar="N", help="At once, as files may be open.  [256]")
 @click.option("--grace-seconds", type=float, metavar="X", help="To end in, when told to.  [30]")
 @click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
+@options.formerly("--queue", "--max-queue", click.IntRange(1))
+@options.formerly("--tokens", "--max-tokens", click.IntRange(1))
+@options.formerly("--seconds", "--request-timeout", click.FLOAT)
+@options.formerly("--rows", "--max-batch", click.IntRange(1))
 @options.int8
 @options.device
 def command(

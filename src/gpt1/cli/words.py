@@ -9,14 +9,18 @@ command at work does not have is left out.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from gpt1.base.progress import Terminal
+from gpt1.base.renamed import Renamed
 
 _SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
@@ -107,6 +111,26 @@ def reworded(value: Any) -> Any:
 def notice(text: str) -> None:
     """Tell a person something beside the answer."""
     click.echo(in_own_words(text), err=True)
+
+
+@contextmanager
+def renamings_told() -> Iterator[None]:
+    """Tell a person, once and on a line of its own, of each name they typed that is another now."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Renamed)
+        show_others = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            text = str(message)
+            if not issubclass(category, Renamed):
+                show_others(message, category, *place, **more)
+            elif text not in told and os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+                told.add(text)
+                notice(text)
+
+        warnings.showwarning = tell
+        yield
 
 
 def show(lines: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from gpt1.demo.writing import COUNTS
 from gpt1.recipes.catalog import FINETUNE, PAPER
-from gpt1.recipes.values import Recipe, Schedule, Watching
+from gpt1.recipes.values import Logging, Recipe, Schedule
 
 MERGES = 2_000  # more than the world's words need: each of them is one token
 
@@ -32,14 +32,14 @@ PRETRAINING = replace(
         norm_first=True,
         positions="rotary",
         dropout=0.0,
-        initial_deviation=0.08,
+        init_std=0.08,
     ),
     optimizer=replace(PAPER.optimizer, lr=2e-3),
     # The full rate until late: the comparison comes suddenly, and not while the rate is small.
     schedule=Schedule(kind="trapezoid", warmup_steps=None, warmup_share=0.03, cooldown_share=0.3),
     # 6 sequences x 64 tokens = 384 tokens an update: many small updates learn the world soonest.
     training=replace(PAPER.training, batch=6, steps=5_000, precision="fp32", compile=False),
-    watching=Watching(
+    logging=Logging(
         log_every=50, evaluate_every=1_000, evaluate_tokens=20_000, sample_every=5_000, save_every=1_000, keep=10
     ),
 )

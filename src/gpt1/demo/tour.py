@@ -64,7 +64,7 @@ def tour(
     with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out), progress)
-        asking = Asking(out, plan.reading.watching.save_every, progress)
+        asking = Asking(out, plan.reading.logging.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, progress, [*listeners, from_scratch, asking])
         from_scratch.begin()

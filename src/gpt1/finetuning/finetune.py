@@ -72,10 +72,10 @@ from gpt1.training.session import (
     fact,
     facts_of,
     hardware,
+    notifier,
     require_as_found,
     resumed,
     speed_up,
-    teller,
 )
 from gpt1.training.trainer import Evaluation, Trainer
 
@@ -202,7 +202,7 @@ def _train_seeds(
     world: World,
     device: torch.device,
 ) -> Path:
-    tell = teller(asked.listeners if world.is_first else ())
+    notify = notifier(asked.listeners if world.is_first else ())
     end = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     for seed in seeds:
         folder = folder_of(out, seed)
@@ -210,15 +210,15 @@ def _train_seeds(
         own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], minutes=left)
         if asked.resume and is_done(folder):
             _check_done(own, folder, tasks)
-            tell(f"seed {seed} is trained already")
+            notify(f"seed {seed} is trained already")
             continue
-        tell(f"seed {seed} ({seeds.index(seed) + 1} of {len(seeds)})")
+        notify(f"seed {seed} ({seeds.index(seed) + 1} of {len(seeds)})")
         if not _train_one(own, folder, tasks, notices if seed == seeds[0] else [], world, device):
-            tell(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same again with `resume=True` goes on")
+            notify(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same again with `resume=True` goes on")
             return folder
     if world.is_first:
         for line in report_seeds(out, {name: encoded.task for name, encoded in tasks.items()}):
-            tell(line)
+            notify(line)
     world.wait()
     return out
 
@@ -250,19 +250,19 @@ def _train_one(
     model = make_classifier(recipe, learned, vocab_size, init)
     world.wait()  # every rank has looked before the first one makes the folder
     with lock_folder(out) if world.is_first else nullcontext():
-        ears: list[Listener] = []
+        listeners: list[Listener] = []
         if world.is_first:
             require_as_found(out, looked, lambda: _look(asked, out, tasks))
             _prepare_folder(asked, out, planned, tasks, vocab_size, going_on, hardware(device, world))
-            ears = who_hears(out, asked.listeners, curves=asked.curves)
-        tell = teller(ears)
+            listeners = who_hears(out, asked.listeners, curves=asked.curves)
+        notify = notifier(listeners)
         for text in notices:
-            tell(text)
-        checkpoint = checkpoint_to_resume(out, tell) if going_on else None
+            notify(text)
+        checkpoint = checkpoint_to_resume(out, notify) if going_on else None
         if world.is_first:
             forget_result(out)
-        trainer = _make_trainer(asked, out, recipe, model, tasks, world, device, ears)
-        done = conduct(trainer, checkpoint, asked.resume, tell)
+        trainer = _make_trainer(asked, out, recipe, model, tasks, world, device, listeners)
+        done = conduct(trainer, checkpoint, asked.resume, notify)
         if done and world.is_first:
             run = load_run(out, device=str(device))
             measured = {
@@ -282,12 +282,12 @@ def _make_trainer(
     tasks: Mapping[str, EncodedTask],
     world: World,
     device: torch.device,
-    ears: list[Listener],
+    listeners: list[Listener],
 ) -> Trainer:
     training, settings = recipe.training, recipe.finetuning
     model.to(device)
-    tell = teller(ears)
-    tell(speed_up(model.body, recipe, device, world, sizes_vary=True))
+    notify = notifier(listeners)
+    notify(speed_up(model.body, recipe, device, world, sizes_vary=True))
     batches = TaskBatches(
         {name: make_lesson(encoded, class_weights=settings.class_weights) for name, encoded in tasks.items()},
         batch=training.batch,
@@ -303,18 +303,16 @@ def _make_trainer(
     )
     epoch = batches.batches_an_epoch
     updates = training.steps or max(1, round(epoch * training.epochs))
-    watching = recipe.watching
-    watching = replace(
-        watching, evaluate_every=watching.evaluate_every or epoch, save_every=watching.save_every or epoch
-    )
+    logging = recipe.logging
+    logging = replace(logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch)
     for name, encoded in tasks.items():
         if settings.class_weights and not encoded.task.labels:
-            tell(f"'{name}' has no classes, so class weights change nothing there")
-    recipe = replace(recipe, watching=watching)
-    tell(_in_short(recipe, model, tasks, updates, device))
+            notify(f"'{name}' has no classes, so class weights change nothing there")
+    recipe = replace(recipe, logging=logging)
+    notify(_in_short(recipe, model, tasks, updates, device))
     evaluate = _evaluator(model, tasks)
     if evaluate is None:
-        tell("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
+        notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
     return Trainer(
         TaskLearning(model, lm_weight=settings.lm_weight, tasks=tasks),
         batches,
@@ -323,7 +321,7 @@ def _make_trainer(
         out,
         device=device,
         world=world,
-        listeners=ears,
+        listeners=listeners,
         tokens_per_step=round(batches.tokens_a_batch),
         flops_per_token=flops_per_token(recipe.shape, model.body.vocab_size),
         peak_flops=peak_flops(device_name(device), training.precision),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import RuinedWeights
+from gpt1.base.renamed import tell_renamed
 from gpt1.inference.sampling import Sampler, SamplingParams, Weighed, draw, weighed
 from gpt1.model import CacheStep, KVCache, Model, read
 from gpt1.recipes.values import TRANSFORMER
@@ -34,7 +35,7 @@ class GeneratedSequence:
     window: list[int]  # the tokens in its context, the prompt's among them
     sampler: Sampler
     before: dict[int, None]  # the tokens there were
-    alternatives: int | None = None  # to be told of each token; None: nothing is
+    top_logprobs: int | None = None  # to be told of each token; None: nothing is
     written: list[int] = field(default_factory=list)
     weighed: list[Weighed] = field(default_factory=list)  # of what was written, where it is to be told
     remembered: bool = False  # whether all of the window but its last token is in the memory
@@ -63,7 +64,7 @@ class BatchGenerator:
     def join(self, prompt: Sequence[int], wanted: SamplingParams, seed: int) -> GeneratedSequence:
         """Add a text that continues a prompt of at least one token."""
         text = GeneratedSequence(
-            self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.alternatives
+            self._kept(list(prompt)), Sampler(wanted, seed), dict.fromkeys(prompt), wanted.top_logprobs
         )
         self.texts.append(text)
         return text
@@ -128,8 +129,8 @@ class BatchGenerator:
         drawn = draw([text.sampler for text in texts], logits_RV, [text.before for text in texts])
         for text, id, logits_V in zip(texts, drawn, logits_RV, strict=True):
             text.written.append(id)
-            if text.alternatives is not None:
-                text.weighed.append(weighed(logits_V, id, text.alternatives))
+            if text.top_logprobs is not None:
+                text.weighed.append(weighed(logits_V, id, text.top_logprobs))
             text.before[id] = None
             window = [*text.window, id]
             text.window = self._kept(window)
@@ -154,7 +155,7 @@ def continue_ids(
     """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other."""
     writer = BatchGenerator(model, vocabulary or model.vocab_size, len(prompts))
     texts = [writer.join(prompt, wanted, wanted.seed + place) for place, prompt in enumerate(prompts)]
-    for _ in range(wanted.tokens):
+    for _ in range(wanted.max_new_tokens):
         writer.step()
     return [text.written for text in texts]
 
@@ -163,14 +164,20 @@ def continue_ids(
 class Generated:
     """A text that was written: what follows the prompt, its tokens, and why it ended (`length` or `stop`).
 
-    With `alternatives`, also what the network thought of each token.
+    With `top_logprobs`, also what the network thought of each token.
     """
 
     prompt: str
     text: str
     ids: list[int]
-    ended: str
+    finish_reason: str
     weighed: list[Weighed] = field(default_factory=list)
+
+    @property
+    def ended(self) -> str:
+        """What `finish_reason` was called before."""
+        tell_renamed("ended", "finish_reason")
+        return self.finish_reason
 
 
 def generate(model: Model, tokenizer: Tokenizer, prompts: Sequence[str], wanted: SamplingParams) -> list[Generated]:
@@ -189,7 +196,7 @@ def _generate(
     streams = {
         writer.join(own, wanted, seed + place): TextStream(tokenizer, own, wanted.stop) for place, own in enumerate(ids)
     }
-    for _ in range(wanted.tokens):
+    for _ in range(wanted.max_new_tokens):
         writer.step()
         for text in list(writer.texts):
             streams[text].push(text.written[-1])
@@ -209,7 +216,7 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, wanted: SamplingPara
 def _stream(model: Model, tokenizer: Tokenizer, ids: list[int], wanted: SamplingParams) -> Iterator[str]:
     writer = BatchGenerator(model, tokenizer.vocab_size, 1)
     text, pieces = writer.join(ids, wanted, wanted.seed), TextStream(tokenizer, ids, wanted.stop)
-    while len(text.written) < wanted.tokens and not pieces.stopped:
+    while len(text.written) < wanted.max_new_tokens and not pieces.stopped:
         writer.step()
         if piece := pieces.push(text.written[-1]):
             yield piece

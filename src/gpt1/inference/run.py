@@ -142,7 +142,7 @@ class Run:
         return quantize_int8(self.model) if self.int8 else prepare_for_inference(self.model)
 
     def generate(self, prompt: str, **settings: Any) -> str:
-        """Return the text that continues a prompt; the settings are those of `SamplingParams`, such as `tokens=50`."""
+        """Return the text that continues a prompt; settings are of `SamplingParams`, such as `max_new_tokens=50`."""
         return self.generate_batch([prompt], **settings)[0].text
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:

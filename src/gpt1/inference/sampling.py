@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpt1.base.errors import SettingError, unknown
+from gpt1.base.renamed import tell_renamed
 
 # R texts, V tokens of the vocabulary, K of them that may be drawn, likeliest first.
 
@@ -25,6 +26,7 @@ Way = tuple[float, int | None, float | None]  # temperature, top_k, top_p
 SEEDS = 2**63  # there are so many
 FURTHEST = 1e30  # a score from 0, once it is penalised
 NEARLY_1 = 1 - 2**-52  # times a sum in float64 is below the sum; the next number may not be
+_OLD_NAMES = {"tokens": "max_new_tokens", "alternatives": "top_logprobs"}  # of settings
 FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sorting all takes many times as long
 
 
@@ -32,18 +34,18 @@ FIRST_GUESS = 256  # tokens among which the likeliest are looked for first; sort
 class SamplingParams:
     """How a text is continued; every default of `generate` stands here."""
 
-    tokens: int = 128  # at most
+    max_new_tokens: int = 128
     temperature: float = 0.8  # 0: always the likeliest token
     top_k: int | None = 40  # None: all
     top_p: float | None = None  # None: all
     repetition_penalty: float = 1.0  # what a score is divided by, or where it is negative multiplied by; 1: nothing
     stop: tuple[str, ...] = ()  # the text ends before the first of these
     seed: int = 0
-    alternatives: int | None = None  # tell of each token how likely it was, and so many of the likeliest; None: nothing
+    top_logprobs: int | None = None  # tell of each token how likely it was, and so many of the likeliest; None: nothing
 
     def __post_init__(self) -> None:
         sentences = {
-            f"tokens is at least 0, not {self.tokens}": self.tokens >= 0,
+            f"max_new_tokens is at least 0, not {self.max_new_tokens}": self.max_new_tokens >= 0,
             f"temperature is at least 0, not {self.temperature}": self.temperature >= 0,
             f"temperature is a finite number, not {self.temperature}": self.temperature < math.inf,
             f"top_k is at least 1 (or none), not {self.top_k}": self.top_k is None or self.top_k >= 1,
@@ -52,7 +54,7 @@ class SamplingParams:
             f"repetition_penalty is a finite number, not {self.repetition_penalty}": self.repetition_penalty < math.inf,
             "a stop string has at least one character": not isinstance(self.stop, str) and all(self.stop),
             f"seed is between 0 and 2**63, not {self.seed}": 0 <= self.seed < SEEDS,
-            f"alternatives is at least 0 (or none), not {self.alternatives}": (self.alternatives or 0) >= 0,
+            f"top_logprobs is at least 0 (or none), not {self.top_logprobs}": (self.top_logprobs or 0) >= 0,
         }
         for sentence, holds in sentences.items():
             if not holds:
@@ -61,12 +63,24 @@ class SamplingParams:
 
 def sampling_params(settings: dict[str, Any]) -> SamplingParams:
     """Return a way of writing with these settings; a name that does not exist is answered with the nearest."""
-    known = [field.name for field in fields(SamplingParams)]
+    settings, known = _under_todays_names(settings), [field.name for field in fields(SamplingParams)]
     for name in settings:
         if name not in known:
             raise unknown("setting of generate", name, known)
     stop = settings.get("stop", ())
     return SamplingParams(**{**settings, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})
+
+
+def _under_todays_names(settings: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in settings.items() if name not in _OLD_NAMES}
+    for old, new in _OLD_NAMES.items():
+        if old not in settings:
+            continue
+        if new in found:
+            raise SettingError(f"{old} and {new} are two names of one setting; give one of them")
+        tell_renamed(old, new)
+        found[new] = settings[old]
+    return found
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,10 @@ class Weighed:
     likeliest: list[tuple[int, float]]
 
 
-def weighed(logits_V: Tensor, id: int, alternatives: int) -> Weighed:
+def weighed(logits_V: Tensor, id: int, top_logprobs: int) -> Weighed:
     """Return what the network itself thinks of a token: without temperature, penalty or any limit."""
     logs_V = logits_V.double().log_softmax(0)
-    values_K, ids_K = logs_V.topk(min(alternatives, len(logs_V)))
+    values_K, ids_K = logs_V.topk(min(top_logprobs, len(logs_V)))
     return Weighed(float(logs_V[id]), list(zip(ids_K.tolist(), values_K.tolist(), strict=True)))
 
 

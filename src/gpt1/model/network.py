@@ -91,7 +91,7 @@ class Model(nn.Module):
 def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.float32, seed: int = 0) -> Model:
     """Return a new network; on the meta device it has sizes and no values."""
     model = Model(shape, vocab_size, compute)
-    initialise(model, deviation=shape.initial_deviation, silent_branches=shape.norm_first, seed=seed)
+    initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed)
     return model
 
 

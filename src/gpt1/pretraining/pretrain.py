@@ -44,10 +44,10 @@ from gpt1.training.session import (
     fact,
     facts_of,
     hardware,
+    notifier,
     require_as_found,
     resumed,
     speed_up,
-    teller,
 )
 from gpt1.training.trainer import Evaluation, Trainer
 
@@ -94,13 +94,13 @@ def pretrain(
         model = _make_model(planned_here, texts[0], init)
         world.wait()  # every rank has looked before the first one makes the folder
         with lock_folder(asked.out) if world.is_first else nullcontext():
-            ears: list[Listener] = []
+            all_listeners: list[Listener] = []
             if world.is_first:
                 require_as_found(asked.out, looked, lambda: _look(asked, texts[0]))
                 _prepare_folder(asked, planned, texts[0], going_on, hardware(own_device, world))
-                ears = who_hears(asked.out, listeners, curves=curves)
+                all_listeners = who_hears(asked.out, listeners, curves=curves)
             notices += [notice] if notice else []
-            _train(asked, planned_here, model, texts, world, own_device, minutes, ears, notices, going_on)
+            _train(asked, planned_here, model, texts, world, own_device, minutes, all_listeners, notices, going_on)
     return load_run(asked.out, device=device)
 
 
@@ -112,23 +112,23 @@ def _train(
     world: World,
     device: torch.device,
     minutes: float | None,
-    ears: list[Listener],
+    listeners: list[Listener],
     notices: list[str],
     going_on: bool,
 ) -> None:
-    tell = teller(ears)
+    notify = notifier(listeners)
     train, valid = texts
     for notice in (*notices, *train.notices):
-        tell(notice)
-    checkpoint = checkpoint_to_resume(asked.out, tell) if going_on else None
+        notify(notice)
+    checkpoint = checkpoint_to_resume(asked.out, notify) if going_on else None
     model.to(device)
-    tell(speed_up(model, recipe, device, world))
+    notify(speed_up(model, recipe, device, world))
     windows = Windows(train, context=recipe.shape.context, batch=recipe.training.batch, seed=recipe.training.seed)
     updates = recipe.training.steps or windows.batches_in(recipe.training.epochs)
-    tell(_in_short(recipe, model, updates, device))
-    tell(None if asked.init is None else f"the network and its first weights are those of {asked.init}")
-    tell(_on_warmup(recipe, updates))
-    tell(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
+    notify(_in_short(recipe, model, updates, device))
+    notify(None if asked.init is None else f"the network and its first weights are those of {asked.init}")
+    notify(_on_warmup(recipe, updates))
+    notify(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
     trainer = Trainer(
         LanguageModelling(model),
         windows,
@@ -137,7 +137,7 @@ def _train(
         asked.out,
         device=device,
         world=world,
-        listeners=ears,
+        listeners=listeners,
         tokens_per_step=recipe.training.batch * recipe.shape.context,
         flops_per_token=flops_per_token(recipe.shape, train.vocab_size),
         peak_flops=peak_flops(device_name(device), recipe.training.precision),
@@ -145,7 +145,7 @@ def _train(
         sample=None if valid is None else sampler(model, valid, asked.out, recipe, world),
         minutes=minutes,
     )
-    conduct(trainer, checkpoint, asked.resume, tell)
+    conduct(trainer, checkpoint, asked.resume, notify)
 
 
 # ---- what would be run ----
@@ -291,7 +291,7 @@ def _evaluator(
 
     def evaluate() -> Evaluation:
         batches = validation_windows(
-            valid, context=recipe.shape.context, batch=size, limit=recipe.watching.evaluate_tokens
+            valid, context=recipe.shape.context, batch=size, limit=recipe.logging.evaluate_tokens
         )
         total, targets = text_loss(model, batches, size, device, world)
         found = scores(total, targets, valid.bytes * targets / (len(valid) - 1))

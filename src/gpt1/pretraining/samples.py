@@ -30,12 +30,14 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
     places = [index * (len(valid) - prompt_tokens) // SAMPLES for index in range(SAMPLES)]
     prompts = [row.tolist() for row in valid.read(places, prompt_tokens)]
     beginning = valid.read([0], min(SEARCHED, len(valid)))[0].tolist()
-    shared_out = world.size > 1 and recipe.training.distribution == FSDP  # then no process has whole weights to cast
+    shared_out = world.size > 1 and recipe.training.parallelism == FSDP  # then no process has whole weights to cast
 
     def sample(step: int) -> Sampled:
         tokenizer = run_tokenizer(run)
         seen = model if shared_out else prepare_for_inference(model)
-        written = continue_ids(seen, prompts, SamplingParams(tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES))
+        written = continue_ids(
+            seen, prompts, SamplingParams(max_new_tokens=TOKENS, seed=recipe.training.seed + step * SAMPLES)
+        )
         samples = [
             {"prompt": tokenizer.decode(prompt), "text": tokenizer.decode(ids)}
             for prompt, ids in zip(prompts, written, strict=True)

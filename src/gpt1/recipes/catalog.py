@@ -8,7 +8,7 @@ from typing import Any
 from gpt1.base.errors import unknown
 from gpt1.base.modules import load_value
 from gpt1.recipes.changes import with_settings
-from gpt1.recipes.values import LSTM, Recipe, Schedule, Watching
+from gpt1.recipes.values import LSTM, Logging, Recipe, Schedule
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
 PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
@@ -49,13 +49,13 @@ TINY = replace(
         feed_forward=768,
         context=128,
         dropout=0.0,
-        initial_deviation=0.05,
+        init_std=0.05,
     ),
     optimizer=replace(PAPER.optimizer, lr=2e-3),
     # Short runs are the rule here, and at this rate a warm-up of 30 updates ends in a blow-up.
     schedule=replace(PAPER.schedule, warmup_steps=400, warmup_share=0.3),
     training=replace(PAPER.training, batch=16, epochs=2, compile=False),
-    watching=Watching(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
+    logging=Logging(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
 )
 
 # The ablation of the paper's table 5: one layer of 2,048 units in place of the blocks.
@@ -74,8 +74,8 @@ FINETUNE = replace(
     optimizer=replace(PAPER.optimizer, lr=6.25e-5),
     schedule=replace(PAPER.schedule, kind="linear", warmup_steps=None, warmup_share=0.002),
     # Of few examples one odd label is a spike; only a loss that is no number is refused.
-    training=replace(PAPER.training, batch=32, epochs=3, compile=False, record=True, spike=None),
-    watching=Watching(log_every=10, evaluate_every=None, sample_every=None, save_every=None, keep=1),
+    training=replace(PAPER.training, batch=32, epochs=3, compile=False, cuda_graphs=True, max_loss_spike=None),
+    logging=Logging(log_every=10, evaluate_every=None, sample_every=None, save_every=None, keep=1),
 )
 
 RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, TINY, PAPER_LSTM, FINETUNE)}

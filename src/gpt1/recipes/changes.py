@@ -13,6 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean
 from gpt1.base.records import LARGEST
+from gpt1.base.renamed import tell_renamed
+from gpt1.recipes.old_names import todays_name, todays_names
 from gpt1.recipes.values import Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
@@ -45,7 +47,9 @@ def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe with some settings changed; strings are read as the setting's own type."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
-        part, field = _full_name(recipe, name).split(".")
+        if (today := todays_name(name)) != name:
+            tell_renamed(name, today)
+        part, field = _full_name(recipe, today).split(".")
         parts.setdefault(part, {})[field] = _typed(getattr(recipe, part), field, value, f"{part}.{field}")
     return replace(recipe, **{part: replace(getattr(recipe, part), **values) for part, values in parts.items()})
 
@@ -62,7 +66,7 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
 
 
 def recipe_from_json(value: Any) -> Recipe:
-    """Return the recipe that `recipe_as_json` wrote; what an older version did not know has its default."""
+    """Return the recipe that `recipe_as_json` wrote, or an older version did; what that lacks has its default."""
     try:
         flat = {}
         for part, values in value.items():
@@ -74,7 +78,7 @@ def recipe_from_json(value: Any) -> Recipe:
         if not isinstance(name, str) or not isinstance(about, str):
             raise TypeError("its name is not a string")
         base = Recipe(name=name, about=about)
-        return with_settings(base, flat)
+        return with_settings(base, todays_names(flat))
     except (AttributeError, KeyError, TypeError, SettingError) as error:
         raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
 

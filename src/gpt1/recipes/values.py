@@ -19,7 +19,7 @@ OPTIMIZERS = ("adam", "adamw", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "trapezoid")
 PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
 DDP, FSDP = "ddp", "fsdp"
-DISTRIBUTIONS = (DDP, FSDP)
+PARALLELISMS = (DDP, FSDP)
 
 
 def _check(sentences: dict[str, bool]) -> None:
@@ -53,7 +53,7 @@ class Shape:
     tied: bool = True  # the output matrix is the token embedding
     window: int | None = None  # tokens a position looks back; None: all of them
     dropout: float = 0.1  # everywhere: table, attention, branches, and in fine-tuning the classifier's input
-    initial_deviation: float = 0.02
+    init_std: float = 0.02
     units: int = 2048  # of the LSTM
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Shape:
                 != "rotary"
                 or (self.width // max(heads, 1)) % 2 == 0,
                 f"dropout is at least 0 and below 1, not {self.dropout}": 0 <= self.dropout < 1,
-                f"initial_deviation is above 0, not {self.initial_deviation}": self.initial_deviation > 0,
+                f"init_std is above 0, not {self.init_std}": self.init_std > 0,
                 f"a window holds at least 1 token, not {self.window}": self.window is None or self.window >= 1,
                 f"an LSTM has one layer here, not {self.layers}": self.kind == TRANSFORMER or self.layers == 1,
             }
@@ -149,16 +149,16 @@ class Training:
     seed: int = 0
     precision: str = "bf16"  # of the arithmetic; weights and optimiser stay in fp32
     compile: bool = True  # on a GPU
-    record: bool = False  # on one GPU: start the kernels of small batches all at once
+    cuda_graphs: bool = False  # on one GPU: start the kernels of small batches all at once
     checkpoint_activations: bool = False  # compute activations twice to keep fewer in memory
     deterministic: bool = False  # bit for bit on a GPU too, at some cost
-    distribution: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
-    spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
+    parallelism: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
+    max_loss_spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
     patience: int | None = None  # early stopping: evaluations without a better one before training ends; None: never
 
     def __post_init__(self) -> None:
         _among("precision", self.precision, PRECISIONS)
-        _among("distribution", self.distribution, DISTRIBUTIONS)
+        _among("parallelism", self.parallelism, PARALLELISMS)
         _check(
             {
                 f"batch is between 1 and a million, not {self.batch}": 1 <= self.batch <= 1_000_000,
@@ -166,14 +166,15 @@ class Training:
                 f"epochs is above 0 and at most 100,000, not {self.epochs}": 0 < self.epochs <= 100_000,
                 f"steps is at least 1, not {self.steps}": self.steps is None or self.steps >= 1,
                 f"seed is between 0 and 2**31, not {self.seed}": 0 <= self.seed < 2**31,
-                f"spike is above 0 (or none), not {self.spike}": self.spike is None or self.spike > 0,
+                f"max_loss_spike is above 0 (or none), not {self.max_loss_spike}": self.max_loss_spike is None
+                or self.max_loss_spike > 0,
                 f"patience is at least 1 (or none), not {self.patience}": self.patience is None or self.patience >= 1,
             }
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watching:
+class Logging:
     """How often a run is looked at and saved, in updates; None: at the end, and in fine-tuning after each epoch."""
 
     log_every: int = 10
@@ -224,5 +225,5 @@ class Recipe:
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
     training: Training = field(default_factory=Training)
-    watching: Watching = field(default_factory=Watching)
+    logging: Logging = field(default_factory=Logging)
     finetuning: Finetuning = field(default_factory=Finetuning)

@@ -152,7 +152,7 @@ def _attention(run: GatheredRun) -> list[Block]:
 
 
 def _ought_to_have_written(run: GatheredRun) -> bool:
-    every = run.recipe.watching.sample_every
+    every = run.recipe.logging.sample_every
     return every is not None and run.progress is not None and run.progress.step >= min(every, run.progress.planned)
 
 
@@ -161,7 +161,7 @@ def _samples(run: GatheredRun) -> list[Block]:
     if not samples and _ought_to_have_written(run):
         return [Note("It wrote no samples: they begin in text for validation, and a corpus of one document has none.")]
     if not samples:
-        return [Note("It wrote no samples (the setting watching.sample_every makes it).")]
+        return [Note("It wrote no samples (the setting logging.sample_every makes it).")]
     steps = sorted({sample.step for sample in samples})
     if len(steps) > SAMPLED_STEPS:
         places = range(SAMPLED_STEPS)

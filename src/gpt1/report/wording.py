@@ -83,7 +83,7 @@ def recipe_facts(run: GatheredRun) -> list[tuple[str, str]]:
     if recipe.name in RECIPES:
         changed = differences(RECIPES[recipe.name], recipe)
         # How a run is watched changes nothing about it, and the shape of a fine-tuned one is its parent's.
-        beside = ("watching.", "shape.") if run.is_finetuned else ("watching.",)
+        beside = ("logging.", "shape.") if run.is_finetuned else ("logging.",)
         changed = {name: pair for name, pair in changed.items() if not name.startswith(beside)}
         shown = [f"{name} {_value(after)} (recipe: {_value(before)})" for name, (before, after) in changed.items()]
         facts.append(("changed settings", ", ".join(shown) or "none"))

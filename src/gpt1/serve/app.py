@@ -116,7 +116,7 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def completions(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         with server.entered(asked.model) as (engine, place):
-            deadline = asyncio.get_running_loop().time() + limits.seconds
+            deadline = asyncio.get_running_loop().time() + limits.request_timeout
             wishes = await _while_there(http, completion_wishes(asked, engine, limits), limits, deadline)
             if not asked.stream:
                 return await _while_there(http, completed(asked, wishes, engine), limits, deadline)
@@ -163,7 +163,7 @@ async def _while_there(
 ) -> Answer:
     """Wait for an answer as long as the client does, and as a request may take: from now, or until that time."""
     if deadline is None:
-        deadline = asyncio.get_running_loop().time() + limits.seconds
+        deadline = asyncio.get_running_loop().time() + limits.request_timeout
     working, leaving = asyncio.create_task(answer), asyncio.create_task(_departure(http))
     try:
         async with asyncio.timeout_at(deadline):
@@ -172,7 +172,7 @@ async def _while_there(
             raise gone()
         return await working
     except TimeoutError:
-        raise too_slow(limits.seconds) from None
+        raise too_slow(limits.request_timeout) from None
     finally:
         working.cancel()
         leaving.cancel()

@@ -58,14 +58,14 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
 
 async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine) -> Response:
     """Return the whole answer."""
-    request = object()
+    request, tokenizer = object(), engine.run.tokenizer
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
     found: list[Completion] = await asyncio.gather(*futures)
 
     def worded() -> bytes:
         """Return the answer as JSON, made choice by choice: in one go, 60 MB of it would hold up all others."""
         choices = [
-            _json(_choice(place, wish.echo + one.text, one.ended, _log_probabilities(engine.run.tokenizer, wish, one)))
+            _json(_choice(place, wish.echo + one.text, one.finish_reason, _log_probabilities(tokenizer, wish, one)))
             for place, (wish, one) in enumerate(zip(wishes, found, strict=True))
         ]
         usage = _usage(asked, wishes, sum(len(one.ids) for one in found))
@@ -149,14 +149,14 @@ async def streamed(
             for at, piece in unread.items():
                 yield _event({**head, "choices": [_choice(at, piece)]})
             for at in ended:
-                yield _event({**head, "choices": [_choice(at, "", pieces.futures[at].result().ended)]})
+                yield _event({**head, "choices": [_choice(at, "", pieces.futures[at].result().finish_reason)]})
             left -= len(ended)
         if asked.stream_options is not None and asked.stream_options.include_usage:
             tokens = sum(len(future.result().ids) for future in pieces.futures)
             yield _event({**head, "choices": [], "usage": _usage(asked, wishes, tokens)})
         yield DONE
     except TimeoutError:
-        yield _event(too_slow(limits.seconds).body())
+        yield _event(too_slow(limits.request_timeout).body())
     except RuinedWeights:
         yield _event(no_numbers().body())
     except ApiError as error:
@@ -206,8 +206,8 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[
 
 def _wanted(asked: CompletionRequest, limits: Limits) -> SamplingParams:
     tokens = 16 if asked.max_tokens is None else asked.max_tokens
-    if tokens > limits.tokens:
-        raise bad(f"max_tokens is at most {limits.tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
+    if tokens > limits.max_tokens:
+        raise bad(f"max_tokens is at most {limits.max_tokens:,}, not {tokens:,}", "too_long", param="max_tokens")
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     if len(stop) > STOPS or any(len(one) > STOP_CHARACTERS for one in stop):
         raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")
@@ -215,13 +215,13 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> SamplingParams:
         raise bad("a stop string has at least one character", param="stop")
     return sampling_params(
         {
-            "tokens": tokens,
+            "max_new_tokens": tokens,
             "temperature": 1.0 if asked.temperature is None else asked.temperature,
             "top_p": asked.top_p,
             "top_k": asked.top_k,
             "repetition_penalty": asked.repetition_penalty or 1.0,
             "stop": stop,
-            "alternatives": asked.logprobs,
+            "top_logprobs": asked.logprobs,
             "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed,
         }
     )
@@ -247,7 +247,7 @@ def _choice(
 
 def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Completion) -> dict[str, Any] | None:
     """Return what the network thought of each token, in OpenAI's form, where that was asked for."""
-    if wish.wanted.alternatives is None:
+    if wish.wanted.top_logprobs is None:
         return None
     shares = tokenizer.decode_each_after(wish.ids, written.ids)
     return {

@@ -52,7 +52,7 @@ class Completion:
 
     text: str
     ids: list[int]
-    ended: str
+    finish_reason: str
     weighed: list[Weighed]
 
 
@@ -131,7 +131,7 @@ class Engine:
                 raise failed(self.name)
             if not self.ready.is_set():
                 raise ApiError(503, f"the run '{self.name}' is not loaded yet", code="loading")
-            if self._open >= self.limits.queue:
+            if self._open >= self.limits.max_queue:
                 raise busy()
             self._open += 1
 
@@ -195,7 +195,7 @@ class Engine:
         model, tokenizer = self.run.network, self.run.tokenizer
         tokenizer.encode("ready")  # loads what encoding needs
         self.run.pause = self._give_way
-        self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.rows)
+        self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()
 
@@ -278,11 +278,11 @@ class Engine:
         """Return the wishes to work on: one of each request, a second of each ... as far as there are rows."""
         shares: dict[GenerateRequest, None] = {}
         requests = list(self._requests.values())
-        for rank in range(self.limits.rows):
+        for rank in range(self.limits.max_batch):
             requests = [wishes for wishes in requests if self._has(wishes, rank)]
             for wishes in sorted(requests, key=lambda wishes: self._had_first(wishes[rank])):
                 shares[wishes[rank]] = None
-                if len(shares) == self.limits.rows:
+                if len(shares) == self.limits.max_batch:
                     return shares
         return shares
 
@@ -342,7 +342,7 @@ class Engine:
             if not self._weights_are_numbers:
                 raise error
             newline = self.run.tokenizer.newline_id
-            continue_ids(self.run.network, [[newline]], SamplingParams(tokens=1), self.run.tokenizer.vocab_size)
+            continue_ids(self.run.network, [[newline]], SamplingParams(max_new_tokens=1), self.run.tokenizer.vocab_size)
         except Exception:
             raise RunEnds from error
 
@@ -360,14 +360,16 @@ class Engine:
         done = [
             (wish, writes)
             for wish, writes in self._at_work.items()
-            if writes.stream.stopped or len(writes.text.written) >= wish.wanted.tokens or wish.future.cancelled()
+            if writes.stream.stopped
+            or len(writes.text.written) >= wish.wanted.max_new_tokens
+            or wish.future.cancelled()
         ]
         for wish, writes in done:
             self._drop(wish)
             self._show(wish, writes.stream.end())
-            ended = STOP if writes.stream.stopped else LENGTH
+            reason = STOP if writes.stream.stopped else LENGTH
             text = writes.text
-            _settle(wish.future, Completion(writes.stream.whole(), text.written, ended, text.weighed))
+            _settle(wish.future, Completion(writes.stream.whole(), text.written, reason, text.weighed))
         return bool(done)
 
     def _give_up(self, error: BaseException) -> None:

@@ -19,11 +19,11 @@ class Limits:
     body_bytes: int = 1_000_000
     characters: int = 100_000  # of all the texts of a request, counted before anything is encoded
     inputs: int = 128  # texts of a request: prompts times samples, rows, inputs
-    tokens: int = 1024  # new ones a text
-    queue: int = 256  # requests that wait or are at work, for each run
-    seconds: float = 120.0  # a request may take
+    max_tokens: int = 1024  # new ones a text
+    max_queue: int = 256  # requests that wait or are at work, for each run
+    request_timeout: float = 120.0  # seconds that a request may take
     arrival_seconds: float = 10.0  # in which its head, and then its body, must have come
-    rows: int = 32  # texts that are written side by side
+    max_batch: int = 32  # texts that are written side by side
     connections: int = 256  # at once
     grace_seconds: float = 30.0  # in which a server that is told to end has ended
 

@@ -113,7 +113,7 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
         def _check_taken(self, unsent: int) -> None:
             """End the connection where nothing was taken since last time, or all in all it takes too long."""
             began = self.loop.time() if self._unread_since is None else self._unread_since
-            if self._unsent() >= unsent or self.loop.time() >= began + limits.seconds:
+            if self._unsent() >= unsent or self.loop.time() >= began + limits.request_timeout:
                 self.end("unread")
             else:
                 self._taking = self.loop.call_later(limits.arrival_seconds, self._check_taken, self._unsent())

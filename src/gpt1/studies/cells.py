@@ -21,6 +21,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, read_sealed, remove_folder, remove_temporaries, write_record
 from gpt1.base.records import Seconds, check_record, differing
+from gpt1.recipes.old_names import todays_names
 from gpt1.training.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
@@ -201,7 +202,7 @@ def _find(study: Path, cell: Cell) -> CellResult | None:
     if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
         raise FormatError(f"{path} is no cell of this version of gpt1; {remedy}")
     wanted = json.loads(json.dumps(cell.inputs))
-    if changed := _changed(facts.get("inputs"), wanted, cell.row):
+    if changed := _changed(_inputs(facts, path, remedy), wanted, cell.row):
         raise InputError(
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
@@ -210,6 +211,17 @@ def _find(study: Path, cell: Cell) -> CellResult | None:
     kept = CellResult(folder, {**found["result"]}, found["seconds"])
     _remove_workings(folder, cell)  # a kill may have come before that
     return kept
+
+
+def _inputs(facts: Mapping[str, Any], path: Path, remedy: str) -> Any:
+    """Return what a cell was made from; what settings were called before is today's name."""
+    inputs = facts.get("inputs")
+    if not isinstance(inputs, dict) or not isinstance(settings := inputs.get("settings"), dict):
+        return inputs
+    try:
+        return {**inputs, "settings": todays_names(settings)}
+    except FormatError as error:
+        raise FormatError(f"{path} is damaged: {error}; {remedy}") from None
 
 
 # Inputs that are kept as what tells them from all others, which says nothing to a person.

@@ -216,7 +216,7 @@ def beside_a_writer(look: Callable[[], Found]) -> Found:
     except Gone as error:
         raise InputError(
             f"{error} and {MOST_LOOKS - 1} checkpoints before it were removed while they were read: their run saves "
-            "faster than it can be read; read it when it has ended, or let it keep more (watching.keep)"
+            "faster than it can be read; read it when it has ended, or let it keep more (logging.keep)"
         ) from None
 
 

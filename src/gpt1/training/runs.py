@@ -38,6 +38,7 @@ from gpt1.base.files import (
 from gpt1.base.records import Count, Size, check_record, differing, sealed
 from gpt1.base.strict_json import to_json
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
+from gpt1.recipes.old_names import todays_section
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import task_from_json
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -197,12 +198,20 @@ def check_made_for(run: Path, checkpoint: Checkpoint) -> None:
     """Refuse a checkpoint that was saved when `run.json` said otherwise; one that does not remember is taken."""
     if not checkpoint.made_for:
         return
-    for place, then, now in differing(checkpoint.made_for, made_for(read_run(run))):
+    for place, then, now in differing(_under_todays_names(checkpoint), made_for(read_run(run))):
         if then is not None:  # else it is a fact that the version which saved it did not know
             raise FormatError(
                 f"{run / RUN_FILE} and {checkpoint.path} do not belong together: {place} is {_shown(now)}, and was "
                 f"{_shown(then)} when the weights were saved; bring back the file that belongs to the other"
             )
+
+
+def _under_todays_names(checkpoint: Checkpoint) -> dict[str, Any]:
+    remembered, shape = dict(checkpoint.made_for), checkpoint.made_for.get("shape")
+    try:
+        return {**remembered, "shape": todays_section("shape", shape)} if isinstance(shape, dict) else remembered
+    except FormatError as error:
+        raise FormatError(f"{checkpoint.path} is damaged: {error}; bring back its own files") from None
 
 
 def _shown(value: Any) -> str:
@@ -306,11 +315,11 @@ def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> l
     """Return all who hear of a run, its own files first; they hear which lines about earlier events are damaged."""
     damaged: list[str] = []
     _keep_lines(folder / EVENTS_FILE, lambda facts, place: True, damaged.append)
-    ears: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
+    all_listeners: list[Listener] = [RunFiles(folder), *listeners, *([tensorboard(folder)] if curves else [])]
     for text in damaged:
-        for ear in ears:
-            ear(Noticed(text))
-    return ears
+        for listener in all_listeners:
+            listener(Noticed(text))
+    return all_listeners
 
 
 def has_begun(folder: Path) -> bool:
@@ -323,27 +332,27 @@ class _OfStep(TypedDict):
     step: Count
 
 
-def forget_after(folder: Path, step: int, tell: Callable[[str], None]) -> None:
+def forget_after(folder: Path, step: int, notify: Callable[[str], None]) -> None:
     """Drop the metrics, samples and attention of steps that a run makes again, and what is damaged, which is told."""
 
     def is_made(facts: dict[str, Any], place: str | Path) -> bool:
         return check_record(facts, _OfStep, place)["step"] <= step
 
     for name in (METRICS_FILE, SAMPLES_FILE):
-        _keep_lines(folder / name, is_made, tell)
+        _keep_lines(folder / name, is_made, notify)
     attention = folder / ATTENTION_FILE
     if not attention.is_file():
         return
     try:
         is_kept = is_made(read_sealed(attention, "the attention of a run"), attention)
     except FormatError as error:
-        tell(f"{error}; it is removed, and written with the next samples")
+        notify(f"{error}; it is removed, and written with the next samples")
         is_kept = False
     if not is_kept:
         attention.unlink()
 
 
-def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell: Callable[[str], None]) -> None:
+def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], notify: Callable[[str], None]) -> None:
     """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
     if not path.exists():
         return
@@ -357,7 +366,7 @@ def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], tell
             if facts is not None and line.endswith(b"\n") and is_kept(facts, f"{path}, line {number}"):
                 kept.append(line)
         except FormatError as error:
-            tell(f"{error}; the line is left out")
+            notify(f"{error}; the line is left out")
     if len(kept) < len(lines):
         with whole_file(path) as file:
             file.writelines(kept)

@@ -24,17 +24,17 @@ from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
 FREE_ON_RESUME = (
-    "watching.",
+    "logging.",
     "training.steps",
     "training.epochs",
     "training.micro_batch",
     "training.precision",
     "training.compile",
-    "training.record",
+    "training.cuda_graphs",
     "training.checkpoint_activations",
     "training.deterministic",
-    "training.distribution",
-    "training.spike",
+    "training.parallelism",
+    "training.max_loss_spike",
     "training.patience",
 )
 
@@ -43,18 +43,18 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked the run to stop, and it did, with its state saved."""
 
 
-Tell = Callable[[str | None], None]
+Notify = Callable[[str | None], None]
 Found = TypeVar("Found")
 
 
-def teller(listeners: Sequence[Listener]) -> Tell:
+def notifier(listeners: Sequence[Listener]) -> Notify:
     """Return a function that tells listeners a sentence, if there is one."""
 
-    def tell(text: str | None) -> None:
+    def notify(text: str | None) -> None:
         for listener in listeners if text else ():
             listener(Noticed(str(text)))
 
-    return tell
+    return notify
 
 
 def as_recipe(recipe: Recipe | str) -> Recipe:
@@ -98,9 +98,9 @@ def resumed(
     return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
 
 
-def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
+def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
     """Return the checkpoint a run goes on from, None where it never got to one."""
-    checkpoint = newest_checkpoint(run, tell)
+    checkpoint = newest_checkpoint(run, notify)
     if checkpoint is not None:
         check_made_for(run, checkpoint)
         check_numbers(checkpoint)
@@ -133,7 +133,7 @@ def speed_up(
         torch.use_deterministic_algorithms(True)
     if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
         return None
-    if world.size > 1 and training.distribution == FSDP:
+    if world.size > 1 and training.parallelism == FSDP:
         return "not compiled: fsdp shares out the weights that compiled code would hold"
     if importlib.util.find_spec("triton") is None:
         return "not compiled: the package triton is not installed; training runs, but slower"
@@ -141,7 +141,7 @@ def speed_up(
     return None
 
 
-def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell: Tell) -> bool:
+def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notify: Notify) -> bool:
     """Go on from a checkpoint, or begin, and train; return whether all is done (else the time was up).
 
     A signal to stop ends in `Interrupted`. Either way the state is saved.
@@ -149,7 +149,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
     run, updates = trainer.run, trainer.updates
     if checkpoint is not None:
         trainer.restore(checkpoint)
-        tell(
+        notify(
             f"all {updates} updates are made (step {checkpoint.step}); `changes=['training.steps=N']` makes more"
             if checkpoint.step >= updates
             else f"the run ended at step {checkpoint.step}, its patience at an end; more training.patience would go on"
@@ -157,15 +157,15 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, tell:
             else f"going on from step {checkpoint.step} of {updates}"
         )
     elif resume:
-        tell(f"nothing to resume in {run}: beginning with the first step")
+        notify(f"nothing to resume in {run}: beginning with the first step")
     if trainer.world.is_first:
-        forget_after(run, trainer.progress.step, tell)
+        forget_after(run, trainer.progress.step, notify)
         if checkpoint is not None:  # a kill may have come between a save and this
-            remove_old(run, checkpoint.step, trainer.recipe.watching.keep, trainer.recipe.watching.keep_every)
+            remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
     if trainer.train():
         return True
     left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
     if not trainer.out_of_time:
         raise Interrupted(left)
-    tell(left)
+    notify(left)
     return False

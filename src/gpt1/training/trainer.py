@@ -154,7 +154,7 @@ class Trainer:
         self.model = cast(Objective, objective).model
         self._weights = cast(Objective, objective).weights
         self._made_for = made_for(read_run(run)) if world.is_first and is_run(run) else {}
-        self._step_module = distribute(objective, self.model, world, training.distribution)
+        self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(recipe.optimizer, self.model.named_parameters())
         own = -(-training.batch // world.size)
@@ -170,13 +170,13 @@ class Trainer:
         self._pass: Pass = self._forward_and_backward
         if self._can_record():
             self._pass = Recorder(self._pass)
-        self._limit = math.inf if training.spike is None else training.spike
+        self._limit = math.inf if training.max_loss_spike is None else training.max_loss_spike
 
     def _can_record(self) -> bool:
         """Whether passes can be recorded: on one GPU, with nothing in them that the host decides anew."""
         training = self.recipe.training
         decides = self._scales_loss or training.checkpoint_activations
-        return training.record and self.device.type == "cuda" and self.world.size == 1 and not decides
+        return training.cuda_graphs and self.device.type == "cuda" and self.world.size == 1 and not decides
 
     # ---- state ----
 
@@ -203,8 +203,8 @@ class Trainer:
             path = save_checkpoint(
                 self.run, self.progress.step, model, optimizer, asdict(self.progress), self._made_for
             )
-            watching = self.recipe.watching
-            remove_old(self.run, self.progress.step, watching.keep, watching.keep_every)
+            logging = self.recipe.logging
+            remove_old(self.run, self.progress.step, logging.keep, logging.keep_every)
             self._tell(Saved(self.progress.step, path))
         self.world.wait()
 
@@ -302,7 +302,7 @@ class Trainer:
             self._steps_since_log += 1
             if self._scales_loss:
                 self._grow_loss_scale()
-            if reading.step % self.recipe.watching.log_every == 0 or reading.step in (1, self.updates):
+            if reading.step % self.recipe.logging.log_every == 0 or reading.step in (1, self.updates):
                 self._log(reading, loss, norm, dict(zip(self._weights, terms, strict=True)))
             return True
         if self._scales_loss and self.progress.loss_scale > 1 and math.isfinite(loss) and not math.isfinite(norm):
@@ -343,18 +343,18 @@ class Trainer:
     # ---- now and then ----
 
     def _is_due(self, step: int) -> bool:
-        watching = self.recipe.watching
-        often = (watching.log_every, watching.evaluate_every, watching.sample_every, watching.save_every)
+        logging = self.recipe.logging
+        often = (logging.log_every, logging.evaluate_every, logging.sample_every, logging.save_every)
         return step in (1, self.updates) or any(_is_time(step, every) for every in often)
 
     def _evaluate_sample_save(self, reading: StepFigures) -> bool:
         """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
-        step, watching, ends = reading.step, self.recipe.watching, reading.step == self.updates
-        evaluates = self._evaluate is not None and (_is_time(step, watching.evaluate_every) or ends)
-        samples = self._sample is not None and watching.sample_every is not None
-        samples = samples and (_is_time(step, watching.sample_every) or ends)
+        step, logging, ends = reading.step, self.recipe.logging, reading.step == self.updates
+        evaluates = self._evaluate is not None and (_is_time(step, logging.evaluate_every) or ends)
+        samples = self._sample is not None and logging.sample_every is not None
+        samples = samples and (_is_time(step, logging.sample_every) or ends)
         # An evaluated checkpoint may be the best, and only what is saved can be.
-        saves = _is_time(step, watching.save_every) or ends or self._stopping or evaluates
+        saves = _is_time(step, logging.save_every) or ends or self._stopping or evaluates
         if not (samples or saves):
             return True
         paused = time.monotonic()
