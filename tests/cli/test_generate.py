@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from gpt1.inference.run import load_run
-from gpt1.inference.sampling import SamplingParams
 from tests.cli.tools import run
 
 
@@ -85,15 +82,6 @@ def test_a_prompt_may_come_from_standard_input(
     assert run(capsys, "generate", str(trained), "-", *options) == run(
         capsys, "generate", str(trained), "Ann looked", *options
     )
-
-
-def test_help_tells_the_defaults_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "generate", "--help")
-    told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[([\d.]+)\]", " ".join(out.split())))
-    defaults = {field.name.replace("_", "-"): field.default for field in fields(SamplingParams)}
-    assert told.pop("top-p") == "1"  # the same as none
-    assert told.keys() == {"tokens", "temperature", "top-k", "repetition-penalty", "seed"}
-    assert {name: float(value) for name, value in told.items()} == {name: defaults[name] for name in told}
 
 
 def test_a_prompt_that_the_vocabulary_does_not_have_is_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,7 @@ FORMATS = {
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
 BLOCK_BYTES = 1 << 20
+ENCODING = "utf-8"  # of text files, where none is named
 COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
 # What Python can encode text with, though no file is written so: host names, source code, and one that always fails.
 NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
@@ -156,7 +157,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def read_text_blocks(
-    path: str | Path, encoding: str = "utf-8", block_bytes: int = BLOCK_BYTES, errors: str = "strict"
+    path: str | Path, encoding: str = ENCODING, block_bytes: int = BLOCK_BYTES, errors: str = "strict"
 ) -> Iterator[str]:
     """Yield the text of a file in blocks, line ends untouched; a byte order mark outranks `encoding`.
 
@@ -211,7 +212,7 @@ def lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str]:
         yield "".join(held)
 
 
-def lines_of(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+def lines_of(path: str | Path, encoding: str = ENCODING) -> Iterator[str]:
     """Yield the lines of a text, which may be compressed, with their ends; one that is too long is a fault."""
     for number, line in enumerate(lines(read_text_blocks(path, encoding), LONGEST_RECORD), 1):
         if len(line) > LONGEST_RECORD:
@@ -219,7 +220,7 @@ def lines_of(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
         yield line
 
 
-def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
+def read_rows(path: str | Path, *, encoding: str = ENCODING) -> Iterator[Row]:
     """Yield the rows of a table as (number as a person counts, values by column); one that cannot be read is raised.
 
     Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line.
@@ -231,7 +232,7 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
 
 
 def read_rows_or_faults(
-    path: str | Path, *, encoding: str = "utf-8", column: str | None = None
+    path: str | Path, *, encoding: str = ENCODING, column: str | None = None
 ) -> Iterator[Row | FileError]:
     """Yield the rows of a table, and in the place of each that cannot be read its fault; damage is raised.
 
