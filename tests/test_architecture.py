@@ -48,6 +48,22 @@ DOORS = {
     "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
 }
 
+# What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
+SET_ON_LIBRARIES = {
+    "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
+    "estimators/estimators.py": {"tags.input_tags.one_d_array", "tags.input_tags.string"},  # scikit-learn's tags
+    "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
+    "model/loss.py": {"ctx.output_dtype"},
+    "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
+    "serve/logs.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
+    "serve/server.py": {"server.should_exit"},  # uvicorn's way to be stopped
+    "tasks/submissions.py": {"entry.create_system", "entry.external_attr"},  # zipfile
+    "text/bytes.py": {"tokenizer.decoder", "tokenizer.pre_tokenizer"},  # tokenizers
+    "text/splitting.py": {"affixes_only.url_match"},  # spaCy
+    "text/training.py": {"library.pre_tokenizer"},  # tokenizers
+    "training/storage.py": {"parameter.data", "parameter.grad"},  # torch
+}
+
 
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
@@ -120,6 +136,38 @@ def test_importing_gpt1_and_asking_for_help_imports_nothing_heavy() -> None:
     code += f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def attributes_of_classes(tree: ast.Module) -> set[str]:
+    """Return what the classes of a file have: their fields, and what they set on themselves."""
+    fields = {
+        part.target.id
+        for found in ast.walk(tree)
+        if isinstance(found, ast.ClassDef)
+        for part in found.body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    }
+    return fields | {found.attr for found in set_attributes(tree) if ast.unparse(found.value) in ("self", "cls")}
+
+
+def set_attributes(tree: ast.Module) -> list[ast.Attribute]:
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return [node for node in found if isinstance(node.ctx, ast.Store | ast.Del)]
+
+
+def set_from_outside(tree: ast.Module) -> set[str]:
+    own = attributes_of_classes(tree)
+    return {ast.unparse(found) for found in set_attributes(tree) if found.attr not in own}
+
+
+def test_an_attribute_is_set_where_its_class_is() -> None:
+    found = {str(path.relative_to(SOURCE)): set_from_outside(ast.parse(path.read_text())) for path in modules()}
+    assert {name: attributes for name, attributes in found.items() if attributes} == SET_ON_LIBRARIES
+
+
+def test_an_attribute_that_is_set_from_outside_is_noticed() -> None:
+    tree = ast.parse("class A:\n    x: int\n    def f(self, a, b):\n        self.y = a.x = b.z = 1\n        del b.w")
+    assert set_from_outside(tree) == {"b.z", "b.w"}
 
 
 def undocumented(node: ast.AST, inside: str) -> Iterator[str]:

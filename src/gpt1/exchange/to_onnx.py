@@ -80,7 +80,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
     ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
     if not run.has_tasks:
         body = deepcopy(run.model).cpu().float()
-        body.compute = torch.float32
+        body.compute_in(torch.float32)
         return NextToken(body), {"ids": ids}, ["input: ids [texts, tokens]; output: logits [texts, tokens, vocabulary]"]
     wanted = task_of(run, task)
     if wanted.sequences != 1:
@@ -88,7 +88,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
             f"task '{wanted.name}' is answered from {wanted.sequences} sequences; ONNX is for one text or pair"
         )
     classifier = deepcopy(run.classifier).cpu().float()
-    classifier.body.compute = torch.float32
+    classifier.body.compute_in(torch.float32)
     specials = ", ".join(f"{name} {id}" for name, id in run.tokenizer.specials.items())
     said = [
         "inputs: ids [texts, tokens] and extract [texts], the place of the extract token in each; output: logits "

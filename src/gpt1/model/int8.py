@@ -7,8 +7,6 @@ and all that is added stay in fp32.
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor, nn
 
@@ -57,11 +55,8 @@ def quantize_int8(model: Model) -> Model:
         raise SettingError("int8 is for Transformers; an LSTM is computed by one kernel, which wants whole weights")
     if model.compute != torch.float32:
         raise SettingError(f"a network that is to be in int8 computes in fp32 besides, not in {model.compute}")
-    # What a deep copy has seen before it takes as it is.
     taken: dict[int, object] = {id(parameter): parameter for parameter in model.parameters()}
     for module in model.modules():
         if isinstance(module, Linear):
             taken[id(module)] = Int8Linear(module.weight, module.bias)
-    small = deepcopy(model, taken)
-    small.output_layer = Int8Linear(model.tokens if model.output is None else model.output, None)
-    return small
+    return model.copy_for_use(taken, lambda matrix: Int8Linear(matrix, None))

@@ -6,8 +6,6 @@ bound by how fast matrices are read, and the kernel that takes them as they are 
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -50,7 +48,6 @@ def prepare_for_inference(model: Model) -> Model:
     What is in its fastest form already is not copied. What was compiled is not: shapes change with every word.
     """
     arranges = arranges_matrices(model.tokens.device, model.compute)
-    # What a deep copy has seen before it takes as it is.
     taken: dict[int, object] = {}
     for module in model.modules():
         if isinstance(module, NORMS):
@@ -60,10 +57,7 @@ def prepare_for_inference(model: Model) -> Model:
             taken[id(module)] = _arranged(module, model.compute)
         else:
             taken |= {id(weight): _cast(model, weight) for weight in module.parameters(recurse=False)}
-    ready = deepcopy(model, taken)
-    if arranges:
-        ready.output_layer = PrepackedLinear(ready.tokens if ready.output is None else ready.output, None)
-    return ready
+    return model.copy_for_use(taken, (lambda matrix: PrepackedLinear(matrix, None)) if arranges else None)
 
 
 def _cast(model: Model, weight: nn.Parameter) -> nn.Parameter:
