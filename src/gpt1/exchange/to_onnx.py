@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import result_file
+from gpt1.base.torch_internals import EXPORT_LOGGER
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
@@ -125,7 +126,7 @@ def _quiet() -> Iterator[None]:
     def other(record: logging.LogRecord) -> bool:
         return "torchvision is not installed" not in record.getMessage()
 
-    registering = logging.getLogger("torch.onnx._internal.exporter._registration")
+    registering = logging.getLogger(EXPORT_LOGGER)
     registering.addFilter(other)
     try:
         with warnings.catch_warnings():

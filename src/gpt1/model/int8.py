@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gpt1.base.errors import SettingError
+from gpt1.base.torch_internals import int8_product
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model
 from gpt1.recipes.values import TRANSFORMER
@@ -37,7 +38,7 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b, nearly."""
         x_NI, scale_N1 = rounded(x.flatten(0, -2))
-        y_NO = torch._int_mm(x_NI, self.weight.T) * (scale_N1 * self.scale)
+        y_NO = int8_product(x_NI, self.weight.T) * (scale_N1 * self.scale)
         if self.bias is not None:
             y_NO += self.bias
         return y_NO.view(*x.shape[:-1], -1)

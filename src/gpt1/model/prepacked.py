@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gpt1.base.devices import arranges_matrices
+from gpt1.base.torch_internals import reorder_weight, reordered_linear
 from gpt1.model.dropout import Site
 from gpt1.model.layers import NORMS, Linear
 from gpt1.model.network import Model
@@ -24,7 +25,7 @@ class PrepackedLinear(nn.Module):
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach(), ROWS)
+        self.weight = reorder_weight(weight_OI.detach(), ROWS)
         self.bias = None if bias_O is None else bias_O.detach()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ class PrepackedLinear(nn.Module):
         x_NI = x.flatten(0, -2)
         fill = filled_up(len(x_NI)) - len(x_NI)
         x_MI = F.pad(x_NI, (0, 0, 0, fill)) if fill else x_NI
-        y_MO: Tensor = torch.ops.mkldnn._linear_pointwise(x_MI, self.weight, self.bias, "none", [], "")
+        y_MO = reordered_linear(x_MI, self.weight, self.bias)
         return y_MO[: len(x_NI)].view(*x.shape[:-1], -1)
 
 
