@@ -28,7 +28,7 @@ OWNERS = {
     r"gpt1tok": "corpus/shards.py",
     r"gpt1enc": "tasks/encoded.py",
     r"RMinHash": "corpus/duplicates.py",
-    r"lzma|bz2\.|zstandard|gzip\.": "base/tables.py",
+    r"lzma|bz2\.|zstandard|gzip\.": "base/archives.py",
     r"difflib": "base/errors.py",
     r"os\.fsync": "base/files.py",
     r"gpt1-checkpoint": "training/checkpoints.py",

@@ -27,7 +27,7 @@ def command(runs: tuple[str, ...], out: str | None, overwrite: bool, title: str 
       gpt1 report runs/books runs/reviews runs/scratch --out report.html
       gpt1 report studies/ablations studies/labels --out studies.html
     """
-    from gpt1.base.tables import printable
+    from gpt1.base.errors import printable
     from gpt1.report import report
 
     named: dict[str, Any] = {} if out is None else {"out": out}
