@@ -28,7 +28,7 @@ OWNERS = {
     r"gpt1tok": "corpus/shards.py",
     r"gpt1enc": "tasks/encoded.py",
     r"RMinHash": "corpus/duplicates.py",
-    r"lzma|bz2\.|zstandard|gzip\.": "base/tables.py",
+    r"lzma|bz2\.|zstandard|gzip\.": "base/archives.py",
     r"difflib": "base/errors.py",
     r"os\.fsync": "base/files.py",
     r"gpt1-checkpoint": "training/checkpoints.py",
@@ -47,6 +47,41 @@ DOORS = {
     "find_task": {"tasks/preparing.py", "tasks/describe.py", "inference/zeroshot.py", "studies/zeroshot.py"},
     "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
 }
+
+# What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
+SET_ON_LIBRARIES = {
+    "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
+    "estimators/estimators.py": {"tags.input_tags.one_d_array", "tags.input_tags.string"},  # scikit-learn's tags
+    "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
+    "model/loss.py": {"ctx.output_dtype"},
+    "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
+    "serve/logs.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
+    "serve/server.py": {"server.should_exit"},  # uvicorn's way to be stopped
+    "tasks/submissions.py": {"entry.create_system", "entry.external_attr"},  # zipfile
+    "text/bytes.py": {"tokenizer.decoder", "tokenizer.pre_tokenizer"},  # tokenizers
+    "text/splitting.py": {"affixes_only.url_match"},  # spaCy
+    "text/training.py": {"library.pre_tokenizer"},  # tokenizers
+    "training/storage.py": {"parameter.data", "parameter.grad"},  # torch
+}
+
+# Names that another library does not promise, and the one file of each library that may use them. A test of that file
+# tells when one has moved; pyproject.toml says up to which version the library was looked at.
+PRIVATE_NAMES = {
+    "base/parallel.py": {"_Popen", "_processes"},  # Python's multiprocessing
+    "base/torch_internals.py": {
+        "_flash_attention_forward",
+        "_foreach_copy_",
+        "_int_mm",
+        "_is_amx_tile_supported",
+        "_is_avx512_bf16_supported",
+        "_is_mkldnn_bf16_supported",
+        "_is_vnni_supported",
+        "_linear_pointwise",
+        "_reorder_linear_weight",
+    },
+}
+PROMISED = {"_asdict", "_exit", "_replace"}  # of namedtuple and os, whatever they look like
+UNDOCUMENTED = {"uvicorn.protocols": "serve/patience.py", "torch.onnx._internal": "base/torch_internals.py"}
 
 
 def modules() -> list[Path]:
@@ -120,6 +155,84 @@ def test_importing_gpt1_and_asking_for_help_imports_nothing_heavy() -> None:
     code += f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def attributes_of_classes(tree: ast.Module) -> set[str]:
+    """Return what the classes of a file have: their fields, and what they set on themselves."""
+    fields = {
+        part.target.id
+        for found in ast.walk(tree)
+        if isinstance(found, ast.ClassDef)
+        for part in found.body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    }
+    return fields | {found.attr for found in set_attributes(tree) if ast.unparse(found.value) in ("self", "cls")}
+
+
+def set_attributes(tree: ast.Module) -> list[ast.Attribute]:
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return [node for node in found if isinstance(node.ctx, ast.Store | ast.Del)]
+
+
+def set_from_outside(tree: ast.Module) -> set[str]:
+    own = attributes_of_classes(tree)
+    return {ast.unparse(found) for found in set_attributes(tree) if found.attr not in own}
+
+
+def test_an_attribute_is_set_where_its_class_is() -> None:
+    found = {str(path.relative_to(SOURCE)): set_from_outside(ast.parse(path.read_text())) for path in modules()}
+    assert {name: attributes for name, attributes in found.items() if attributes} == SET_ON_LIBRARIES
+
+
+def test_an_attribute_that_is_set_from_outside_is_noticed() -> None:
+    tree = ast.parse("class A:\n    x: int\n    def f(self, a, b):\n        self.y = a.x = b.z = 1\n        del b.w")
+    assert set_from_outside(tree) == {"b.z", "b.w"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in PROMISED
+
+
+def own_names() -> set[str]:
+    """Return what is defined, or set, anywhere in the package."""
+    nodes = [node for path in modules() for node in ast.walk(ast.parse(path.read_text()))]
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names - {"_Popen"}  # which is put in the place of multiprocessing's
+
+
+def private_names(tree: ast.Module, own: set[str]) -> set[str]:
+    """Return the private names of other libraries that a file uses or imports."""
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - own
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("gpt1"):
+            found |= {*(node.module or "").split("."), *(alias.name for alias in node.names)}
+        if isinstance(node, ast.Import):
+            found |= {part for alias in node.names for part in alias.name.split(".")}
+    return {name for name in found if is_private(name)}
+
+
+def test_private_names_of_a_library_are_used_in_one_file() -> None:
+    own = own_names()
+    found = {str(path.relative_to(SOURCE)): private_names(ast.parse(path.read_text()), own) for path in modules()}
+    assert {name: names for name, names in found.items() if names} == PRIVATE_NAMES
+
+
+@pytest.mark.parametrize(("name", "owner"), UNDOCUMENTED.items())
+def test_undocumented_modules_of_a_library_are_named_in_one_file(name: str, owner: str) -> None:
+    assert [str(path.relative_to(SOURCE)) for path in modules() if name in path.read_text()] == [owner]
+
+
+def test_a_library_whose_private_names_are_used_has_an_upper_bound() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    for library in ("torch", "uvicorn", "spacy"):
+        assert re.search(rf'"{library}>=[\d.]+,<[\d.]+"', text), library
+
+
+def test_a_private_name_of_a_library_is_noticed() -> None:
+    tree = ast.parse("import a._b\nfrom c import _d\nx._own()\ny._other.z\nos._exit(1)\n__file__\n")
+    assert private_names(tree, {"_own"}) == {"_b", "_d", "_other"}
 
 
 def undocumented(node: ast.AST, inside: str) -> Iterator[str]:

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
 
-from gpt1.base.parallel import WorkerDied, cores, hearing_signals, ordered_map
+from gpt1.base.parallel import Context, WorkerDied, cores, hearing_signals, ordered_map, terminate_workers
 from tests.waiting import eventually
 
 # The functions that workers run must be importable there, so they live in a module of their own.
@@ -129,3 +131,14 @@ def test_a_call_in_a_thread_gives_what_it_gives_and_raises_what_it_raises() -> N
 
 def test_there_is_at_least_one_core() -> None:
     assert cores() >= 1
+
+
+def test_python_still_has_what_workers_are_begun_and_ended_by() -> None:
+    where = f"Python {sys.version.split()[0]} no longer has it: see base/parallel.py"
+    assert callable(getattr(SpawnProcess, "_Popen", None)), where
+    with ProcessPoolExecutor(1, Context()) as pool:
+        pool.submit(int).result()
+        assert [process.is_alive() for process in pool._processes.values()] == [True], where
+        terminate_workers(pool)
+        for process in pool._processes.values():
+            process.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
 import encodings.aliases
@@ -12,51 +11,35 @@ import json
 import lzma
 import os
 import pickle
-import random
 import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import zstandard
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from gpt1.base import tables
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import DamagedFile, FileError, InputError, SettingError
 from gpt1.base.tables import (
     MOST_COLUMNS,
     BadRow,
-    DamagedFile,
-    FileError,
     Undecodable,
     file_format,
     lines,
     lines_of,
-    open_bytes,
     read_rows,
     read_rows_or_faults,
     read_text_blocks,
 )
+from tests.base.tools import PACK, TEXT, read_until_fault, write
 from tests.properties import examples
 
-Pack = Callable[[bytes], bytes]
-PACK: dict[str, Pack] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,  # as the zstd command does
-}
-ARCHIVES = [suffix for suffix in PACK if suffix]
-noise = random.Random(0).randbytes
-TEXT = "Café, naïve — 日本語\r\n" * 2000
 ROWS = [{"text": "one", "label": "a"}, {"text": 'two "2",\r\nthree', "label": "ü"}]
 
 
@@ -91,82 +74,6 @@ def rows_of(path: Path, **options: Any) -> tuple[list[tuple[int, dict[str, Any]]
     found = list(read_rows_or_faults(path, **options))
     rows = [one for one in found if not isinstance(one, FileError)]
     return rows, [one for one in found if isinstance(one, FileError)]
-
-
-def write(folder: Path, name: str, content: bytes | str) -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def read_until_fault(path: Path, **options: Any) -> tuple[str, FileError | None]:
-    seen = ""
-    try:
-        for block in read_text_blocks(path, **options):
-            seen += block
-    except FileError as fault:
-        return seen, fault
-    return seen, None
-
-
-# --- archives ---
-
-
-@pytest.mark.parametrize("suffix", PACK)
-def test_an_archive_of_several_members_is_read_to_its_end(tmp_path: Path, suffix: str) -> None:
-    data = TEXT.encode()
-    path = write(tmp_path, f"a.txt{suffix}", PACK[suffix](data[:1001]) + PACK[suffix](data[1001:]))
-    with open_bytes(path) as file:
-        assert file.read() == data
-
-
-@pytest.mark.parametrize("suffix", ARCHIVES)
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.6, 0.9, 0.999])
-def test_an_archive_cut_short_anywhere_names_file_and_byte(tmp_path: Path, suffix: str, share: float) -> None:
-    packed = PACK[suffix](noise(50_000) + TEXT.encode())
-    path = write(tmp_path, f"cut.txt{suffix}", packed[: int(share * len(packed))])
-    with open_bytes(path) as file, pytest.raises(DamagedFile, match=r"cut\.txt\.\w+, byte \d+( of .*)?: "):
-        file.read()
-
-
-@pytest.mark.parametrize("suffix", ARCHIVES)
-def test_bytes_changed_inside_an_archive_are_damage(tmp_path: Path, suffix: str) -> None:
-    packed = bytearray(PACK[suffix](noise(300_000)))
-    packed[150_000:150_100] = bytes(100)
-    path = write(tmp_path, f"a.txt{suffix}", bytes(packed))
-    with open_bytes(path) as file, pytest.raises(DamagedFile):
-        file.read()
-
-
-@pytest.mark.parametrize("suffix", ARCHIVES)
-def test_a_plain_file_named_like_an_archive_is_told_so(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path, f"plain.txt{suffix}", "Not packed at all. " * 10)
-    with open_bytes(path) as file, pytest.raises(DamagedFile, match=rf"byte 0: .* is no \{suffix} archive.*rename"):
-        file.read()
-
-
-@pytest.mark.parametrize("suffix", ARCHIVES)
-def test_all_text_before_the_damage_is_delivered(tmp_path: Path, suffix: str) -> None:
-    text = noise(3_000_000).hex()
-    packed = PACK[suffix](text.encode())
-    path = write(tmp_path, f"a.txt{suffix}", packed[: len(packed) // 2])
-    seen, fault = read_until_fault(path)
-    assert isinstance(fault, DamagedFile)
-    assert fault.position == f"byte {len(seen)} of the unpacked file"
-    assert len(seen) > 0.2 * len(text)
-    assert text.startswith(seen)
-
-
-def test_a_missing_file_a_folder_and_a_closed_file_are_input_errors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no\.txt does not exist"):
-        open_bytes(tmp_path / "no.txt")
-    with pytest.raises(InputError, match="is a folder"):
-        open_bytes(tmp_path)
-    closed = write(tmp_path, "closed.txt", "x")
-    closed.chmod(0)
-    if not os.access(closed, os.R_OK):  # root may read anything
-        with pytest.raises(InputError, match=r"cannot read .*closed\.txt: Permission denied"):
-            open_bytes(closed)
 
 
 # --- formats ---
@@ -536,7 +443,8 @@ def read_in_a_process(path: Path) -> tuple[int, list[str]]:
 import re, sys
 from pathlib import Path
 from gpt1.base import tables
-from gpt1.base.tables import FileError, read_rows_or_faults
+from gpt1.base.errors import FileError
+from gpt1.base.tables import read_rows_or_faults
 tables.LONGEST_RECORD = 1 << 22
 try:
     for found in read_rows_or_faults(sys.argv[1]):
@@ -568,24 +476,6 @@ def test_a_small_archive_of_one_huge_row_takes_little_memory_and_names_the_row(
     assert len(found) == len(told)
     assert all(said in line for said, line in zip(told, found, strict=True))
     assert memory < 250
-
-
-def test_an_archive_that_asks_for_half_a_gigabyte_of_memory_is_refused(tmp_path: Path) -> None:
-    fast = {"id": lzma.FILTER_LZMA2, "mode": lzma.MODE_FAST, "mf": lzma.MF_HC3, "nice_len": 3, "depth": 1}
-    path = write(tmp_path, "t.txt.xz", lzma.compress(b"a" * 1000, filters=[{**fast, "dict_size": 1 << 29}]))
-    with pytest.raises(DamagedFile, match=r"t\.txt\.xz, byte 0: .*Memory usage limit exceeded"):
-        list(read_text_blocks(path))
-    small = lzma.compress(b"b" * 1000)
-    two = write(tmp_path, "two.txt.xz", small + bytes(8) + path.read_bytes())
-    with pytest.raises(
-        DamagedFile, match=r"two\.txt\.xz, byte 1000 of the unpacked file: .*Memory usage limit exceeded"
-    ):
-        list(read_text_blocks(two))
-    assert "".join(read_text_blocks(write(tmp_path, "t.txt.xz", small + bytes(8) + small))) == "b" * 2000
-    with pytest.raises(DamagedFile, match="byte 1000 of the unpacked file: the file is damaged"):
-        list(read_text_blocks(write(tmp_path, "t.txt.xz", small + b"no archive")))
-    largest = lzma.compress(b"a" * 1000, preset=9 | lzma.PRESET_EXTREME)
-    assert "".join(read_text_blocks(write(tmp_path, "t.txt.xz", largest))) == "a" * 1000
 
 
 @pytest.fixture
@@ -707,22 +597,6 @@ def test_faults_come_one_by_one_and_are_not_held(tmp_path: Path) -> None:
     try:
         assert sum(isinstance(found, BadRow) for found in read_rows_or_faults(path)) == 5000
         assert tracemalloc.get_traced_memory()[1] < 2_500_000
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", ARCHIVES)
-def test_a_packed_gigabyte_is_unpacked_in_little_memory(tmp_path: Path, suffix: str) -> None:
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}
-    path = tmp_path / f"zeros.txt{suffix}"
-    with openers[suffix](path, "wb") as file:
-        for _ in range(1000):
-            file.write(b"a" * 1_000_000)
-    tracemalloc.start()
-    try:
-        assert sum(map(len, read_text_blocks(path))) == 1_000_000_000
-        assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from gpt1.inference.run import load_run
-from gpt1.inference.sampling import SamplingParams
 from tests.cli.tools import run
 
 
@@ -103,15 +100,6 @@ def test_the_old_option_works_and_the_new_one_is_told_beside_the_answer(
     assert (code, out) == (2, "")
     assert "--tokens and --max-new-tokens are one option; give --max-new-tokens alone" in err
     assert "--tokens" not in run(capsys, "generate", "--help")[1].replace("--max-new-tokens", "")
-
-
-def test_help_tells_the_defaults_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "generate", "--help")
-    told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[([\d.]+)\]", " ".join(out.split())))
-    defaults = {field.name.replace("_", "-"): field.default for field in fields(SamplingParams)}
-    assert told.pop("top-p") == "1"  # the same as none
-    assert told.keys() == {"max-new-tokens", "temperature", "top-k", "repetition-penalty", "seed"}
-    assert {name: float(value) for name, value in told.items()} == {name: defaults[name] for name in told}
 
 
 def test_a_prompt_that_the_vocabulary_does_not_have_is_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError
+from gpt1.base.torch_internals import EXPORT_LOGGER
 from gpt1.exchange.to_onnx import export_onnx
 from gpt1.inference.run import load_run
 from gpt1.recipes.values import LSTM
@@ -78,7 +79,7 @@ def test_only_the_warnings_of_a_library_that_is_not_needed_are_kept_back(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    registering = logging.getLogger("torch.onnx._internal.exporter._registration")
+    registering = logging.getLogger(EXPORT_LOGGER)
     handler = logging.Handler()
     monkeypatch.setattr(handler, "emit", lambda record: told.append(record.getMessage()))
     monkeypatch.setattr(registering, "handlers", [handler])

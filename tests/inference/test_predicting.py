@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpt1.base.errors import InputError, SettingError
-from gpt1.base.tables import DamagedFile
+from gpt1.base.errors import DamagedFile, InputError, SettingError
 from gpt1.inference.classification import probabilities
 from gpt1.inference.predicting import predict_file, predict_rows, task_of
 from gpt1.inference.run import Run, load_run

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.torch_internals import cpu_has_vnni
 from gpt1.inference import run as own
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.tasks.catalog import CATALOGUE, Task
@@ -247,7 +248,7 @@ def test_a_fine_tuned_run_answers_rows_and_writes_too(tmp_path: Path, words_toke
     assert "<" not in run.generate("Ann", max_new_tokens=30)
 
 
-@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="this CPU has no VNNI")
+@pytest.mark.skipif(not cpu_has_vnni(), reason="this CPU has no VNNI")
 def test_a_run_in_int8_answers_nearly_the_same(trained: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
     plain, small = (load_run(trained, device="cpu", int8=int8) for int8 in (False, True))
     (wanted,), (found,) = (run.score(["Ann sold a silver key."]) for run in (plain, small))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpt1.base import devices
+from gpt1.base import devices, torch_internals
 from gpt1.base.errors import SettingError
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import SamplingParams
@@ -91,6 +91,6 @@ def test_what_cannot_be_in_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         quantize_int8(shaken(PAPER, dtype=torch.float64))
     with pytest.raises(SettingError, match="int8 is for CPUs"):
         devices.check_int8(torch.device("cuda"))
-    monkeypatch.setattr(devices, "_probe", lambda module, name: lambda: False)
+    monkeypatch.setattr(torch_internals, "cpu_has_vnni", lambda: False)
     with pytest.raises(SettingError, match="VNNI"):
         devices.check_int8(torch.device("cpu"))

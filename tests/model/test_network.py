@@ -169,11 +169,10 @@ def test_padding_at_the_end_changes_nothing_before_it_even_with_dropout(shape: S
 
 @pytest.mark.parametrize("shape", [PAPER, replace(MODERN, window=4), SMALL_LSTM], ids=["paper", "modern", "lstm"])
 def test_checkpointing_activations_leaves_the_gradients_as_they_are(shape: Shape) -> None:
-    model = shaken(shape)
-    loss, wanted = loss_and_gradients(model, noise_for(3))
+    loss, wanted = loss_and_gradients(shaken(shape), noise_for(3))
     passes = []
+    model = shaken(shape, checkpoint_activations=True)
     model.blocks[0].register_forward_pre_hook(lambda *_: passes.append(1))
-    model.checkpoint_activations = True
     found_loss, found = loss_and_gradients(model, noise_for(3))
     assert torch.equal(found_loss, loss)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)

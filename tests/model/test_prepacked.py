@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpt1.base import devices
+from gpt1.base import devices, torch_internals
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, prepare_for_inference
@@ -110,7 +110,7 @@ def test_only_a_cpu_of_the_x86_family_has_its_matrices_arranged(monkeypatch: pyt
     assert devices.arranges_matrices(CPU, torch.float32)
     assert not devices.arranges_matrices(CPU, torch.float64)
     assert not devices.arranges_matrices(torch.device("cuda"), torch.float32)
-    monkeypatch.setattr(devices, "_probe", lambda module, name: lambda: False)
+    monkeypatch.setattr(torch_internals, "onednn_has_bf16", lambda: False)
     assert not devices.arranges_matrices(CPU, torch.bfloat16)
     monkeypatch.setattr(devices.platform, "machine", lambda: "arm64")
     assert not devices.arranges_matrices(CPU, torch.float32)

@@ -27,9 +27,18 @@ SHAPES = {
 SMALL_LSTM = replace(PAPER, kind=LSTM, layers=1, units=14)
 
 
-def shaken(shape: Shape, *, dtype: torch.dtype = torch.float64, seed: int = 0, vocab_size: int = VOCAB) -> Model:
+def shaken(
+    shape: Shape,
+    *,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    vocab_size: int = VOCAB,
+    checkpoint_activations: bool = False,
+) -> Model:
     """Return a network whose every parameter is away from where it started, so that each one matters."""
-    model = build_model(shape, vocab_size, compute=dtype, seed=seed).to(dtype)
+    model = build_model(shape, vocab_size, compute=dtype, seed=seed, checkpoint_activations=checkpoint_activations).to(
+        dtype
+    )
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

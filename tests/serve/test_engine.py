@@ -142,10 +142,9 @@ def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
 
 @pytest.mark.parametrize("kind", ["classify", "embed", "score"])
 def test_long_work_of_every_kind_pauses_between_its_portions(taught: Path, kind: str) -> None:
-    run = load_run(taught, device="cpu")
-    texts = ["Ann sold a silver key to the old sailor"] * 64
     pauses: list[int] = []
-    run.pause = lambda: pauses.append(1)
+    run = load_run(taught, device="cpu").with_pause(lambda: pauses.append(1))
+    texts = ["Ann sold a silver key to the old sailor"] * 64
     if kind == "classify":
         list(run.predict([{"text": text} for text in texts], task="moods"))
     else:

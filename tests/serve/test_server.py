@@ -22,10 +22,10 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
-import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.torch_internals import cpu_has_vnni
 from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve import server
@@ -93,7 +93,7 @@ def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(train
 
 
 def test_json_logs_tell_each_request_and_nothing_of_what_it_says(trained: Path) -> None:
-    int8 = ["--int8"] if torch.cpu._is_vnni_supported() else []
+    int8 = ["--int8"] if cpu_has_vnni() else []
     with command(f"writer={trained}", "--json-logs", *int8) as (process, address):
         asked = {"model": "writer", "prompt": SECRET, "max_tokens": 3}
         assert httpx.post(f"{address}/v1/completions", json=asked, timeout=600).status_code == 200

@@ -12,10 +12,9 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpt1.base.errors import SettingError, unknown
 from gpt1.base.wording import many
@@ -189,17 +188,19 @@ def choose_precision(has: Abilities, wanted: str) -> tuple[str, str | None]:
 
 def check_int8(device: torch.device) -> None:
     """Refuse int8 where products of bytes are slow, or not exact."""
-    import torch
+    from gpt1.base.torch_internals import cpu_has_vnni
 
     if device.type != "cpu":
         raise SettingError(f"int8 is for CPUs, and this run is on {device}; leave it out, or take `device='cpu'`")
-    if not _probe(torch.cpu, "_is_vnni_supported")():
+    if not cpu_has_vnni():
         raise SettingError("int8 needs a CPU with VNNI instructions, which this one lacks; leave it out")
 
 
 def arranges_matrices(device: torch.device, compute: torch.dtype) -> bool:
     """Say whether the device reads matrices faster that are arranged for it: a CPU of the x86 family, by oneDNN."""
     import torch
+
+    from gpt1.base.torch_internals import onednn_has_bf16
 
     if (
         device.type != "cpu"
@@ -208,7 +209,7 @@ def arranges_matrices(device: torch.device, compute: torch.dtype) -> bool:
     ):
         return False
     if compute == torch.bfloat16:
-        return _probe(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")()
+        return onednn_has_bf16()
     return compute == torch.float32
 
 
@@ -236,19 +237,9 @@ def _mps_has_bf16(device: torch.device) -> bool:
 
 
 def _cpu_has_bf16(device: torch.device) -> bool:
-    import torch
+    from gpt1.base.torch_internals import onednn_has_bf16, x86_has_bf16
 
-    if platform.machine() in ("aarch64", "arm64"):
-        probes = [_probe(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")]
-    else:  # there the same question is answered yes without bf16 instructions
-        probes = [_probe(torch.cpu, f"_is_{what}_supported") for what in ("avx512_bf16", "amx_tile")]
-    return any(probe() for probe in probes)
-
-
-def _probe(module: Any, name: str) -> Callable[[], bool]:
-    """Return torch's own unofficial question, or one answered no where this torch does not have it."""
-    question: Callable[[], bool] = getattr(module, name, lambda: False)
-    return question
+    return onednn_has_bf16() if platform.machine() in ("aarch64", "arm64") else x86_has_bf16()
 
 
 # --- how fast -----------------------------------------------------------------------------------------------

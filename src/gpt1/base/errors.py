@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class Gpt1Error(Exception):
@@ -37,6 +38,26 @@ class RuinedWeights(InputError):
     """A network gives what is no number: for some input, or, where its weights are ruined, for any."""
 
 
+class FileError(InputError):
+    """A fault at a known place of a file: `position` in words, `reason` as a short key for counting."""
+
+    reason = "unreadable"
+
+    def __init__(self, path: str | Path, position: str, message: str) -> None:
+        super().__init__(printable(f"{path}, {position}: {message}"))
+        self.position = position
+        self._given = (str(path), position, message)
+
+    def __reduce__(self) -> tuple[type[FileError], tuple[str, str, str]]:  # told across processes
+        return type(self), self._given
+
+
+class DamagedFile(FileError):
+    """An archive or table that is cut short, corrupt, or not what its name says."""
+
+    reason = "damaged"
+
+
 class SettingError(Gpt1Error):
     """A name, option or value that was asked for does not exist or does not fit."""
 
@@ -47,6 +68,11 @@ class MissingDependency(Gpt1Error):
 
 class FormatError(Gpt1Error):
     """A file of ours is damaged, of another version, or not of ours at all."""
+
+
+def printable(text: str) -> str:
+    """Return a text that UTF-8 can hold: half characters, as in names that are no text, become escapes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

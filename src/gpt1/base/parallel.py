@@ -121,11 +121,16 @@ class _Helpers:
 
     def end(self) -> None:
         """End the helpers at once, though they may be in the midst of work, or of tidying up large tables."""
-        for process in list((self._pool._processes or {}).values()):
-            process.terminate()
+        terminate_workers(self._pool)
         self._pool.shutdown(wait=True, cancel_futures=True)
         with suppress(OSError):  # a disk that is full was told of before
             self._items.close()
+
+
+def terminate_workers(pool: ProcessPoolExecutor) -> None:
+    """Send SIGTERM to the processes of a pool, which has no public way to do so before Python 3.14."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
 
 
 _SLOT_BYTES = 1 << 34  # more than any item; what is not written takes no place on the disk

@@ -1,4 +1,4 @@
-"""Opening any text or table: txt, md, csv, tsv, jsonl, parquet, each also as gz, bz2, xz or zst.
+"""Opening any text or table: txt, md, csv, tsv, jsonl, parquet, each also packed (`archives.py`).
 
 Nothing here reads a whole file: text comes in blocks and tables come row by row, each of at most `LONGEST_RECORD`
 characters, so memory stays small whatever the size, and whatever a small archive unpacks to.
@@ -7,25 +7,21 @@ A fault names the file and the place in it; which rows or documents are worth ke
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import contextlib
 import csv
-import gzip
 import io
 import itertools
 import json
-import lzma
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from gpt1.base.errors import InputError, SettingError, did_you_mean
-from gpt1.base.files import missing
+from gpt1.base.archives import BLOCK_BYTES, COMPRESSIONS, byte_position, open_bytes
+from gpt1.base.errors import DamagedFile, FileError, InputError, SettingError, did_you_mean
 from gpt1.base.records import parse_json
 
 FORMATS = {
@@ -37,14 +33,12 @@ FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
-BLOCK_BYTES = 1 << 20
+ENCODING = "utf-8"  # of text files, where none is named
 COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
 # What Python can encode text with, though no file is written so: host names, source code, and one that always fails.
 NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 LONGEST_RECORD = 1 << 25  # characters of a row, thirty thick novels; the worst JSON makes 0.8 GB of so many
-XZ_MEMORY = 1 << 28  # bytes that unpacking xz may take; four times what `xz -9` asks for
 MOST_COLUMNS = 10_000  # of a table
 PARQUET_ROWS = 128  # rows decoded at a time: few, as a row may be a whole book
 PARQUET_BYTES = 1 << 27  # decoded at a time, as far as the mean row of a row group tells
@@ -55,26 +49,6 @@ UNCONVERTIBLE = (ArithmeticError, LookupError, NotImplementedError, ValueError)
 BAD_BYTE = re.compile("[\udc80-\udcff]")
 
 Row = tuple[int, dict[str, Any]]
-
-
-class FileError(InputError):
-    """A fault at a known place of a file: `position` in words, `reason` as a short key for counting."""
-
-    reason = "unreadable"
-
-    def __init__(self, path: str | Path, position: str, message: str) -> None:
-        super().__init__(printable(f"{path}, {position}: {message}"))
-        self.position = position
-        self._given = (str(path), position, message)
-
-    def __reduce__(self) -> tuple[type[FileError], tuple[str, str, str]]:  # told across processes
-        return type(self), self._given
-
-
-class DamagedFile(FileError):
-    """An archive or table that is cut short, corrupt, or not what its name says."""
-
-    reason = "damaged"
 
 
 class Undecodable(FileError):
@@ -89,11 +63,6 @@ class BadRow(FileError):
     reason = "bad-row"
 
 
-def printable(text: str) -> str:
-    """Return a text that UTF-8 can hold: half characters, as in names that are no text, become escapes."""
-    return text.encode(errors="backslashreplace").decode()
-
-
 def undecodable(path: str | Path, position: str, text: str, encoding: str) -> Undecodable | None:
     """Return the fault of a text that carries a byte which could not be decoded, or None."""
     if text.isascii() or not (bad := BAD_BYTE.search(text)):
@@ -105,11 +74,6 @@ def _bad_byte(path: str | Path, position: str, byte: int, encoding: str) -> Unde
     other = "latin-1" if encoding.lower() in ("cp1252", "windows-1252") else "cp1252"
     advice = f"save the file as UTF-8, or say which encoding it has, for example `encoding={other!r}`"
     return Undecodable(path, position, f"the byte 0x{byte:02x} is not {encoding} text; {advice}")
-
-
-def _byte_position(path: str | Path, at: int) -> str:
-    packed = Path(path).suffix.lower() in COMPRESSIONS
-    return f"byte {at} of the unpacked file" if packed else f"byte {at}"
 
 
 def file_format(path: str | Path) -> str:
@@ -127,22 +91,6 @@ def file_format(path: str | Path) -> str:
     return FORMATS[suffix]
 
 
-def open_bytes(path: str | Path) -> io.BufferedReader:
-    """Open a file for reading its bytes, unpacked as its suffix says, whatever the number of archive members."""
-    path = Path(path)
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise missing(path) from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder; expected a file") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    if path.suffix.lower() not in COMPRESSIONS:
-        return file
-    return io.BufferedReader(_Unpacked(path, file), BLOCK_BYTES)
-
-
 def check_encoding(encoding: str) -> None:
     """Refuse the name of an encoding that Python does not have, or has for other things than text files."""
     try:
@@ -156,7 +104,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def read_text_blocks(
-    path: str | Path, encoding: str = "utf-8", block_bytes: int = BLOCK_BYTES, errors: str = "strict"
+    path: str | Path, encoding: str = ENCODING, block_bytes: int = BLOCK_BYTES, errors: str = "strict"
 ) -> Iterator[str]:
     """Yield the text of a file in blocks, line ends untouched; a byte order mark outranks `encoding`.
 
@@ -182,7 +130,7 @@ def read_text_blocks(
                 pending = len(state[0])  # bytes of a character begun in the block before
                 decoder.setstate(state)
                 yield decoder.decode(block[: max(0, error.start - pending)])
-                position = _byte_position(path, at - pending + error.start)
+                position = byte_position(path, at - pending + error.start)
                 raise _bad_byte(path, position, error.object[error.start], encoding) from None
             if text:
                 yield text
@@ -211,7 +159,7 @@ def lines(blocks: Iterable[str], longest: int | None = None) -> Iterator[str]:
         yield "".join(held)
 
 
-def lines_of(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+def lines_of(path: str | Path, encoding: str = ENCODING) -> Iterator[str]:
     """Yield the lines of a text, which may be compressed, with their ends; one that is too long is a fault."""
     for number, line in enumerate(lines(read_text_blocks(path, encoding), LONGEST_RECORD), 1):
         if len(line) > LONGEST_RECORD:
@@ -219,7 +167,7 @@ def lines_of(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
         yield line
 
 
-def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
+def read_rows(path: str | Path, *, encoding: str = ENCODING) -> Iterator[Row]:
     """Yield the rows of a table as (number as a person counts, values by column); one that cannot be read is raised.
 
     Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line.
@@ -231,7 +179,7 @@ def read_rows(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
 
 
 def read_rows_or_faults(
-    path: str | Path, *, encoding: str = "utf-8", column: str | None = None
+    path: str | Path, *, encoding: str = ENCODING, column: str | None = None
 ) -> Iterator[Row | FileError]:
     """Yield the rows of a table, and in the place of each that cannot be read its fault; damage is raised.
 
@@ -291,94 +239,6 @@ def _first_twice(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of an archive; a fault names the archive and how far it could be read."""
-
-    def __init__(self, path: Path, packed: IO[bytes]) -> None:
-        self._path, self._packed, self._at = path, packed, 0
-        self._kind = path.suffix.lower()
-        self._stream: Any = None  # made by the first read, of which the beginning may be damaged
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            if self._stream is None:
-                if self._path.stat().st_size == 0:  # to Python's gzip an empty archive, though no packer writes one
-                    raise EOFError("the file is empty")
-                self._stream = _unpacker(self._kind, self._packed)
-            data = self._stream.read1(len(buffer))
-        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-            what = "is damaged or cut short" if self._at else f"is no {self._kind} archive, or damaged at its beginning"
-            message = f"the file {what} ({error}); fetch it again, or rename it if it is not packed"
-            position = _byte_position(self._path, self._at) if self._at else "byte 0"
-            raise DamagedFile(self._path, position, message) from None
-        self._at += len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            if self._stream is not None:
-                self._stream.close()
-            self._packed.close()
-        super().close()
-
-
-class _UnpackedXz(io.RawIOBase):
-    """The unpacked bytes of an xz archive of any number of streams, in so much memory at most.
-
-    Python's own reader takes as much as each stream asks for, and leaves out what follows them and is none.
-    """
-
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed = packed
-        self._stream = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = b""
-        while not data:
-            given = b""
-            if self._stream.eof:
-                given = self._next_stream()
-                if not given:
-                    return 0
-                self._stream = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
-            elif self._stream.needs_input:
-                given = self._packed.read(BLOCK_BYTES)
-                if not given:
-                    raise EOFError("it ends before its last block")
-            data = self._stream.decompress(given, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _next_stream(self) -> bytes:
-        """Return the beginning of the stream that follows one that has ended, nothing where there is none."""
-        found = self._stream.unused_data.lstrip(b"\0")  # between two streams zeros may stand
-        while not found:
-            block = self._packed.read(BLOCK_BYTES)
-            if not block:
-                return b""
-            found = block.lstrip(b"\0")
-        return found
-
-
-def _unpacker(kind: str, packed: IO[bytes]) -> Any:
-    if kind == ".gz":
-        return gzip.GzipFile(fileobj=packed)
-    if kind == ".bz2":
-        return bz2.BZ2File(packed)
-    if kind == ".xz":
-        return io.BufferedReader(_UnpackedXz(packed), BLOCK_BYTES)
-    import pyarrow  # the zstandard library takes a file that is cut short for a whole one
-
-    return pyarrow.CompressedInputStream(packed, "zstd")
 
 
 def _byte_order_mark(head: bytes) -> tuple[str, int] | None:

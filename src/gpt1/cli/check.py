@@ -41,7 +41,7 @@ def command(task: str, data: str | None, as_json: bool, **given: Any) -> None:
 
 def print_check(task: str, data: str | None, as_json: bool, settings: dict[str, Any]) -> None:
     """Print what a task is, and what its data holds if there is any."""
-    from gpt1.base.tables import printable
+    from gpt1.base.errors import printable
     from gpt1.tasks.describe import check_task, describe_check
 
     if settings and data is None:

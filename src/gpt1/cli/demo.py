@@ -32,13 +32,13 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     from gpt1.cli.training import TrainingLines
     from gpt1.demo.page import TITLE, lines, opening
     from gpt1.demo.recipe import Plan
-    from gpt1.demo.tour import REPORT, or_begin_anew, read_own_text, runs_of, tour
+    from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT, or_begin_anew, read_own_text, runs_of, tour
     from gpt1.report import report
 
     if text and seeds is not None:
         raise SettingError("--seeds is for the tasks about the stories, and your own text has none; leave it out")
-    seeds = seeds or 1
-    out = out or ("gpt1-demo-text" if text else "gpt1-demo")
+    out = out or (OWN_TEXT_FOLDER if text else FOLDER)
+    named = {} if seeds is None else {"seeds": seeds}
     began = time.monotonic()
     terminal = words.CommandTerminal()
     listeners = [TrainingLines(terminal)]
@@ -47,8 +47,8 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
             run = read_own_text(out, text, plan=Plan(), progress=terminal, listeners=listeners)
             runs, title, openings = [run], None, []
         else:
-            found = tour(out, seeds=seeds, plan=Plan(), progress=terminal, listeners=listeners)
-            runs, title, openings = runs_of(out, seeds), TITLE, [opening(found)]
+            found = tour(out, **named, plan=Plan(), progress=terminal, listeners=listeners)
+            runs, title, openings = runs_of(out, found["seeds"]), TITLE, [opening(found)]
         with or_begin_anew(out):
             page = report(runs, Path(out, REPORT), title, openings, overwrite=True)
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ def command(paths: tuple[str, ...], as_json: bool, **settings: object) -> None:
     \b
     Example: gpt1 doctor books/ --tokenizer tokenizer.json --against tasks/rte
     """
-    from gpt1.base.tables import printable
+    from gpt1.base.errors import printable
     from gpt1.inspection.doctor import examine
     from gpt1.inspection.page import draw_page
 

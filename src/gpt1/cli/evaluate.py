@@ -12,7 +12,7 @@ from gpt1.cli import options, words
 if TYPE_CHECKING:
     from gpt1.inference.run import Run
 
-step_option = click.option("--step", metavar="N|best|last", default="best", show_default=True, help="Which checkpoint.")
+step_option = click.option("--step", metavar="N|best|last", help="Which checkpoint.  [best]")
 
 
 @click.command()
@@ -34,7 +34,7 @@ def command(
     paths: tuple[str, ...],
     corpus: str | None,
     overwrite: bool,
-    step: str,
+    step: str | None,
     device: str | None,
     as_json: bool,
     **given: str | None,
@@ -67,30 +67,26 @@ def command(
         for name in ("task", "data", "table", "encoded", "encoding"):
             if given[name] is not None:
                 raise click.UsageError(f"--{name} is for fine-tuned runs, and {run} is none")
-        _evaluate_text(opened, run, paths, corpus, given["split"] or "valid", as_json)
+        _evaluate_text(opened, run, paths, corpus, given["split"], as_json)
 
 
-def open_run(run: str, step: str, device: str | None, int8: bool = False) -> Run:
+def open_run(run: str, step: str | None, device: str | None, int8: bool = False) -> Run:
     """Open a run as the options of a verb say."""
     from gpt1.inference.run import load_run
 
-    return load_run(
-        run,
-        device=device,
-        step=int(step) if step.isdecimal() else step,
-        refused=words.notice,
-        int8=int8,
-    )
+    named: dict[str, Any] = {} if step is None else {"step": int(step) if step.isdecimal() else step}
+    return load_run(run, device=device, refused=words.notice, int8=int8, **named)
 
 
 def _evaluate_text(
-    opened: Run, run: str, paths: tuple[str, ...], corpus: str | None, split: str, as_json: bool
+    opened: Run, run: str, paths: tuple[str, ...], corpus: str | None, split: str | None, as_json: bool
 ) -> None:
     from gpt1.base.wording import some
     from gpt1.cli.training import score_line
-    from gpt1.pretraining.measure import measure_corpus, measure_text
+    from gpt1.pretraining.measure import SPLIT, measure_corpus, measure_text
     from gpt1.text.unknowns import text_notice
 
+    split = split or SPLIT
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
     what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
     if as_json:

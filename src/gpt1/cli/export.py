@@ -25,7 +25,7 @@ def command() -> None:
 @options.overwrite
 @_task
 @step_option
-def transformers(run: str, out: str, overwrite: bool, task: str | None, step: str) -> None:
+def transformers(run: str, out: str, overwrite: bool, task: str | None, step: str | None) -> None:
     """Write a run of the paper's form as transformers' OpenAIGPT, fine-tuned ones as a sequence classifier.
 
     Example: gpt1 export transformers runs/tiny --out for-transformers
@@ -41,7 +41,7 @@ def transformers(run: str, out: str, overwrite: bool, task: str | None, step: st
 @options.overwrite
 @_task
 @step_option
-def onnx(run: str, out: str, overwrite: bool, task: str | None, step: str) -> None:
+def onnx(run: str, out: str, overwrite: bool, task: str | None, step: str | None) -> None:
     """Write a run as an ONNX file: ids in, logits out.
 
     Example: gpt1 export onnx runs/tiny --out tiny.onnx

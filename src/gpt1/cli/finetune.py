@@ -9,6 +9,7 @@ import click
 
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
+from gpt1.recipes.values import AUGMENTED
 
 
 @click.command()
@@ -24,16 +25,18 @@ from gpt1.cli import options, words
 @options.regression
 @options.symmetric
 @options.encoding
-@click.option("--recipe", default="finetune", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
+@click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
 @click.option("--epochs", type=click.FloatRange(0, min_open=True), metavar="N", help="Times to see every example.  [3]")
 @options.lr
 @click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
 @click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
 @click.option("--scratch", is_flag=True, help="Take the shape and the words of --init, but none of its weights.")
 @click.option("--class-weights", is_flag=True, help="Let rare labels count as much as frequent ones.")
-@click.option("--augment", is_flag=True, help="Leave out a tenth of the tokens of each text, others each time.")
+@click.option(
+    "--augment", is_flag=True, help=f"Leave out {AUGMENTED:.0%} of the tokens of each text, others each time."
+)
 @click.option("--patience", type=click.IntRange(1), metavar="N", help="Stop after N epochs without a better one.")
-@click.option("--seeds", type=click.IntRange(1), default=1, metavar="N", help="Train N seeds, keep the best.  [1]")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Train N seeds, keep the best.  [1]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
 @options.steps
 @options.minutes
@@ -60,19 +63,16 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
 
     told = [*changes, *_settings(given)]
     sources = ("task", "data", "train", "dev", "test", "encoded", "regression", "symmetric", "encoding")
+    asked = ("recipe", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
+    named |= {name: given[name] for name in asked if given[name] is not None}
     with shown_training() as lines:
         run = finetune(
             init,
             out,
             **named,
             columns=options.roles_and_names(given["columns"]),
-            recipe=given["recipe"],
             changes=told,
-            seeds=given["seeds"],
-            resume=given["resume"],
-            device=given["device"],
-            minutes=given["minutes"],
             curves=tensorboard,
             listeners=[lines],
         )
@@ -95,6 +95,6 @@ def _settings(given: dict[str, Any]) -> list[str]:
         "finetuning.transfer_layers": given["layers"],
         "finetuning.scratch": given["scratch"] or None,
         "finetuning.class_weights": given["class_weights"] or None,
-        "finetuning.word_dropout": 0.1 if given["augment"] else None,
+        "finetuning.word_dropout": AUGMENTED if given["augment"] else None,
     }
     return [f"{name}={value}" for name, value in values.items() if value is not None]

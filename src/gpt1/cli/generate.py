@@ -31,7 +31,9 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
 @options.formerly("--tokens", "--max-new-tokens", click.IntRange(0))
 @click.option("--temperature", type=click.FloatRange(0), metavar="X", help="0: always the likeliest.  [0.8]")
 @click.option("--top-k", callback=_number_or_all, metavar="N|all", help="Draw from the likeliest N tokens.  [40]")
-@click.option("--top-p", type=float, metavar="P", help="Draw from the likeliest that together have probability P.  [1]")
+@click.option(
+    "--top-p", type=float, metavar="P", help="Draw from the likeliest that together have probability P.  [all]"
+)
 @click.option("--repetition-penalty", type=float, metavar="X", help="Above 1: say less again.  [1]")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
 @click.option(
@@ -43,7 +45,14 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
 @options.device
 @options.as_json
 def command(
-    run: str, prompt: str, samples: int, step: str, int8: bool, device: str | None, as_json: bool, **settings: Any
+    run: str,
+    prompt: str,
+    samples: int,
+    step: str | None,
+    int8: bool,
+    device: str | None,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Let a run continue a text, and show it as it is written.
 

@@ -9,7 +9,7 @@ from gpt1.cli import options
 
 
 @click.command()
-@click.option("--recipe", default="paper", show_default=True, metavar="NAME", help="The recipe to plan for.")
+@click.option("--recipe", metavar="NAME", help="The recipe to plan for.  [paper]")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting of it. May be repeated.")
 @click.option("--corpus", metavar="DIR", help="What 'gpt1 prepare' made of the text.")
 @click.option("--tokens", type=click.IntRange(2), metavar="N", help="In place of a corpus: so many tokens.")
@@ -17,7 +17,7 @@ from gpt1.cli import options
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as H200 or 'RTX 4090'.  [this machine]")
 @click.option("--device", metavar="NAME", help="A device of this machine: cpu, mps, cuda:1.  [the best there is]")
 @options.as_json
-def command(recipe: str, changes: tuple[str, ...], as_json: bool, **given: object) -> None:
+def command(recipe: str | None, changes: tuple[str, ...], as_json: bool, **given: object) -> None:
     """Tell what a run would take (parameters, updates, FLOPs, memory, time) and whether it suits its text.
 
     Nothing is trained or written.
@@ -26,9 +26,9 @@ def command(recipe: str, changes: tuple[str, ...], as_json: bool, **given: objec
     Example: gpt1 plan --recipe paper --corpus corpus/ --gpu H200
              gpt1 plan --recipe tiny --tokens 2000000 --vocab 8000 --set layers=6
     """
-    from gpt1.inspection.plan import describe, plan
+    from gpt1.inspection.plan import RECIPE, describe, plan
     from gpt1.recipes.catalog import find_recipe
     from gpt1.recipes.changes import change
 
-    planned = plan(change(find_recipe(recipe), changes), **given)  # type: ignore[arg-type]
+    planned = plan(change(find_recipe(recipe or RECIPE), changes), **given)  # type: ignore[arg-type]
     click.echo(to_json(planned, indent=1) if as_json else "\n".join(describe(planned)))

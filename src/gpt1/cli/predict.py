@@ -35,7 +35,7 @@ def command(
     task: str | None,
     skip_bad: bool,
     encoding: str | None,
-    step: str,
+    step: str | None,
     int8: bool,
     device: str | None,
 ) -> None:
@@ -63,7 +63,7 @@ def command(
         open_run(run, step, device, int8),
         sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
         task=task,
-        encoding=encoding or "utf-8",
+        **({} if encoding is None else {"encoding": encoding}),
         skip_bad=skip_bad,
         notice=words.notice,
     )

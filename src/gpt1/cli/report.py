@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpt1.cli import options
@@ -9,10 +11,10 @@ from gpt1.cli import options
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN|STUDY...")
-@click.option("--out", default="report.html", show_default=True, metavar="FILE", help="Where the page goes.")
+@click.option("--out", metavar="FILE", help="Where the page goes.  [report.html]")
 @options.overwrite
 @click.option("--title", metavar="TEXT", help="Its title.  [the names of the folders]")
-def command(runs: tuple[str, ...], out: str, overwrite: bool, title: str | None) -> None:
+def command(runs: tuple[str, ...], out: str | None, overwrite: bool, title: str | None) -> None:
     """Show runs (pre-trained, fine-tuned, the folder of several seeds) and studies on one HTML page.
 
     Runs that learned the same task are put side by side, and their difference is judged in pairs, example by example.
@@ -25,7 +27,9 @@ def command(runs: tuple[str, ...], out: str, overwrite: bool, title: str | None)
       gpt1 report runs/books runs/reviews runs/scratch --out report.html
       gpt1 report studies/ablations studies/labels --out studies.html
     """
-    from gpt1.base.tables import printable
+    from gpt1.base.errors import printable
     from gpt1.report import report
 
-    click.echo(printable(f"{report(runs, out, title, overwrite=overwrite)} is written; open it in a browser"))
+    named: dict[str, Any] = {} if out is None else {"out": out}
+    page = report(runs, title=title, overwrite=overwrite, **named)
+    click.echo(printable(f"{page} is written; open it in a browser"))

@@ -14,14 +14,10 @@ from gpt1.cli.app import Verbs
 out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
 init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
 lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
-seeds_option = click.option(
-    "--seeds", type=click.IntRange(1), default=1, metavar="N", help="Seeds of each fine-tuning.  [1]"
-)
+seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
 task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
 data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
-finetune_recipe = click.option(
-    "--recipe", default="finetune", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]"
-)
+finetune_recipe = click.option("--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]")
 
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,7 +62,7 @@ def command() -> None:
 @task_option
 @data_option
 @out_option
-@click.option("--shots", type=click.IntRange(0), default=0, metavar="K", help="Solved examples before each text.  [0]")
+@click.option("--shots", type=click.IntRange(0), metavar="K", help="Solved examples before each text.  [0]")
 @options.seed
 @options.device
 @options.as_json
@@ -184,7 +180,8 @@ def training_of(given: dict[str, Any]) -> Any:
 
     own = {"training.steps": given["steps"], "training.seed": given["seed"], "optimizer.lr": given["lr"]}
     changes = [*given["changes"], *(f"{name}={value}" for name, value in own.items() if value is not None)]
-    return Training(given["recipe"], changes, given["device"], given["seeds"])
+    named = {name: given[name] for name in ("recipe", "device", "seeds") if given[name] is not None}
+    return Training(changes=changes, **named)
 
 
 def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> None:

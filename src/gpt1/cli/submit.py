@@ -15,7 +15,7 @@ from gpt1.cli.evaluate import open_run, step_option
 @options.overwrite
 @step_option
 @options.device
-def command(runs: tuple[str, ...], data: str, out: str, overwrite: bool, step: str, device: str | None) -> None:
+def command(runs: tuple[str, ...], data: str, out: str, overwrite: bool, step: str | None, device: str | None) -> None:
     """Answer GLUE's test sets with fine-tuned runs, and write the zip for its server.
 
     Each RUN answers the tasks of GLUE that it has learned. What the zip still lacks, or has wrong, is told: the server

@@ -79,7 +79,7 @@ def encode(file: str, tokenizer: str, encoding: str | None) -> None:
     from gpt1.text.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
-    for lines in _by_many(_lines(file, encoding or "utf-8")):
+    for lines in _by_many(_lines(file, encoding)):
         for ids in loaded.encode_batch(lines):
             click.echo(" ".join(map(str, ids)))
 
@@ -95,7 +95,7 @@ def decode(file: str, tokenizer: str) -> None:
     from gpt1.text.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
-    for number, line in enumerate(_lines(file, "utf-8"), 1):
+    for number, line in enumerate(_lines(file, None), 1):
         words = line.split()
         if wrong := [word for word in words if not word.isdecimal()]:
             raise InputError(f"line {number}: '{wrong[0]}' is not an id; ids are whole numbers with blanks between")
@@ -105,10 +105,11 @@ def decode(file: str, tokenizer: str) -> None:
             raise InputError(f"line {number}: {error}") from None
 
 
-def _lines(file: str, encoding: str) -> Iterator[str]:
+def _lines(file: str, encoding: str | None) -> Iterator[str]:
     """Yield the lines of a file, which may be compressed, or of standard input."""
-    from gpt1.base.tables import LONGEST_RECORD, lines_of, too_long
+    from gpt1.base.tables import ENCODING, LONGEST_RECORD, lines_of, too_long
 
+    encoding = encoding or ENCODING
     if file == STANDARD_INPUT:
         stream = io.TextIOWrapper(sys.stdin.buffer, encoding)
         try:

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import InputError, MissingDependency, SettingError, did_you_mean, unknown
+from gpt1.base.errors import FileError, InputError, MissingDependency, SettingError, did_you_mean, printable, unknown
 from gpt1.base.files import missing
 from gpt1.base.tables import (
     READ,
-    FileError,
     check_encoding,
     file_format,
     lines,
-    printable,
     read_rows_or_faults,
     read_text_blocks,
     undecodable,

@@ -19,7 +19,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, unknown
+from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, printable, unknown
 from gpt1.base.files import (
     is_of_format,
     lock_folder,
@@ -33,7 +33,6 @@ from gpt1.base.files import (
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.records import Count, Size, check_record
-from gpt1.base.tables import printable
 from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
 from gpt1.corpus.batches import begin_worker, check_batch, encode_batch, in_batches
 from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts

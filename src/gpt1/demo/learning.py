@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gpt1.base.parallel import Context, cores, end_with_parent
+from gpt1.base.parallel import Context, cores, end_with_parent, terminate_workers
 from gpt1.base.progress import Progress
 from gpt1.demo.recipe import SCRATCH
 from gpt1.finetuning.finetune import finetune
@@ -74,8 +74,7 @@ class Crew:
     ) -> None:
         if error is not None:
             self._stopping.set()
-            for process in list((self._pool._processes or {}).values()):
-                process.terminate()  # which a training takes as a wish to save and stop
+            terminate_workers(self._pool)  # which a training takes as a wish to save and stop
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, jobs: Iterable[Job]) -> None:

@@ -7,7 +7,7 @@ Hypotheses and alternatives name no word that the story has: a person who owns a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -112,8 +112,8 @@ def _entailment(draw: Random, split: Split, label: int) -> Row:
     teller = Teller(draw, PEOPLE[person], split.forms)
     told = [*teller.portrait(TRADES[trade], (first, second)), draw.choice(draw.choice(WEATHER).told)]
     claimed = trade if label else _another(draw, split, person, trade)
-    teller.introduced = False  # by name: true and false sentences begin alike
-    return {"a": " ".join(told), "b": teller.trade(TRADES[claimed], third), "hero": hero_name(person, trade)}
+    anew = replace(teller, introduced=False)  # by name: true and false sentences begin alike
+    return {"a": " ".join(told), "b": anew.trade(TRADES[claimed], third), "hero": hero_name(person, trade)}
 
 
 def _similarity(draw: Random, split: Split, label: int) -> Row:

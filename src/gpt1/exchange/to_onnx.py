@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import result_file
+from gpt1.base.torch_internals import EXPORT_LOGGER
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
@@ -80,7 +81,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
     ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
     if not run.has_tasks:
         body = deepcopy(run.model).cpu().float()
-        body.compute = torch.float32
+        body.compute_in(torch.float32)
         return NextToken(body), {"ids": ids}, ["input: ids [texts, tokens]; output: logits [texts, tokens, vocabulary]"]
     wanted = task_of(run, task)
     if wanted.sequences != 1:
@@ -88,7 +89,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
             f"task '{wanted.name}' is answered from {wanted.sequences} sequences; ONNX is for one text or pair"
         )
     classifier = deepcopy(run.classifier).cpu().float()
-    classifier.body.compute = torch.float32
+    classifier.body.compute_in(torch.float32)
     specials = ", ".join(f"{name} {id}" for name, id in run.tokenizer.specials.items())
     said = [
         "inputs: ids [texts, tokens] and extract [texts], the place of the extract token in each; output: logits "
@@ -125,7 +126,7 @@ def _quiet() -> Iterator[None]:
     def other(record: logging.LogRecord) -> bool:
         return "torchvision is not installed" not in record.getMessage()
 
-    registering = logging.getLogger("torch.onnx._internal.exporter._registration")
+    registering = logging.getLogger(EXPORT_LOGGER)
     registering.addFilter(other)
     try:
         with warnings.catch_warnings():

@@ -24,8 +24,13 @@ def make_classifier(recipe: Recipe, tasks: Mapping[str, Task], vocab_size: int, 
     `vocab_size` does not count the special tokens, whose rows are new unless `init` was fine-tuned itself.
     """
     training, settings = recipe.training, recipe.finetuning
-    body = build_model(recipe.shape, vocab_size + len(SPECIALS), compute=DTYPES[training.precision], seed=training.seed)
-    body.checkpoint_activations = training.checkpoint_activations
+    body = build_model(
+        recipe.shape,
+        vocab_size + len(SPECIALS),
+        compute=DTYPES[training.precision],
+        seed=training.seed,
+        checkpoint_activations=training.checkpoint_activations,
+    )
     if init is not None and not settings.scratch:
         transfer(body, init, settings.transfer_layers)
     model = build_classifier(body, head_shapes(tasks), seed=training.seed)

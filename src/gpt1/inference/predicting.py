@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
-from gpt1.base.tables import FileError
+from gpt1.base.errors import FileError, InputError, RuinedWeights, SettingError, unknown
 from gpt1.base.wording import many, some
 from gpt1.inference.classification import probabilities, probabilities_by_portion
 from gpt1.inference.rows import Found, Stream, by_chunks, file_chunks, stream_chunks

@@ -8,18 +8,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.archives import BLOCK_BYTES
+from gpt1.base.errors import FileError, InputError, SettingError
 from gpt1.base.files import require_absent, result_file
 from gpt1.base.strict_json import to_json
-from gpt1.base.tables import (
-    BLOCK_BYTES,
-    LONGEST_RECORD,
-    BadRow,
-    FileError,
-    parse_object,
-    read_rows_or_faults,
-    too_long,
-)
+from gpt1.base.tables import LONGEST_RECORD, BadRow, parse_object, read_rows_or_faults, too_long
 from gpt1.tasks.examples import Row
 
 CHUNK = 1024  # rows

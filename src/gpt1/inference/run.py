@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -71,13 +72,19 @@ class Run:
     ) -> None:
         self.path = run_folder(path)
         self.device, self.int8 = device, int8
-        self.pause: Pause = go_on  # made between the portions of what is classified, embedded or scored
+        self.pause: Pause = go_on  # see `with_pause`
         if int8:
             check_int8(device)
         self.facts = read_run(self.path)
         self.recipe: Recipe = self.facts["recipe"]
         self._step = step
         self._refused = refused
+
+    def with_pause(self, pause: Pause) -> Run:
+        """Return the run with a pause made between the portions of what is classified, embedded or scored."""
+        run = copy(self)
+        run.pause = pause
+        return run
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -114,9 +121,7 @@ class Run:
     @cached_property
     def ready_classifier(self) -> Classifier:
         """The classifier around `network`, for use and not for training."""
-        ready = Classifier(self.network, self.classifier.tasks)
-        ready.heads = self.classifier.heads
-        return ready.eval()
+        return self.classifier.with_body(self.network).eval()
 
     @property
     def _precision(self) -> str:

@@ -36,6 +36,7 @@ from gpt1.recipes.values import Recipe
 
 Plan = dict[str, Any]
 
+RECIPE = "paper"  # that is planned for, where none is named
 USABLE_MEMORY = 0.92  # the rest is the driver's, the libraries' and lost between tensors
 WIDTH = 80
 

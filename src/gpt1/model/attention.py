@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpt1.base.torch_internals import packed_attention
 from gpt1.model.dropout import (
     DropoutKey,
     Place,
@@ -130,12 +131,8 @@ def attend_packed(
     """Do as `attend` does, for each sequence of a packed row."""
     if q_HND.is_cuda and q_HND.dtype in (torch.bfloat16, torch.float16) and window is None:
         q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
-        y_NHD: Tensor = torch.ops.aten._flash_attention_forward(
-            *(q_NHD, k_NHD, v_NHD, packing.offsets, packing.offsets, packing.longest, packing.longest),
-            0.0 if noise is None else rate,
-            True,  # causal
-            False,  # return_debug_mask
-        )[0]
+        dropout = 0.0 if noise is None else rate
+        y_NHD = packed_attention(q_NHD, k_NHD, v_NHD, offsets=packing.offsets, longest=packing.longest, dropout=dropout)
         return y_NHD.transpose(0, 1)
     q, k, v = (packing.to_grid(x.transpose(0, 1)).transpose(1, 2) for x in (q_HND, k_HND, v_HND))
     y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, window=window)

@@ -41,6 +41,12 @@ class Classifier(nn.Module):
             {head_name(name): Linear(body.shape.width, head.outputs, bias=True) for name, head in tasks.items()}
         )
 
+    def with_body(self, body: Model) -> Classifier:
+        """Return these heads on another network of the same width."""
+        other = Classifier(body, self.tasks)
+        other.heads = self.heads
+        return other
+
     @property
     def blocks(self) -> nn.ModuleList:
         """The network's blocks."""

@@ -7,12 +7,11 @@ and all that is added stay in fp32.
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor, nn
 
 from gpt1.base.errors import SettingError
+from gpt1.base.torch_internals import int8_product
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model
 from gpt1.recipes.values import TRANSFORMER
@@ -39,7 +38,7 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b, nearly."""
         x_NI, scale_N1 = rounded(x.flatten(0, -2))
-        y_NO = torch._int_mm(x_NI, self.weight.T) * (scale_N1 * self.scale)
+        y_NO = int8_product(x_NI, self.weight.T) * (scale_N1 * self.scale)
         if self.bias is not None:
             y_NO += self.bias
         return y_NO.view(*x.shape[:-1], -1)
@@ -57,11 +56,8 @@ def quantize_int8(model: Model) -> Model:
         raise SettingError("int8 is for Transformers; an LSTM is computed by one kernel, which wants whole weights")
     if model.compute != torch.float32:
         raise SettingError(f"a network that is to be in int8 computes in fp32 besides, not in {model.compute}")
-    # What a deep copy has seen before it takes as it is.
     taken: dict[int, object] = {id(parameter): parameter for parameter in model.parameters()}
     for module in model.modules():
         if isinstance(module, Linear):
             taken[id(module)] = Int8Linear(module.weight, module.bias)
-    small = deepcopy(model, taken)
-    small.output_layer = Int8Linear(model.tokens if model.output is None else model.output, None)
-    return small
+    return model.copy_for_use(taken, lambda matrix: Int8Linear(matrix, None))

@@ -6,6 +6,8 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -31,11 +33,12 @@ CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a 
 class Model(nn.Module):
     """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
 
-    checkpoint_activations = False  # compute each block twice instead of keeping what its gradient needs
-
-    def __init__(self, shape: Shape, vocab_size: int, compute: torch.dtype) -> None:
+    def __init__(
+        self, shape: Shape, vocab_size: int, compute: torch.dtype, *, checkpoint_activations: bool = False
+    ) -> None:
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
+        self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
         final = transformer and shape.norm_first  # nothing else would normalise the last sum
@@ -81,6 +84,20 @@ class Model(nn.Module):
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
         return hidden_NC @ output_VC.T if self.output_layer is None else self.output_layer(hidden_NC)
 
+    def compute_in(self, compute: torch.dtype) -> None:
+        """Do the arithmetic in another type from now on."""
+        self.compute = compute
+
+    def copy_for_use(self, taken: dict[int, object], output_layer: Callable[[Tensor], nn.Module] | None) -> Model:
+        """Return a copy that has what `taken` says in the place of its parts, which are named by their `id`.
+
+        Logits are made by the layer that `output_layer` makes of the output matrix, if it is given.
+        """
+        ready = deepcopy(self, taken)  # which takes what it has seen before as it is
+        if output_layer is not None:
+            ready.output_layer = output_layer(ready.tokens if ready.output is None else ready.output)
+        return ready
+
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
@@ -88,9 +105,16 @@ class Model(nn.Module):
         return F.pad(working, (0, 0, 0, fill)) if fill else working
 
 
-def build_model(shape: Shape, vocab_size: int, *, compute: torch.dtype = torch.float32, seed: int = 0) -> Model:
+def build_model(
+    shape: Shape,
+    vocab_size: int,
+    *,
+    compute: torch.dtype = torch.float32,
+    seed: int = 0,
+    checkpoint_activations: bool = False,
+) -> Model:
     """Return a new network; on the meta device it has sizes and no values."""
-    model = Model(shape, vocab_size, compute)
+    model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations)
     initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed)
     return model
 

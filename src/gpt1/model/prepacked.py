@@ -6,13 +6,12 @@ bound by how fast matrices are read, and the kernel that takes them as they are 
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gpt1.base.devices import arranges_matrices
+from gpt1.base.torch_internals import reorder_weight, reordered_linear
 from gpt1.model.dropout import Site
 from gpt1.model.layers import NORMS, Linear
 from gpt1.model.network import Model
@@ -26,7 +25,7 @@ class PrepackedLinear(nn.Module):
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach(), ROWS)
+        self.weight = reorder_weight(weight_OI.detach(), ROWS)
         self.bias = None if bias_O is None else bias_O.detach()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -34,7 +33,7 @@ class PrepackedLinear(nn.Module):
         x_NI = x.flatten(0, -2)
         fill = filled_up(len(x_NI)) - len(x_NI)
         x_MI = F.pad(x_NI, (0, 0, 0, fill)) if fill else x_NI
-        y_MO: Tensor = torch.ops.mkldnn._linear_pointwise(x_MI, self.weight, self.bias, "none", [], "")
+        y_MO = reordered_linear(x_MI, self.weight, self.bias)
         return y_MO[: len(x_NI)].view(*x.shape[:-1], -1)
 
 
@@ -50,7 +49,6 @@ def prepare_for_inference(model: Model) -> Model:
     What is in its fastest form already is not copied. What was compiled is not: shapes change with every word.
     """
     arranges = arranges_matrices(model.tokens.device, model.compute)
-    # What a deep copy has seen before it takes as it is.
     taken: dict[int, object] = {}
     for module in model.modules():
         if isinstance(module, NORMS):
@@ -60,10 +58,7 @@ def prepare_for_inference(model: Model) -> Model:
             taken[id(module)] = _arranged(module, model.compute)
         else:
             taken |= {id(weight): _cast(model, weight) for weight in module.parameters(recurse=False)}
-    ready = deepcopy(model, taken)
-    if arranges:
-        ready.output_layer = PrepackedLinear(ready.tokens if ready.output is None else ready.output, None)
-    return ready
+    return model.copy_for_use(taken, (lambda matrix: PrepackedLinear(matrix, None)) if arranges else None)
 
 
 def _cast(model: Model, weight: nn.Parameter) -> nn.Parameter:

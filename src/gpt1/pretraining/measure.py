@@ -14,9 +14,10 @@ from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import validation_windows
 
 SEQUENCES = 16  # at once
+SPLIT = "valid"  # that a run is measured on, where none is named
 
 
-def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
+def measure_corpus(run: Run, corpus: str | Path | None, split: str = SPLIT) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
     own = run.facts.get("corpus")
     if corpus is not None:

@@ -244,8 +244,13 @@ def _first_weights(asked: Asked, going_on: bool) -> Path | None:
 def _make_model(recipe: Recipe, train: TokenStream, init: Path | None) -> Model:
     """Build the network, with fresh weights or those of another run."""
     training = recipe.training
-    model = build_model(recipe.shape, train.vocab_size, compute=DTYPES[training.precision], seed=training.seed)
-    model.checkpoint_activations = training.checkpoint_activations
+    model = build_model(
+        recipe.shape,
+        train.vocab_size,
+        compute=DTYPES[training.precision],
+        seed=training.seed,
+        checkpoint_activations=training.checkpoint_activations,
+    )
     if init is not None:
         if run_tokenizer(init).fingerprint != train.fingerprint:
             raise InputError(

@@ -18,6 +18,7 @@ ACTIVATIONS = ("gelu", "relu2")
 OPTIMIZERS = ("adam", "adamw", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "trapezoid")
 PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
+AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment its texts
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from gpt1.base.errors import FormatError, SettingError
+from gpt1.base.errors import FormatError, SettingError, printable
 from gpt1.base.files import read_lines, read_record, require_plain, short_names
 from gpt1.base.records import LARGEST, Count, check_record
-from gpt1.base.tables import printable
 from gpt1.finetuning.measure import (
     CalibrationRecord,
     ClassRecord,

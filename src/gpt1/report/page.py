@@ -19,6 +19,7 @@ from gpt1.studies.folder import STUDY_FILE, is_study
 from gpt1.training.runs import RUN_FILE, SEEDS_FILE, is_run, run_folder
 
 TEMPLATE = "page.html.j2"
+FILE = "report.html"
 RESULTS = "results"  # the anchor of the part that holds runs against each other
 MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours is known
 _MARK_WITHIN = 2000  # bytes
@@ -26,7 +27,7 @@ _MARK_WITHIN = 2000  # bytes
 
 def report(
     runs: Sequence[str | Path],
-    out: str | Path,
+    out: str | Path = FILE,
     title: str | None = None,
     opening: Sequence[Section] = (),
     *,

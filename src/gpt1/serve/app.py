@@ -89,8 +89,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         for engine in server.engines.values():
-            engine.give_others_a_turn = Courtesy(loop)
-            engine.start()
+            engine.start(give_others_a_turn=Courtesy(loop))
         yield
         patience = (1 - ANSWERING) / 2 * server.limits.grace_seconds
         await asyncio.gather(*(asyncio.to_thread(engine.close, patience) for engine in server.engines.values()))

@@ -88,12 +88,12 @@ class Engine:
     """A run and the requests it works on."""
 
     def __init__(self, run: Run, name: str, limits: Limits, batched: Callable[[str, int], None]) -> None:
-        self.run, self.name, self.limits = run, name, limits
+        self.run, self.name, self.limits = run.with_pause(self._give_way), name, limits
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         self.loaded = False
-        self.on_no_start: Callable[[], None] = lambda: None  # told where the run cannot be loaded
-        self.give_others_a_turn: Callable[[], None] = lambda: None  # called before each step and portion
+        self._told_of_no_start: list[Callable[[], None]] = []
+        self._give_others_a_turn: Callable[[], None] = lambda: None
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
         self._questions: list[BatchRequest] = []
@@ -112,9 +112,14 @@ class Engine:
 
     # ---- what the server's thread calls ----
 
-    def start(self) -> None:
-        """Load the run and begin to work, in a thread."""
+    def start(self, give_others_a_turn: Callable[[], None] | None = None) -> None:
+        """Load the run and begin to work, in a thread, which gives others a turn before each step and portion."""
+        self._give_others_a_turn = give_others_a_turn or self._give_others_a_turn
         self._thread.start()
+
+    def tell_of_no_start(self, told: Callable[[], None]) -> None:
+        """Have it told where the run cannot be loaded; to be said before the start."""
+        self._told_of_no_start.append(told)
 
     def close(self, seconds: float | None = None) -> None:
         """Finish what was asked for and end; wait so long for it at most."""
@@ -182,19 +187,19 @@ class Engine:
         try:
             self._load()
             while self._wait():
-                self.give_others_a_turn()
+                self._give_others_a_turn()
                 self._answer()
                 self._admit()
                 self._step()
         except BaseException as error:
             self._give_up(error)
             if not self.loaded:
-                self.on_no_start()
+                for told in self._told_of_no_start:
+                    told()
 
     def _load(self) -> None:
         model, tokenizer = self.run.network, self.run.tokenizer
         tokenizer.encode("ready")  # loads what encoding needs
-        self.run.pause = self._give_way
         self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()
@@ -254,7 +259,7 @@ class Engine:
         unwanted = sum(len(question.items) for question in self._answering if question.future.cancelled())
         if unwanted and 2 * unwanted >= sum(len(question.items) for question in self._answering):
             raise Unwanted
-        self.give_others_a_turn()
+        self._give_others_a_turn()
         self._admit()
         self._step()
 

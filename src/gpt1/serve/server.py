@@ -66,7 +66,7 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
         server.should_exit = True
 
     for engine in engines:
-        engine.on_no_start = stop
+        engine.tell_of_no_start(stop)
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpt1.base.errors import InputError, did_you_mean
-from gpt1.base.tables import printable
+from gpt1.base.errors import InputError, did_you_mean, printable
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import BOTH, CHOICES

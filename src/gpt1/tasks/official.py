@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gpt1.base.archives import COMPRESSIONS
 from gpt1.base.errors import InputError
-from gpt1.base.tables import COMPRESSIONS
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.examples import Example, Labelled, Row, make_example

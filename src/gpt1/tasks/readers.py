@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gpt1.base.errors import InputError, SettingError, did_you_mean, unknown
-from gpt1.base.tables import file_format, printable, read_rows
+from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
+from gpt1.base.tables import file_format, read_rows
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.data_warnings import doubtful_names, look_at_labels, number, refuse_one_label

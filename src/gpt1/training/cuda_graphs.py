@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.garbage import collector_paused
+from gpt1.base.torch_internals import copy_all
 
 LARGEST = 2**14  # elements of a tensor of the input; above, the device is the slower one anyway
 
@@ -35,7 +36,7 @@ class Recording:
     def play(self, inputs: Inputs) -> Tensor:
         """Do the pass on these inputs; what it returns is overwritten by the next one."""
         names = list(inputs)
-        torch._foreach_copy_([self._inputs[name] for name in names], [inputs[name] for name in names])
+        copy_all([self._inputs[name] for name in names], [inputs[name] for name in names])
         self._graph.replay()
         return self._found
 
