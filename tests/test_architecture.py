@@ -50,6 +50,7 @@ DOORS = {
 
 # What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
 SET_ON_LIBRARIES = {
+    "cli/words.py": {"warnings.showwarning"},  # as Python documents it
     "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
     "estimators/estimators.py": {"tags.input_tags.one_d_array", "tags.input_tags.string"},  # scikit-learn's tags
     "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd

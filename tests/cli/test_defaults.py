@@ -19,6 +19,7 @@ from gpt1.exchange.from_openai import import_openai
 from gpt1.exchange.from_transformers import import_transformers
 from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.finetune import finetune
+from gpt1.inference.blimp import read_pairs
 from gpt1.inference.predicting import predict_file
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import SamplingParams
@@ -69,6 +70,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "submit": (load_run,),
     "generate": (SamplingParams, load_run),
     "zeroshot": ({"split": DEV}, zeroshot, load_run),
+    "blimp": (read_pairs, load_run),
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
     "study ablations": STUDY,

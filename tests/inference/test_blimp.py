@@ -25,7 +25,7 @@ CONTEXT = 48
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -> Run:
     """A run with random weights that are far from nothing."""
-    changes = [f"shape.context={CONTEXT}", "training.precision=fp64", "shape.initial_deviation=0.4"]
+    changes = [f"shape.context={CONTEXT}", "training.precision=fp64", "shape.init_std=0.4"]
     return load_run(make_pretrained(tmp_path_factory.mktemp("run") / "run", words_tokenizer, *changes), device="cpu")
 
 

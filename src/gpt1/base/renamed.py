@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from types import FrameType
 
@@ -18,8 +18,8 @@ def tell_renamed(old: str, new: str) -> None:
 
 def _level_outside() -> int:
     """Return how far above `tell_renamed` the nearest caller is that is not of this package."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 1
+    frame: FrameType | None = inspect.currentframe()
+    level = 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("gpt1."):
         frame, level = frame.f_back, level + 1
     return level
