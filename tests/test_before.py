@@ -17,9 +17,9 @@ from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import load_run
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.report.gather import gather
+from gpt1.runs.folder import read_run
 from gpt1.tasks.encoded import load
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.runs import read_run
 
 BEFORE = Path(__file__).parent / "golden" / "before"
 

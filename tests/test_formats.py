@@ -22,7 +22,7 @@ import pytest
 
 from gpt1.cli.app import main
 from gpt1.estimators import GPTClassifier
-from gpt1.training.checkpoints import load_checkpoint, save_checkpoint
+from gpt1.runs.checkpoints import load_checkpoint, save_checkpoint
 from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, PREPARE, PRETRAIN, TRAIN_TOKENIZER, ZEROSHOT
 
 FORMATS = Path(__file__).parent / "golden" / "formats"

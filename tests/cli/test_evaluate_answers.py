@@ -14,10 +14,10 @@ import pytest
 
 from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file
+from gpt1.runs.folder import SourceFacts
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import SourceFacts
 from tests.cli.tools import run
 from tests.conftest import make_text
 from tests.inference.tools import CONTEXT, STEP, make_run

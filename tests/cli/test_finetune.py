@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpt1.inference.run import load_run
+from gpt1.runs.folder import read_run
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import read_run
 from tests.cli.tools import run
 from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, make_task, write_table
 from tests.records import facts_in, lines_in

@@ -20,12 +20,12 @@ from gpt1.finetuning.data import (
     read_source,
     truncation_notices,
 )
+from gpt1.runs.folder import SourceFacts
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import SourceFacts
 from tests.finetuning.tools import CONTEXT, encode, make_examples, make_task, write_table
 
 MOODS = make_task()

@@ -24,14 +24,14 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import describe
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
+from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, RolledBack, Stepped
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.batches import Part
-from gpt1.training.checkpoints import list_checkpoints, newest_checkpoint
-from gpt1.training.events import Event, RolledBack, Stepped
 from tests.conftest import make_text
 from tests.finetuning.tools import (
     SETTINGS,
@@ -890,7 +890,7 @@ def test_all_ranks_find_the_best_of_several_seeds(two_ranks: Path) -> None:
 KILLED = """
 import os, signal, sys
 from gpt1 import finetune
-from gpt1.training.events import Stepped
+from gpt1.runs.events import Stepped
 
 init, out, task, step, *changes = sys.argv[1:]
 

@@ -15,10 +15,10 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split
 from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
 from gpt1.inference.run import load_run
+from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.events import Event, Stepped
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import list_checkpoints
-from gpt1.training.events import Event, Stepped
 from tests.finetuning.tools import SETTINGS, Told, assert_same_run, encode, losses_of, make_examples, make_task
 from tests.records import facts_in
 

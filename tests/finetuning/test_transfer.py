@@ -15,9 +15,9 @@ from gpt1.inference.run import find_checkpoint
 from gpt1.model import Classifier
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.values import Recipe
+from gpt1.runs.checkpoints import save_checkpoint
+from gpt1.runs.folder import read_run
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import save_checkpoint
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import make_pretrained, make_task
 from tests.inference.tools import make_run
 

@@ -17,11 +17,11 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.transfer import transfer
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.model import build_model
+from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from gpt1.runs.folder import made_for, read_run, run_tokenizer
 from gpt1.studies.material import open_start
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_words
-from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
-from gpt1.training.runs import made_for, read_run, run_tokenizer
 from gpt1.training.session import checkpoint_to_resume
 from tests.conftest import make_text
 from tests.finetuning.tools import encode, make_pretrained, make_task

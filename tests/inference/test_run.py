@@ -13,11 +13,8 @@ import torch
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.inference import run as own
 from gpt1.inference.run import find_checkpoint, load_run
-from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.shapes import SINGLE
-from gpt1.text.tokenizer import Tokenizer
-from gpt1.training import checkpoints
-from gpt1.training.checkpoints import (
+from gpt1.runs import checkpoints
+from gpt1.runs.checkpoints import (
     MODEL_FILE,
     OPTIMIZER_FILE,
     STATE_FILE,
@@ -27,6 +24,9 @@ from gpt1.training.checkpoints import (
     remove_old,
     save_checkpoint,
 )
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
 from tests.inference.tools import make_run
 from tests.records import facts_in, lines_in
 

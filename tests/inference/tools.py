@@ -11,11 +11,11 @@ from gpt1.inference.classification import head_shapes
 from gpt1.model import build_classifier, build_model
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
+from gpt1.runs.checkpoints import save_checkpoint
+from gpt1.runs.folder import begin_run
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import save_checkpoint
-from gpt1.training.runs import begin_run
 from tests.conftest import SMALL_RUN
 
 CONTEXT = 32  # tokens

@@ -26,9 +26,9 @@ from gpt1.inference.run import load_run
 from gpt1.pretraining import pretrain as module
 from gpt1.pretraining.measure import measure_corpus
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, Noticed
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
-from gpt1.training.events import Event, Noticed
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
 from tests.moments import changes_told, counted, signalled
@@ -463,7 +463,7 @@ def test_a_run_begun_on_two_ranks_goes_on_on_one(unbroken: Path, corpus: Path, t
 KILLED = """
 import os, signal, sys
 from gpt1 import pretrain
-from gpt1.training.events import Stepped
+from gpt1.runs.events import Stepped
 
 corpus, out, step, *changes = sys.argv[1:]
 

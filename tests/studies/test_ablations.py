@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.runs.folder import read_run
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.paper import ABLATIONS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import lines_of
 from tests.studies.tools import LSTM, TRAINING, Remembers, make_start, source, write_tasks
 

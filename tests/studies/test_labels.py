@@ -11,10 +11,10 @@ import pytest
 
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
+from gpt1.runs.folder import read_run
 from gpt1.studies.labels import draw_order, study_labels
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.examples import Example
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import make_examples, make_task, write_table
 from tests.studies.tools import TRAINING, Remembers, source, write_tasks
 

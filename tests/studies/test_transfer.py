@@ -14,9 +14,9 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.finetuning.finetune import finetune
+from gpt1.runs.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
+from gpt1.runs.folder import read_run
 from gpt1.studies.transfer import study_transfer
-from gpt1.training.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
-from gpt1.training.runs import read_run
 from tests.studies.tools import CONTEXT, TRAINING, Remembers, rows_of, source, write_tasks
 
 

@@ -13,17 +13,17 @@ import pytest
 import torch
 from torch import nn
 
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.recipes.catalog import PAPER, TINY
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import Recipe
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, Noticed, Stepped
+from gpt1.runs.files import RunFiles
+from gpt1.runs.folder import begin_run
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, Noticed, Stepped
-from gpt1.training.runs import RunFiles, begin_run
 from gpt1.training.session import (
     FREE_ON_RESUME,
-    Interrupted,
     as_recipe,
     checkpoint_to_resume,
     conduct,

@@ -49,6 +49,10 @@ class FormatError(Gpt1Error):
     """A file of ours is damaged, of another version, or not of ours at all."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the run to stop, and it did, with its state saved."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
 from gpt1.estimators.folders import FILE, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
@@ -36,6 +36,7 @@ from gpt1.finetuning.results import results
 from gpt1.inference.predicting import answer_split, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
+from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.data_warnings import refuse_one_label
@@ -44,8 +45,6 @@ from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
-from gpt1.training.runs import is_run
-from gpt1.training.session import Interrupted
 
 # Arguments that are settings of the recipe under another name.
 _SETTINGS = {

@@ -23,8 +23,8 @@ from gpt1.base.records import check_record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
-from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
-from gpt1.training.runs import RUN_FILE, is_begun_copy, read_run
+from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.runs.folder import RUN_FILE, is_begun_copy, read_run
 
 FILE = "estimator.json"
 FORMAT, VERSION = "gpt1-estimator", 1

@@ -21,8 +21,8 @@ from gpt1.exchange.names import PARTS, POSITIONS, TOKENS, WIDER, block_names, tu
 from gpt1.inference.run import Run
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
+from gpt1.runs.checkpoints import Tensors
 from gpt1.text.importing import import_tokenizer
-from gpt1.training.checkpoints import Tensors
 
 SHAPES_FILE, ARRAY_FILE = "params_shapes.json", "params_{}.npy"
 VOCABULARY_FILE, MERGES_FILE = "encoder_bpe_40000.json", "vocab_40000.bpe"

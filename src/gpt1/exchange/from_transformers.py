@@ -29,9 +29,9 @@ from gpt1.exchange.names import (
 from gpt1.exchange.sums import SUMS_FILE, check_sums
 from gpt1.inference.run import Run
 from gpt1.recipes.values import Shape
+from gpt1.runs.checkpoints import Tensors
 from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
-from gpt1.training.checkpoints import Tensors
 
 
 class _Sizes(TypedDict):

@@ -14,10 +14,10 @@ from gpt1.inference.run import PRETRAINING, Run, load_run
 from gpt1.model import build_model
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
+from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.runs.folder import begin_run, is_begun_copy, made_for
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
-from gpt1.training.runs import begin_run, is_begun_copy, made_for
 
 
 def check_target(out: Path) -> None:

@@ -30,10 +30,10 @@ from gpt1.inference.predicting import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
+from gpt1.runs.checkpoints import Tensors
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import Tensors
 
 FILES = {CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, MERGES_FILE, FAST_FILE, "tokenizer_config.json"}
 OWN_TOKENIZER = "tokenizer.gpt1.json"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.runs.folder import SourceFacts, run_tokenizer
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
-from gpt1.training.runs import SourceFacts, run_tokenizer
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.readers import Labelled

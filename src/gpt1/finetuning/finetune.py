@@ -45,6 +45,10 @@ from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
+from gpt1.runs.checkpoints import clean_up, list_checkpoints
+from gpt1.runs.events import Listener
+from gpt1.runs.files import who_hears
+from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_folder, run_tokenizer, update_run
 from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.catalog import task_as_json
 from gpt1.tasks.encoded import EncodedTask
@@ -52,19 +56,7 @@ from gpt1.tasks.metrics import scores
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
-from gpt1.training.events import Listener
-from gpt1.training.runs import (
-    begin_run,
-    is_left_over,
-    is_run,
-    read_run,
-    run_folder,
-    run_tokenizer,
-    update_run,
-    who_hears,
-)
 from gpt1.training.session import (
     as_recipe,
     checkpoint_to_resume,

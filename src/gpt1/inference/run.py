@@ -25,10 +25,7 @@ from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
 from gpt1.recipes.values import Recipe, Shape
-from gpt1.tasks.catalog import Task, task_from_json
-from gpt1.text.specials import SPECIALS
-from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import (
+from gpt1.runs.checkpoints import (
     Checkpoint,
     Damaged,
     beside_a_writer,
@@ -39,7 +36,10 @@ from gpt1.training.checkpoints import (
     newest_checkpoint,
     require_there,
 )
-from gpt1.training.runs import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
+from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.text.specials import SPECIALS
+from gpt1.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from gpt1.inference.predicting import Answers

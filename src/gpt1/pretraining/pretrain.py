@@ -13,30 +13,23 @@ import torch
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
-from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
+from gpt1.pretraining.evaluation import scores, text_loss
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
+from gpt1.runs.checkpoints import clean_up, list_checkpoints
+from gpt1.runs.events import Listener
+from gpt1.runs.files import who_hears
+from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_tokenizer, update_run
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
-from gpt1.training.events import Listener
-from gpt1.training.runs import (
-    begin_run,
-    is_left_over,
-    is_run,
-    read_run,
-    run_tokenizer,
-    update_run,
-    who_hears,
-)
 from gpt1.training.session import (
     as_recipe,
     checkpoint_to_resume,

@@ -29,23 +29,11 @@ from gpt1.finetuning.seeds import read_seeds
 from gpt1.finetuning.wording import confused_pairs
 from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
+from gpt1.runs.files import ATTENTION_FILE, EVENTS_FILE, LOG_FILE, METRICS_FILE, NOTICE, ROLLBACK, SAMPLES_FILE
+from gpt1.runs.folder import RUN_FILE, SEEDS_FILE, is_run, read_run, run_folder
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task, task_from_json
 from gpt1.tasks.unknowns import Unknown
-from gpt1.training.runs import (
-    ATTENTION_FILE,
-    EVENTS_FILE,
-    LOG_FILE,
-    METRICS_FILE,
-    NOTICE,
-    ROLLBACK,
-    RUN_FILE,
-    SAMPLES_FILE,
-    SEEDS_FILE,
-    is_run,
-    read_run,
-    run_folder,
-)
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting

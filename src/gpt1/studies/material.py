@@ -15,12 +15,12 @@ from gpt1.base.wording import some
 from gpt1.finetuning.data import Source, read_labelled
 from gpt1.inference.run import BEST, FINETUNING, find_checkpoint
 from gpt1.recipes.values import LSTM, Shape
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, read_state
+from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.studies.cells import Watcher
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example, Labelled
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, read_state
-from gpt1.training.runs import read_run, run_folder, run_tokenizer
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ import torch
 from torch import nn
 
 from gpt1.base.devices import device_name
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
-from gpt1.training.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
+from gpt1.runs.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
+from gpt1.runs.events import Listener, Noticed
+from gpt1.runs.files import forget_after, has_begun
+from gpt1.runs.folder import check_made_for, read_run
 from gpt1.training.distributed import World
-from gpt1.training.events import Listener, Noticed
-from gpt1.training.runs import check_made_for, forget_after, has_begun, read_run
 from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
@@ -37,10 +38,6 @@ FREE_ON_RESUME = (
     "training.spike",
     "training.patience",
 )
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal asked the run to stop, and it did, with its state saved."""
 
 
 Tell = Callable[[str | None], None]
