@@ -32,7 +32,7 @@ OWNERS = {
     r"difflib": "base/errors.py",
     r"os\.fsync": "base/files.py",
     r"gpt1-checkpoint": "runs/checkpoints.py",
-    r"gpt1-run": "runs/folder.py",
+    r"gpt1-run": "records/run.py",
     r"2\.5e-4": "recipes/values.py",
     r"init_process_group": "training/distributed.py",
     r"\.backward\(\)": "training/trainer.py",

@@ -27,7 +27,7 @@ BEFORE = Path(__file__).parent / "golden" / "before"
 def test_folders_made_before_are_read() -> None:
     assert load_tokenizer(BEFORE / "tokenizer.json").decode([5]) is not None
     assert read_corpus(BEFORE / "corpus")["splits"]["train"]["tokens"] > 1000
-    assert load(BEFORE / "encoded").vocab_size == read_run(BEFORE / "books")["vocab_size"]
+    assert load(BEFORE / "encoded").vocab_size == read_run(BEFORE / "books").vocab_size
     books, seeds = gather([BEFORE / "books", BEFORE / "seeds"])
     assert books.progress is not None
     assert books.progress.step == 6

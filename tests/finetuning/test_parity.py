@@ -425,7 +425,7 @@ def test_a_fine_tuning_from_beginning_to_end_is_the_papers(
     changes = [*(f"training.{change}" for change in changes), "optimizer.lr=1e-3", "watching.save_every=1"]
     finetune(trained, tmp_path / "run", encoded=known, changes=[*changes, "watching.keep=4"], device="cpu")
     kept = {step: load_checkpoint(path) for step, path in list_checkpoints(tmp_path / "run")}
-    recipe = read_run(tmp_path / "run")["recipe"]
+    recipe = read_run(tmp_path / "run").recipe
     assert (recipe.schedule.kind, recipe.schedule.warmup_share, recipe.shape.dropout) == ("linear", 0.002, 0.1)
 
     states, losses = literal_updates(kept[0].model, task_batches([known], 2), recipe, 3)

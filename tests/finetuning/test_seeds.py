@@ -126,7 +126,7 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
 def test_a_run_of_seeds_can_be_what_another_starts_from(three: Path, moods: EncodedTask, tmp_path: Path) -> None:
     changes = [*SETTINGS, "training.steps=1"]
     run = finetune(three, tmp_path / "run", encoded=moods, changes=changes, device="cpu")
-    assert run.facts["parent"] == str((three / seeds_file(three)["best"]).resolve())
+    assert run.record.parent == str((three / seeds_file(three)["best"]).resolve())
 
 
 def test_several_tasks_decide_together(trained: Path, words_tokenizer: Tokenizer, tmp_path: Path) -> None:

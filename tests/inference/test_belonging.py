@@ -91,7 +91,7 @@ def test_a_tokenizer_with_more_words_than_the_network_is_refused_in_a_run_withou
     edit(run, lambda facts: facts.pop("tokenizer"))
     larger = other_words(600, seed=0)
     larger.save(run / "tokenizer.json", overwrite=True)
-    wanted = read_run(run)["vocab_size"]
+    wanted = read_run(run).vocab_size
     with pytest.raises(FormatError, match=f"has {larger.vocab_size:,} tokens, the network of .* knows {wanted:,}"):
         answer(run)
 
@@ -146,7 +146,7 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_computed(run
         value
     )
     save_checkpoint(run, step, found.model, {}, found.progress, found.made_for)
-    body = build_model(read_run(run)["recipe"].shape, read_run(run)["vocab_size"])
+    body = build_model(read_run(run).recipe.shape, read_run(run).vocab_size)
     for use in (lambda: load_run(run, device="cpu").network, lambda: transfer(body, run, None), lambda: answer(run)):
         with pytest.raises(FormatError, match=r"step-\d+ cannot be used: 'body\..*' holds weights that are no numbers"):
             use()

@@ -155,7 +155,7 @@ def test_a_trained_run_gives_its_model_and_its_tokenizer(trained: Path) -> None:
     weights = dict(run.model.named_parameters())
     assert weights.keys() == run.checkpoint.model.keys()
     assert all(torch.equal(weights[name], tensor) for name, tensor in run.checkpoint.model.items())
-    assert run.tokenizer.fingerprint == run.facts["tokenizer"]
+    assert run.tokenizer.fingerprint == run.record.tokenizer
     assert repr(run) == f"Run({str(trained)!r}, pretraining, recipe 'tiny')"
 
 

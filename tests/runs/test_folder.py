@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from gpt1.base.errors import FormatError, InputError
 from gpt1.recipes.catalog import TINY
 from gpt1.recipes.changes import change
+from gpt1.records.run import RecordedCorpus, RunRecord
 from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_tokenizer, update_run
 from tests.records import facts_in
+
+RECORD = RunRecord("pretraining", TINY, seed=3, vocab_size=5)
 
 
 @pytest.fixture
@@ -22,14 +26,14 @@ def tokenizer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3, "vocab_size": 5})
+    begin_run(tmp_path / "run", RECORD, tokenizer)
     return tmp_path / "run"
 
 
 def test_a_run_says_what_it_is(run: Path) -> None:
-    facts = read_run(run)
-    assert (facts["kind"], facts["seed"], facts["recipe"]) == ("pretraining", 3, TINY)
-    assert {"gpt1", "git", "python", "torch", "numpy", "machine", "command", "at"} <= facts["made_with"].keys()
+    record = read_run(run)
+    assert (record.kind, record.seed, record.recipe) == ("pretraining", 3, TINY)
+    assert {"gpt1", "git", "python", "torch", "numpy", "machine", "command", "at"} <= record.made_with.keys()
     assert (run / "tokenizer.json").read_text() == '{"a": 1}'
     assert sorted(path.name for path in run.iterdir()) == ["run.json", "tokenizer.json"]
 
@@ -37,9 +41,9 @@ def test_a_run_says_what_it_is(run: Path) -> None:
 def test_a_folder_is_a_run_only_when_it_was_begun_to_the_end(tmp_path: Path, tokenizer: Path) -> None:
     assert not is_run(tmp_path / "run")
     with pytest.raises(InputError, match=r"cannot read .*absent.json: No such file"):
-        begin_run(tmp_path / "run", "pretraining", TINY, tmp_path / "absent.json", {})
+        begin_run(tmp_path / "run", RECORD, tmp_path / "absent.json")
     assert not is_run(tmp_path / "run")
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {})
+    begin_run(tmp_path / "run", RECORD, tokenizer)
     assert is_run(tmp_path / "run")
 
 
@@ -59,9 +63,16 @@ def test_what_a_run_killed_while_it_began_left_is_known(tmp_path: Path, tokenize
 def test_a_changed_recipe_is_written_anew_and_nothing_else_changes(run: Path) -> None:
     before = read_run(run)
     recipe = change(TINY, ["training.steps=77"])
-    corpus = {"path": "moved", "identity": "0a"}
-    update_run(run, recipe, corpus=corpus)
-    assert read_run(run) == {**before, "recipe": recipe, "corpus": corpus}
+    corpus = RecordedCorpus("moved", "0a")
+    update_run(run, recipe=recipe, corpus=corpus)
+    assert read_run(run) == replace(before, recipe=recipe, corpus=corpus)
+
+
+def test_what_a_later_version_wrote_besides_is_kept_when_a_run_goes_on(run: Path) -> None:
+    (run / "run.json").write_text(json.dumps({**facts_in(run / "run.json"), "weather": "fair"}))
+    update_run(run, recipe=change(TINY, ["training.steps=77"]))
+    assert facts_in(run / "run.json")["weather"] == "fair"
+    assert read_run(run).recipe.training.steps == 77
 
 
 def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
@@ -76,7 +87,7 @@ def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
         ({"format": "gpt1-corpus"}, "is not a run of gpt1"),
         ({"format": "gpt1-run"}, "is a run of version None; this program reads version 1"),
         ({**good, "version": 2}, "is a run of version 2; this program reads version 1"),
-        (without_recipe, "run.json: this is no recipe of this version"),
+        (without_recipe, "run.json is damaged: recipe is missing"),
         (
             {**good, "recipe": {**good["recipe"], "colour": "red"}},
             "'colour' holds no settings",

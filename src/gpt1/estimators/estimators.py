@@ -44,7 +44,7 @@ from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
-from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 # Arguments that are settings of the recipe under another name.
 _SETTINGS = {
@@ -117,8 +117,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         texts = read_texts(X)
         target = self._target(y, len(texts.rows))
         run = self._train(self._labelled(texts, target, label_field(y, texts.fields)))
-        for counts in run.facts["unknown"].values():
-            for text in Unknown(**counts["train"], of_examples=len(texts.rows)).notice():
+        for counts in run.record.unknown.values():
+            for text in counts["train"].notice(len(texts.rows)):
                 warnings.warn(text, stacklevel=2)
         learned = {**target.learned, "n_features_in_": texts.width}
         if texts.columns is not None:
@@ -200,7 +200,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 stacklevel=3,
             )
         unknown = unknown_by_example(task, split, self.run_.tokenizer.unknown_id, encoded.vocab_size)
-        for text in count_unknown(unknown).notice():
+        for text in count_unknown(unknown).notice(len(split)):
             warnings.warn(text, stacklevel=3)
         return answer_split(self.run_, task, split)
 

@@ -148,7 +148,7 @@ def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str,
         elif ":" in (
             arguments["recipe"] or ""
         ):  # a module is imported when a person names it, never because a file does
-            arguments["recipe"] = read_run(folder)["recipe"]
+            arguments["recipe"] = read_run(folder).recipe
         learned = {name: _array_from_json(value) for name, value in facts["learned"].items()}
     except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path} is damaged: {error}") from None

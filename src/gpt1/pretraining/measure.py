@@ -18,16 +18,18 @@ SEQUENCES = 16  # at once
 
 def measure_corpus(run: Run, corpus: str | Path | None, split: str) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
-    own = run.facts.get("corpus")
-    if corpus is not None:
-        folder = Path(corpus)
-    elif own is not None:
-        folder = Path(own["path"])
-    else:
-        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a `corpus`")
-    if corpus is None and not folder.is_dir():
-        raise InputError(f"{run.path} was trained on {folder}, which is not there now; say where it is with `corpus`")
+    folder = corpus_of(run) if corpus is None else Path(corpus)
     return _measure(run, TokenStream(folder, split), str(folder))
+
+
+def corpus_of(run: Run) -> Path:
+    """Return the corpus that a run was trained on, where it is still there."""
+    if run.record.corpus is None:
+        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a `corpus`")
+    folder = Path(run.record.corpus.path)
+    if not folder.is_dir():
+        raise InputError(f"{run.path} was trained on {folder}, which is not there now; say where it is with `corpus`")
+    return folder
 
 
 def measure_text(run: Run, paths: Sequence[str]) -> dict[str, float]:

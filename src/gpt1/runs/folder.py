@@ -12,10 +12,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError
@@ -23,71 +24,27 @@ from gpt1.base.files import (
     is_temporary,
     make_folder,
     missing,
+    read_json,
     read_sealed,
     remove_temporaries,
     require_plain,
     whole_file,
     write_record,
 )
-from gpt1.base.records import Count, Size, check_record, differing
-from gpt1.recipes.changes import recipe_as_json, recipe_from_json
-from gpt1.recipes.values import Recipe
+from gpt1.base.records import SEAL, differing
+from gpt1.records.run import RunRecord
 from gpt1.runs.checkpoints import FOLDER as CHECKPOINTS
 from gpt1.runs.checkpoints import Checkpoint, checkpoint_name
-from gpt1.tasks.catalog import task_from_json
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
 RUN_FILE = "run.json"
-FORMAT, VERSION = "gpt1-run", 1
 SEEDS_FILE, SEEDS_ANEW = "seeds.json", "`gpt1.finetune(resume=True)` writes it anew"
-_BRING_BACK = "bring it back from a copy"
-_OR_UNSEAL = f"{_BRING_BACK}, or remove its entry sha256 if you changed it yourself"
 _LONGEST_SHOWN = 80  # characters of a fact
 _SEED_FOLDER = re.compile(r"seed-\d+")
 
 
-class CorpusFacts(TypedDict):
-    """What a run says of the text it was trained on."""
-
-    path: str
-    identity: str
-    tokens: NotRequired[Count]
-
-
-class SourceFacts(TypedDict):
-    """What a fine-tuned run says of where its labelled data lay."""
-
-    tasks: list[str]
-    data: str | None
-    train: str | None
-    dev: str | None
-    test: str | None
-    columns: dict[str, str]
-    regression: bool
-    symmetric: bool
-    encoding: str
-    encoded: list[str]
-
-
-class RunFacts(TypedDict):
-    """What run.json holds besides its recipe."""
-
-    kind: str
-    vocab_size: Size
-    tokenizer: NotRequired[str]  # its fingerprint
-    seed: NotRequired[int | None]
-    corpus: NotRequired[CorpusFacts | None]
-    parent: NotRequired[str | None]
-    tasks: NotRequired[dict[str, dict[str, Any]]]
-    examples: NotRequired[dict[str, dict[str, Count]]]
-    identity: NotRequired[str]
-    source: NotRequired[SourceFacts]
-    trained_on: NotRequired[dict[str, Any]]
-    made_with: NotRequired[dict[str, Any]]
-
-
-def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: dict[str, Any]) -> dict[str, Any]:
+def begin_run(folder: Path, record: RunRecord, tokenizer: Path) -> None:
     """Make a run folder; `run.json` is written last, so that a folder with it is a run."""
     make_folder(folder)
     remove_temporaries(folder)
@@ -98,16 +55,7 @@ def begin_run(folder: Path, kind: str, recipe: Recipe, tokenizer: Path, about: d
         raise InputError(f"cannot read {tokenizer}: {error.strerror}") from error
     with whole_file(folder / TOKENIZER_FILE) as file:
         file.write(content)
-    facts = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": kind,
-        "recipe": recipe_as_json(recipe),
-        **about,
-        "made_with": _made_with(),
-    }
-    write_record(folder / RUN_FILE, facts)
-    return facts
+    replace(record, made_with=_made_with()).write(folder / RUN_FILE)
 
 
 def is_run(folder: Path) -> bool:
@@ -140,40 +88,30 @@ def is_begun_copy(folder: Path, step: int, files: Collection[str]) -> bool:
     return (folder / CHECKPOINTS).is_dir() and names <= own
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """Return what a run says of itself, with its recipe as a value under `recipe`."""
+def read_run(folder: Path) -> RunRecord:
+    """Return what a run says of itself."""
     if folder.is_file():
         raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
         raise missing(folder)
-    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
-    if facts.get("format") != FORMAT:
-        raise FormatError(f"{folder / RUN_FILE} is not a run of gpt1")
-    version = facts.get("version")
-    if version != VERSION:
-        raise FormatError(f"{folder} is a run of version {version}; this program reads version {VERSION}")
-    checked = check_record(facts, RunFacts, folder / RUN_FILE)
-    for task in checked.get("tasks", {}).values():
-        task_from_json(task, folder / RUN_FILE)
-    try:
-        return {**checked, "recipe": recipe_from_json(facts.get("recipe"))}
-    except FormatError as error:
-        raise FormatError(f"{folder / RUN_FILE}: {error}") from None
+    return RunRecord.read(folder / RUN_FILE)
 
 
-def update_run(folder: Path, recipe: Recipe, **about: Any) -> None:
-    """Note what may have changed when a run goes on: settings, and other facts such as where its data lies."""
-    facts = read_sealed(folder / RUN_FILE, "a run", _OR_UNSEAL, _BRING_BACK)
-    write_record(folder / RUN_FILE, {**facts, "recipe": recipe_as_json(recipe), **about})
+def update_run(folder: Path, **changes: Any) -> None:
+    """Note what may have changed when a run goes on: its recipe, and such as where its data lies."""
+    record = replace(read_run(folder), **changes)
+    kept = read_json(folder / RUN_FILE, record.WHAT)  # with what this version does not know
+    write_record(folder / RUN_FILE, {name: value for name, value in kept.items() if name != SEAL} | record.as_json())
 
 
 # ---- what belongs together ----
 
 
-def made_for(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a run's facts decides, with its weights, what it answers: each of its checkpoints remembers it."""
+def made_for(record: RunRecord) -> dict[str, Any]:
+    """Return what of a run decides, with its weights, what it answers: each of its checkpoints remembers it."""
+    facts = record.as_json()
     found = {name: facts.get(name) for name in ("kind", "vocab_size", "tokenizer", "seed", "tasks", "identity")}
-    found |= {"shape": recipe_as_json(facts["recipe"])["shape"], "corpus": (facts.get("corpus") or {}).get("identity")}
+    found |= {"shape": facts["recipe"]["shape"], "corpus": (facts.get("corpus") or {}).get("identity")}
     plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in found.items() if value is not None}))
     return plain
 
@@ -204,16 +142,16 @@ def run_tokenizer(place: Path) -> Tokenizer:
     tokenizer = load_tokenizer(place)
     if not is_run(folder):
         return tokenizer
-    facts = read_run(folder)
-    if tokenizer.fingerprint != facts.get("tokenizer", tokenizer.fingerprint):
+    record = read_run(folder)
+    if record.tokenizer not in (None, tokenizer.fingerprint):
         raise FormatError(
             f"{folder / TOKENIZER_FILE} is not the tokenizer that {folder} was trained with: its fingerprint is "
-            f"{tokenizer.fingerprint[:12]}, {RUN_FILE} has {facts['tokenizer'][:12]}; bring back the run's own"
+            f"{tokenizer.fingerprint[:12]}, {RUN_FILE} has {str(record.tokenizer)[:12]}; bring back the run's own"
         )
-    if tokenizer.vocab_size != facts["vocab_size"]:
+    if tokenizer.vocab_size != record.vocab_size:
         raise FormatError(
             f"{folder / TOKENIZER_FILE} has {tokenizer.vocab_size:,} tokens, the network of {folder} knows "
-            f"{facts['vocab_size']:,}; bring back the run's own"
+            f"{record.vocab_size:,}; bring back the run's own"
         )
     return tokenizer
 

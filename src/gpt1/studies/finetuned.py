@@ -97,9 +97,10 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
         )
         scores = read_result(run)[encoded.task.name]
         curve = read_curve(run / METRICS_FILE, encoded.task)
-        device = read_run(run)["trained_on"]["device"]
+        hardware = read_run(run).trained_on
         found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
-        return {**found, "device": device, "notes": _cut_texts(encoded), **earlier}
+        where = {} if hardware is None else {"device": hardware.device}
+        return {**found, **where, "notes": _cut_texts(encoded), **earlier}
 
     return compute
 

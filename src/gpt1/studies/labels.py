@@ -67,7 +67,7 @@ def study_labels(
     planned = plan(start, labelled, training, counts)
     about = {
         "init": str(start.path),
-        "source": source.as_json(),
+        "source": source.recorded().as_json(),
         "changes": list(training.changes),
         "counts": sorted(set(counts)),
         "seeds": list(training.seed_numbers),
