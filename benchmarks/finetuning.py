@@ -33,11 +33,11 @@ from gpt1.inference.run import DTYPES
 from gpt1.model import build_classifier, build_model
 from gpt1.recipes.catalog import FINETUNE, TINY
 from gpt1.recipes.values import Recipe
+from gpt1.runs.events import Event, Stepped
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.text.specials import SPECIALS, special_ids
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, Stepped
 from gpt1.training.trainer import Trainer
 
 TASK, EXAMPLES = CATALOGUE["sst2"], 3200

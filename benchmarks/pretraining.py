@@ -33,9 +33,9 @@ from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.values import Recipe
+from gpt1.runs.events import Event, Stepped
 from gpt1.training.batches import Batch
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, Stepped
 from gpt1.training.trainer import Trainer
 
 

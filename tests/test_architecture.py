@@ -31,8 +31,8 @@ OWNERS = {
     r"lzma|bz2\.|zstandard|gzip\.": "base/archives.py",
     r"difflib": "base/errors.py",
     r"os\.fsync": "base/files.py",
-    r"gpt1-checkpoint": "training/checkpoints.py",
-    r"gpt1-run": "training/runs.py",
+    r"gpt1-checkpoint": "runs/checkpoints.py",
+    r"gpt1-run": "records/run.py",
     r"2\.5e-4": "recipes/values.py",
     r"init_process_group": "training/distributed.py",
     r"\.backward\(\)": "training/trainer.py",
@@ -94,6 +94,11 @@ def test_a_room_imports_only_from_lower_floors(capsys: pytest.CaptureFixture[str
     assert status == 0, capsys.readouterr().out
 
 
+@pytest.mark.parametrize("room", ["inference", "serve", "exchange", "estimators", "report"])
+def test_who_uses_a_run_imports_nothing_of_the_loop(room: str) -> None:
+    assert [str(path) for path in (SOURCE / room).rglob("*.py") if "gpt1.training" in path.read_text()] == []
+
+
 def test_every_room_is_on_a_floor() -> None:
     layers = (ROOT / "pyproject.toml").read_text().split("layers = [")[1].split("]")[0]
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
@@ -115,10 +120,10 @@ def test_json_that_is_written_or_printed_is_strict() -> None:
         "corpus/prepare.py",
         "finetuning/data.py",
         "inspection/survey.py",
+        "runs/folder.py",
         "studies/cells.py",
         "studies/material.py",
         "text/tokenizer.py",
-        "training/runs.py",
     }
     found = {str(path.relative_to(SOURCE)) for path in modules() if "json.dump" in path.read_text()}
     assert found == hashed

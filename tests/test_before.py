@@ -17,9 +17,9 @@ from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import load_run
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.report.gather import gather
+from gpt1.runs.folder import read_run
 from gpt1.tasks.encoded import load
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.runs import read_run
 
 BEFORE = Path(__file__).parent / "golden" / "before"
 
@@ -27,7 +27,7 @@ BEFORE = Path(__file__).parent / "golden" / "before"
 def test_folders_made_before_are_read() -> None:
     assert load_tokenizer(BEFORE / "tokenizer.json").decode([5]) is not None
     assert read_corpus(BEFORE / "corpus")["splits"]["train"]["tokens"] > 1000
-    assert load(BEFORE / "encoded").vocab_size == read_run(BEFORE / "books")["vocab_size"]
+    assert load(BEFORE / "encoded").vocab_size == read_run(BEFORE / "books").vocab_size
     books, seeds = gather([BEFORE / "books", BEFORE / "seeds"])
     assert books.progress is not None
     assert books.progress.step == 6

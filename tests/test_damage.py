@@ -30,13 +30,13 @@ from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.pretraining.stream import TokenStream
 from gpt1.report.gather import gather, gather_studies
+from gpt1.runs.checkpoints import best_step, list_checkpoints, load_checkpoint
+from gpt1.runs.folder import check_made_for
 from gpt1.studies.cells import Cell, Notebook, find_cells
 from gpt1.studies.comparison import read_sheet
 from gpt1.studies.folder import Section, conduct
 from gpt1.tasks.encoded import load, save
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
-from gpt1.training.checkpoints import best_step, list_checkpoints, load_checkpoint
-from gpt1.training.runs import check_made_for
 from gpt1.training.trainer import Progress
 from tests.exchange.tools import write_release
 from tests.finetuning.tools import SETTINGS, encode, make_examples, make_pretrained, make_task, write_table

@@ -22,8 +22,8 @@ import pytest
 
 from gpt1.cli.app import main
 from gpt1.estimators import GPTClassifier
-from gpt1.training.checkpoints import load_checkpoint, save_checkpoint
-from gpt1.training.runs import read_run
+from gpt1.runs.checkpoints import load_checkpoint, save_checkpoint
+from gpt1.runs.folder import read_run
 from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, PREPARE, PRETRAIN, TRAIN_TOKENIZER, ZEROSHOT
 
 FORMATS = Path(__file__).parent / "golden" / "formats"
@@ -115,7 +115,7 @@ def test_a_checkpoint_is_saved_again_byte_for_byte(run: str, world: Path) -> Non
 
 def test_settings_that_were_called_otherwise_then_are_read_without_a_word_and_written_as_today(world: Path) -> None:
     run = Path("runs/books")
-    then, found = json.loads((run / "run.json").read_text())["recipe"], read_run(run)["recipe"]
+    then, found = json.loads((run / "run.json").read_text())["recipe"], read_run(run).recipe
     assert found.logging.keep == then["watching"]["keep"]
     assert found.shape.init_std == then["shape"]["initial_deviation"]
     assert exit_code((*PRETRAIN, "--out", str(run), "--resume")) == 0

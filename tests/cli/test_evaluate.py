@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from tests.cli.tools import run
 from tests.conftest import make_text
 

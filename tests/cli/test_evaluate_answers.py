@@ -7,17 +7,18 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 
 from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file
+from gpt1.records.run import RecordedSource
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import SourceFacts
 from tests.cli.tools import run
 from tests.conftest import make_text
 from tests.inference.tools import CONTEXT, STEP, make_run
@@ -150,15 +151,15 @@ def own(moods: Path, table: Path, tmp_path: Path) -> Path:
     return moods
 
 
-def _source(**given: object) -> SourceFacts:
-    facts: dict[str, object] = dict.fromkeys(("data", "train", "dev", "test"))
+def _source(**given: Any) -> RecordedSource:
+    facts: dict[str, Any] = dict.fromkeys(("data", "train", "dev", "test"))
     facts |= {"tasks": ["evil:TASK"], "columns": {}, "regression": False, "symmetric": False}
-    return cast(SourceFacts, {**facts, "encoding": "utf-8", "encoded": [], **given})
+    return RecordedSource(**{**facts, "encoding": "utf-8", "encoded": [], **given})
 
 
 def _say(run: Path, **about: object) -> None:
     facts = facts_in(run / "run.json")
-    (run / "run.json").write_text(json.dumps({**facts, **about}))
+    (run / "run.json").write_text(json.dumps({**facts, **about}, default=asdict))
 
 
 def test_a_task_of_a_module_is_measured_again_without_its_module(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpt1.inference.run import load_run
+from gpt1.runs.folder import read_run
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import read_run
 from tests.cli.tools import run
 from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, make_task, write_table
 from tests.records import facts_in, lines_in
@@ -86,12 +86,12 @@ def test_options_are_settings(trained: Path, table: Path, tmp_path: Path, capsys
     words = [word for option in options for word in option.split()]
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, *words)
     assert code == 0, err
-    recipe = read_run(tmp_path / "run")["recipe"]
+    recipe = read_run(tmp_path / "run").recipe
     for name, value in options.values():
         part, field = name.split(".")
         assert getattr(getattr(recipe, part), field) == value
     assert finetune(capsys, trained, tmp_path / "new", "--train", table, "--scratch", "--steps", "1")[0] == 0
-    assert read_run(tmp_path / "new")["recipe"].finetuning.scratch is True
+    assert read_run(tmp_path / "new").recipe.finetuning.scratch is True
 
 
 def test_columns_dev_and_test_are_named(trained: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -402,9 +402,9 @@ def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_ans
     )
     assert told in err
     assert told in (folder / "log.txt").read_text()
-    counts = read_run(folder)["unknown"]["korean"]["train"]
-    assert counts["examples"] == 18
-    assert 0.9 * counts["of"] < counts["tokens"] <= counts["of"]
+    counts = read_run(folder).unknown["korean"]["train"]
+    assert counts.examples == 18
+    assert 0.9 * counts.of < counts.tokens <= counts.of
 
     _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")
     assert "tokens are not in the vocabulary, in 2 of 2 examples most of them" in out

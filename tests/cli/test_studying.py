@@ -6,7 +6,7 @@ import pytest
 
 from gpt1.base.progress import Terminal
 from gpt1.cli.studying import StudyLines
-from gpt1.training.events import Noticed, RolledBack
+from gpt1.runs.events import Noticed, RolledBack
 
 
 def test_what_is_noticed_in_several_cells_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,8 +36,8 @@ from gpt1.demo.tour import (
 from gpt1.recipes.catalog import PAPER
 from gpt1.report import report
 from gpt1.report.blocks import Note
-from gpt1.training.checkpoints import list_checkpoints
-from gpt1.training.events import Event, Saved, Stepped
+from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.events import Event, Saved, Stepped
 from tests.conftest import make_text
 from tests.moments import signalled
 from tests.records import facts_in

@@ -112,14 +112,14 @@ def test_a_text_that_is_too_long_is_told(fitted: GPTClassifier) -> None:
 
 
 def test_all_rows_are_learned_and_the_last_epoch_is_kept(fitted: GPTClassifier) -> None:
-    assert fitted.run_.facts["examples"] == {"classification": {"train": len(TEXTS)}}
+    assert fitted.run_.record.examples == {"classification": {"train": len(TEXTS)}}
     assert fitted.run_.checkpoint.step == 14 * 3
     assert not hasattr(fitted, "dev_scores_")
 
 
 def test_with_dev_a_tenth_of_the_rows_chooses_the_epoch(trained: Path) -> None:
     estimator = GPTClassifier(trained, dev=True, **{**ENOUGH, "epochs": 3}).fit(TEXTS, MOODS)
-    assert estimator.run_.facts["examples"] == {"classification": {"train": 32, "dev": 4}}
+    assert estimator.run_.record.examples == {"classification": {"train": 32, "dev": 4}}
     assert list(estimator.dev_scores_) == ["accuracy"]
     scores = lines_in(estimator.run_.path / "metrics.jsonl")
     measured = {line["step"]: line["dev_accuracy"] for line in scores if "dev_accuracy" in line}

@@ -20,12 +20,12 @@ from gpt1.finetuning.data import (
     read_source,
     truncation_notices,
 )
+from gpt1.records.run import RecordedSource
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import SourceFacts
 from tests.finetuning.tools import CONTEXT, encode, make_examples, make_task, write_table
 
 MOODS = make_task()
@@ -165,20 +165,20 @@ def test_a_source_can_be_written_down_and_found_again(tmp_path: Path, monkeypatc
         Source(tasks=["sst2", "mine:TASK"], data="glue"),
         Source(encoded=[Path("one"), Path("two")]),
     ):
-        kept = check_record(json.loads(json.dumps(source.as_json())), SourceFacts, "run.json")
+        kept = check_record(json.loads(json.dumps(source.recorded().as_json())), RecordedSource, "run.json")
         for name in ("train", "dev", "test"):
             path = getattr(source, name)
-            assert kept[name] == (None if path is None else str(tmp_path / path))
-        assert kept["data"] == (None if source.data is None else str(tmp_path / source.data))
+            assert getattr(kept, name) == (None if path is None else str(tmp_path / path))
+        assert kept.data == (None if source.data is None else str(tmp_path / source.data))
         how = source.columns, source.regression, source.encoding
-        assert (kept["columns"], kept["regression"], kept["encoding"]) == how
-        assert kept["tasks"] == list(source.tasks)
-        assert kept["encoded"] == [str(tmp_path / str(path)) for path in source.encoded]
+        assert (kept.columns, kept.regression, kept.encoding) == how
+        assert kept.tasks == list(source.tasks)
+        assert kept.encoded == [str(tmp_path / str(path)) for path in source.encoded]
 
 
 def test_a_data_set_of_the_hub_keeps_its_name() -> None:
     source = Source(tasks=["rte"], data="hub:nyu-mll/glue")
-    assert source.as_json()["data"] == "hub:nyu-mll/glue"
+    assert source.recorded().data == "hub:nyu-mll/glue"
 
 
 # ---- what is refused ----

@@ -24,14 +24,14 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import describe
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
+from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, RolledBack, Stepped
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.batches import Part
-from gpt1.training.checkpoints import list_checkpoints, newest_checkpoint
-from gpt1.training.events import Event, RolledBack, Stepped
 from tests.conftest import make_text
 from tests.finetuning.tools import (
     SETTINGS,
@@ -99,10 +99,10 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, trained: Path) -> None
         "predictions-moods-dev.jsonl",
         "result.json",
     }
-    assert run.facts["kind"] == "finetuning"
-    assert run.facts["parent"] == str(trained.resolve())
+    assert run.record.kind == "finetuning"
+    assert run.record.parent == str(trained.resolve())
     assert run.tasks == {"moods": MOODS}
-    assert run.facts["examples"] == {"moods": {"train": 48, "dev": 16}}
+    assert run.record.examples == {"moods": {"train": 48, "dev": 16}}
     assert run.recipe.shape.width == load_run(trained, device="cpu").recipe.shape.width
     assert run.recipe.shape.dropout == 0.1  # of the fine-tuning; the parent has none
     assert list(losses_of(unbroken)) == list(range(1, 13))
@@ -202,7 +202,7 @@ def test_true_labels_are_learned_and_shuffled_ones_leave_the_score_at_chance(tra
     for name, examples in (("true", rows), ("shuffled", shuffled)):
         table = write_table(tmp_path / f"{name}.csv", MOODS, examples)
         run = finetune(trained, tmp_path / name, train=table, changes=changes, device="cpu")
-        assert run.facts["examples"][name] == {"train": 540, "dev": 60}
+        assert run.record.examples[name] == {"train": 540, "dev": 60}
         scores[name] = accuracy_of(tmp_path / name, name)
     low, high = (count / 60 for count in binom.interval(0.999, 60, 0.5))
     assert scores["true"] > 0.95
@@ -430,7 +430,7 @@ def test_a_fine_tuned_run_can_learn_another_task(
 ) -> None:
     run = finetune(unbroken, tmp_path / "run", encoded=tasks["pairs"], changes=SETTINGS, device="cpu")
     assert list(run.tasks) == ["pairs"]
-    assert run.facts["parent"] == str(unbroken.resolve())
+    assert run.record.parent == str(unbroken.resolve())
     fresh = tmp_path / "fresh"
     finetune(trained, fresh, encoded=tasks["pairs"], changes=SETTINGS, device="cpu")
     lm = [lines_of(path)[0]["terms"]["_lm"] for path in (tmp_path / "run", fresh)]
@@ -522,7 +522,7 @@ def test_examples_can_be_values(trained: Path, tmp_path: Path) -> None:
     rows = make_examples(MOODS, 24)
     labelled = Labelled(MOODS, {"train": rows[:16], "test": [replace(row, label=None) for row in rows[16:]]})
     run = finetune(trained, tmp_path / "run", examples=labelled, changes=SETTINGS, device="cpu")
-    assert run.facts["source"]["tasks"] == run.facts["source"]["encoded"] == []
+    assert (run.record.source.tasks, run.record.source.encoded) == ([], [])
     assert [line for line in lines_of(tmp_path / "run") if "loss" not in line] == []  # there is nothing to score on
     assert run.checkpoint.step == 4
 
@@ -890,7 +890,7 @@ def test_all_ranks_find_the_best_of_several_seeds(two_ranks: Path) -> None:
 KILLED = """
 import os, signal, sys
 from gpt1 import finetune
-from gpt1.training.events import Stepped
+from gpt1.runs.events import Stepped
 
 init, out, task, step, *changes = sys.argv[1:]
 

@@ -264,7 +264,7 @@ def with_source(run: Run, **named: Any) -> Run:
     there = [one for one in named["encoded"] if isinstance(one, EncodedTask) or one.exists()]
     encoded = [one if isinstance(one, EncodedTask) else load(one) for one in there]
     known = identity({one.task.name: one for one in encoded})
-    path.write_text(json.dumps({**facts, "source": Source(**named).as_json(), "identity": known}))
+    path.write_text(json.dumps({**facts, "source": Source(**named).recorded().as_json(), "identity": known}))
     return load_run(run.path, device="cpu")
 
 

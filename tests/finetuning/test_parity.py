@@ -22,6 +22,9 @@ from gpt1.inference.classification import head_shapes, probabilities
 from gpt1.model import Classifier, DropoutKey, build_classifier, build_model, dropout_key
 from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Training
+from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint
+from gpt1.runs.events import Event, Stepped
+from gpt1.runs.folder import read_run
 from gpt1.tasks.answers import predictions
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
@@ -31,10 +34,7 @@ from gpt1.text.importing import import_tokenizer
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.batches import share_of
-from gpt1.training.checkpoints import list_checkpoints, load_checkpoint
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, Stepped
-from gpt1.training.runs import read_run
 from gpt1.training.trainer import Trainer
 from tests.conftest import make_text
 from tests.finetuning.reference_data import CASES, NETWORK, VOCABULARY, Case, encoded, make_weights
@@ -425,7 +425,7 @@ def test_a_fine_tuning_from_beginning_to_end_is_the_papers(
     changes = [*(f"training.{change}" for change in changes), "optimizer.lr=1e-3", "logging.save_every=1"]
     finetune(trained, tmp_path / "run", encoded=known, changes=[*changes, "logging.keep=4"], device="cpu")
     kept = {step: load_checkpoint(path) for step, path in list_checkpoints(tmp_path / "run")}
-    recipe = read_run(tmp_path / "run")["recipe"]
+    recipe = read_run(tmp_path / "run").recipe
     assert (recipe.schedule.kind, recipe.schedule.warmup_share, recipe.shape.dropout) == ("linear", 0.002, 0.1)
 
     states, losses = literal_updates(kept[0].model, task_batches([known], 2), recipe, 3)

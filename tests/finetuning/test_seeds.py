@@ -15,10 +15,10 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split
 from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
 from gpt1.inference.run import load_run
+from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.events import Event, Stepped
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import list_checkpoints
-from gpt1.training.events import Event, Stepped
 from tests.finetuning.tools import SETTINGS, Told, assert_same_run, encode, losses_of, make_examples, make_task
 from tests.records import facts_in
 
@@ -126,7 +126,7 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
 def test_a_run_of_seeds_can_be_what_another_starts_from(three: Path, moods: EncodedTask, tmp_path: Path) -> None:
     changes = [*SETTINGS, "training.steps=1"]
     run = finetune(three, tmp_path / "run", encoded=moods, changes=changes, device="cpu")
-    assert run.facts["parent"] == str((three / seeds_file(three)["best"]).resolve())
+    assert run.record.parent == str((three / seeds_file(three)["best"]).resolve())
 
 
 def test_several_tasks_decide_together(trained: Path, words_tokenizer: Tokenizer, tmp_path: Path) -> None:

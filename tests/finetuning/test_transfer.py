@@ -15,9 +15,9 @@ from gpt1.inference.run import find_checkpoint
 from gpt1.model import Classifier
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.values import Recipe
+from gpt1.runs.checkpoints import save_checkpoint
+from gpt1.runs.folder import read_run
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import save_checkpoint
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import make_pretrained, make_task
 from tests.inference.tools import make_run
 
@@ -46,14 +46,14 @@ def recipe_for(init: Path, **finetuning: object) -> Recipe:
     recipe = find_recipe("finetune")
     return replace(
         recipe,
-        shape=read_run(init)["recipe"].shape,
+        shape=read_run(init).recipe.shape,
         training=replace(recipe.training, precision="fp32", seed=5),
         finetuning=replace(recipe.finetuning, **finetuning),  # type: ignore[arg-type]
     )
 
 
 def build(init: Path, **finetuning: object) -> Classifier:
-    return make_classifier(recipe_for(init, **finetuning), TASKS, read_run(init)["vocab_size"], init)
+    return make_classifier(recipe_for(init, **finetuning), TASKS, read_run(init).vocab_size, init)
 
 
 def fresh(init: Path) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ def test_all_weights_are_taken_and_the_special_tokens_are_new(parents: dict[str,
     same, _ = taken(parents[kind])
     assert same == set(find_checkpoint(parents[kind], "best").model)
     body = build(parents[kind]).body
-    vocabulary = read_run(parents[kind])["vocab_size"]
+    vocabulary = read_run(parents[kind]).vocab_size
     assert body.tokens[vocabulary:].shape[0] == 3
     assert len({tuple(row.tolist()) for row in body.tokens[vocabulary:]}) == 3
 
@@ -120,7 +120,7 @@ def test_from_scratch_nothing_is_taken_but_the_shape(parents: dict[str, Path], k
     assert own == set(find_checkpoint(parents[kind], "best").model)
     assert not {name for name in same if name.endswith("weight") and "out.w" not in name and "down.w" not in name}
     model = build(parents[kind], scratch=True)
-    assert model.body.shape == read_run(parents[kind])["recipe"].shape
+    assert model.body.shape == read_run(parents[kind]).recipe.shape
 
 
 def test_of_a_run_with_several_checkpoints_the_best_is_taken(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
@@ -145,8 +145,8 @@ def test_weights_do_not_depend_on_the_seed_but_what_is_new_does(parents: dict[st
     init = parents["paper"]
     recipe = recipe_for(init)
     other = replace(recipe, training=replace(recipe.training, seed=6))
-    one, two = (make_classifier(r, TASKS, read_run(init)["vocab_size"], init) for r in (recipe, other))
-    vocabulary = read_run(init)["vocab_size"]
+    one, two = (make_classifier(r, TASKS, read_run(init).vocab_size, init) for r in (recipe, other))
+    vocabulary = read_run(init).vocab_size
     assert torch.equal(one.body.tokens[:vocabulary], two.body.tokens[:vocabulary])
     assert not torch.equal(one.body.tokens[vocabulary:], two.body.tokens[vocabulary:])
     assert not torch.equal(one.heads["moods"].weight, two.heads["moods"].weight)
@@ -175,5 +175,5 @@ def test_a_table_of_a_larger_vocabulary_is_refused_too(tmp_path: Path, words_tok
 def test_in_double_precision_everything_is_double(parents: dict[str, Path]) -> None:
     recipe = recipe_for(parents["paper"])
     recipe = replace(recipe, training=replace(recipe.training, precision="fp64"))
-    model = make_classifier(recipe, TASKS, read_run(parents["paper"])["vocab_size"], parents["paper"])
+    model = make_classifier(recipe, TASKS, read_run(parents["paper"]).vocab_size, parents["paper"])
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float64}

@@ -16,13 +16,14 @@ from safetensors.torch import load_file
 from gpt1.model import build_model
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
+from gpt1.records.run import RunRecord
+from gpt1.runs.checkpoints import list_checkpoints, save_checkpoint
+from gpt1.runs.events import Event, Noticed
+from gpt1.runs.folder import begin_run
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import list_checkpoints, save_checkpoint
-from gpt1.training.events import Event, Noticed
-from gpt1.training.runs import begin_run
 from tests.conftest import DEEDS, SMALL_RUN, THINGS
 from tests.records import lines_in
 
@@ -109,8 +110,8 @@ def make_pretrained(folder: Path, tokenizer: Tokenizer, *changes: str, seed: int
     folder.mkdir(parents=True)
     tokenizer.save(folder / "tokenizer.json")
     model = build_model(recipe.shape, tokenizer.vocab_size, seed=seed)
-    about = {"tokenizer": tokenizer.fingerprint, "vocab_size": tokenizer.vocab_size, "parent": None}
-    begin_run(folder, "pretraining", recipe, folder / "tokenizer.json", about)
+    record = RunRecord("pretraining", recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
+    begin_run(folder, record, folder / "tokenizer.json")
     save_checkpoint(folder, 3, dict(model.named_parameters()), {}, {"cost": 0.5})
     return folder
 

@@ -17,11 +17,11 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.transfer import transfer
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.model import build_model
+from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from gpt1.runs.folder import made_for, read_run, run_tokenizer
 from gpt1.studies.material import open_start
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.training import WordCounter, train_words
-from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
-from gpt1.training.runs import made_for, read_run, run_tokenizer
 from gpt1.training.session import checkpoint_to_resume
 from tests.conftest import make_text
 from tests.finetuning.tools import encode, make_pretrained, make_task
@@ -91,7 +91,7 @@ def test_a_tokenizer_with_more_words_than_the_network_is_refused_in_a_run_withou
     edit(run, lambda facts: facts.pop("tokenizer"))
     larger = other_words(600, seed=0)
     larger.save(run / "tokenizer.json", overwrite=True)
-    wanted = read_run(run)["vocab_size"]
+    wanted = read_run(run).vocab_size
     with pytest.raises(FormatError, match=f"has {larger.vocab_size:,} tokens, the network of .* knows {wanted:,}"):
         answer(run)
 
@@ -144,7 +144,7 @@ def with_shape(run: Path, **shape: object) -> None:
 
 
 def test_what_a_checkpoint_remembers_under_an_old_name_is_compared_under_the_new_one(run: Path) -> None:
-    kept = read_run(run)["recipe"].shape.init_std
+    kept = read_run(run).recipe.shape.init_std
     with_shape(run, init_std=None, initial_deviation=kept)
     assert answer(run)
     with_shape(run, init_std=None, initial_deviation=2 * kept)
@@ -169,7 +169,7 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_computed(run
         value
     )
     save_checkpoint(run, step, found.model, {}, found.progress, found.made_for)
-    body = build_model(read_run(run)["recipe"].shape, read_run(run)["vocab_size"])
+    body = build_model(read_run(run).recipe.shape, read_run(run).vocab_size)
     for use in (lambda: load_run(run, device="cpu").network, lambda: transfer(body, run, None), lambda: answer(run)):
         with pytest.raises(FormatError, match=r"step-\d+ cannot be used: 'body\..*' holds weights that are no numbers"):
             use()

@@ -14,11 +14,8 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.torch_internals import cpu_has_vnni
 from gpt1.inference import run as own
 from gpt1.inference.run import find_checkpoint, load_run
-from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.shapes import SINGLE
-from gpt1.text.tokenizer import Tokenizer
-from gpt1.training import checkpoints
-from gpt1.training.checkpoints import (
+from gpt1.runs import checkpoints
+from gpt1.runs.checkpoints import (
     MODEL_FILE,
     OPTIMIZER_FILE,
     STATE_FILE,
@@ -28,6 +25,9 @@ from gpt1.training.checkpoints import (
     remove_old,
     save_checkpoint,
 )
+from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.shapes import SINGLE
+from gpt1.text.tokenizer import Tokenizer
 from tests.inference.tools import make_run
 from tests.records import facts_in, lines_in
 
@@ -156,7 +156,7 @@ def test_a_trained_run_gives_its_model_and_its_tokenizer(trained: Path) -> None:
     weights = dict(run.model.named_parameters())
     assert weights.keys() == run.checkpoint.model.keys()
     assert all(torch.equal(weights[name], tensor) for name, tensor in run.checkpoint.model.items())
-    assert run.tokenizer.fingerprint == run.facts["tokenizer"]
+    assert run.tokenizer.fingerprint == run.record.tokenizer
     assert repr(run) == f"Run({str(trained)!r}, pretraining, recipe 'tiny')"
 
 

@@ -11,11 +11,12 @@ from gpt1.inference.classification import head_shapes
 from gpt1.model import build_classifier, build_model
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
-from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.records.run import RunRecord
+from gpt1.runs.checkpoints import save_checkpoint
+from gpt1.runs.folder import begin_run
+from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import save_checkpoint
-from gpt1.training.runs import begin_run
 from tests.conftest import SMALL_RUN
 
 CONTEXT = 32  # tokens
@@ -44,12 +45,11 @@ def make_run(
             weight.mul_(10 if weight.dim() > 1 and "tokens" not in name else 1)
             if name.startswith("heads.") and name.endswith("bias"):
                 weight.add_(head_bias * torch.arange(len(weight)))
-    about = {
-        "tasks": {task.name: task_as_json(task) for task in tasks},
-        "tokenizer": tokenizer.fingerprint,
-        "vocab_size": tokenizer.vocab_size,
-    }
-    begin_run(folder, "finetuning", recipe, folder / "tokenizer.json", about)
+    learned = {task.name: task for task in tasks}
+    record = RunRecord(
+        "finetuning", recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size, tasks=learned
+    )
+    begin_run(folder, record, folder / "tokenizer.json")
     weights = {name: tensor * (torch.nan if ruined else 1) for name, tensor in model.named_parameters()}
     save_checkpoint(folder, STEP, weights, {}, {"cost": 0.5})
     return folder

@@ -26,9 +26,10 @@ from gpt1.inference.run import load_run
 from gpt1.pretraining import pretrain as module
 from gpt1.pretraining.measure import measure_corpus
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.records.run import Hardware
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, Noticed
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
-from gpt1.training.events import Event, Noticed
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
 from tests.moments import changes_told, counted, signalled
@@ -82,10 +83,10 @@ def unbroken(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     run = load_run(unbroken, device="cpu")
-    assert run.facts["kind"] == "pretraining"
+    assert run.record.kind == "pretraining"
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
-    assert run.facts["trained_on"] == {"device": device_name(torch.device("cpu")), "processes": 1}
+    assert run.record.trained_on == Hardware(device_name(torch.device("cpu")), 1)
     logs = {"metrics.jsonl", "samples.jsonl", "attention.json", "events.jsonl", "log.txt"}
     files = {"tokenizer.json", "run.json", *logs, "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files
@@ -94,7 +95,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     samples = lines_in(unbroken / "samples.jsonl")
     assert [sample["step"] for sample in samples] == [10, 10, 20, 20]
     assert all(sample["prompt"] and sample["text"] for sample in samples)
-    assert run.tokenizer.fingerprint == run.facts["tokenizer"]
+    assert run.tokenizer.fingerprint == run.record.tokenizer
     assert run.checkpoint.step == 20  # evaluated after 10 and 20 updates, and better by then
 
 
@@ -234,7 +235,7 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
     run = pretrain(
         None, corpus, tmp_path / "adapted", init=unbroken, changes=["steps=3", "optimizer.lr=1e-4"], device="cpu"
     )
-    assert run.facts["parent"] == str(unbroken.resolve())
+    assert run.record.parent == str(unbroken.resolve())
     assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
     with pytest.raises(SettingError, match=r"shape.layers is decided by"):
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
@@ -444,7 +445,7 @@ def test_two_ranks_give_the_losses_of_one_sharded_or_not(unbroken: Path, corpus:
         finish(start(command(corpus, tmp_path / how, f"training.parallelism={how}", ranks=2)))
         losses, wanted = losses_of(tmp_path / how), losses_of(unbroken)
         assert losses == {step: pytest.approx(loss, rel=2e-5) for step, loss in wanted.items()}
-        assert load_run(tmp_path / how, device="cpu").model.tokens.shape == (load_run(unbroken).facts["vocab_size"], 32)
+        assert load_run(tmp_path / how, device="cpu").model.tokens.shape == (load_run(unbroken).record.vocab_size, 32)
         looks, alone = (json.loads((run / "attention.json").read_bytes()) for run in (tmp_path / how, unbroken))
         assert looks["tokens"] == alone["tokens"]
         np.testing.assert_allclose(_flat(looks["weights"]), _flat(alone["weights"]), atol=2e-3)
@@ -463,7 +464,8 @@ def test_a_run_begun_on_two_ranks_goes_on_on_one(unbroken: Path, corpus: Path, t
 KILLED = """
 import os, signal, sys
 from gpt1 import pretrain
-from gpt1.training.events import Stepped
+from gpt1.records.run import Hardware
+from gpt1.runs.events import Stepped
 
 corpus, out, step, *changes = sys.argv[1:]
 

@@ -9,8 +9,8 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.report.gather import LONGEST_TEXT, MOST_LINES, gather
-from gpt1.training.events import Noticed, RolledBack, Saved
-from gpt1.training.runs import RunFiles
+from gpt1.runs.events import Noticed, RolledBack, Saved
+from gpt1.runs.files import RunFiles
 from tests.records import facts_in
 from tests.report.tools import LABELS, LOOKS, write_finetuned, write_lines, write_pretrained, write_run, write_seeds
 

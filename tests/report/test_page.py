@@ -16,9 +16,9 @@ from gpt1.recipes.changes import settings
 from gpt1.report import report
 from gpt1.report.plots import Bar, draw_bars
 from gpt1.report.svg import with_own_ids
+from gpt1.runs.events import RolledBack
+from gpt1.runs.files import RunFiles
 from gpt1.tasks.catalog import Task
-from gpt1.training.events import RolledBack
-from gpt1.training.runs import RunFiles
 from tests.records import facts_in
 from tests.report.tools import (
     LABELS,

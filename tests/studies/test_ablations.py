@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.runs.folder import read_run
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.paper import ABLATIONS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import lines_of
 from tests.studies.tools import LSTM, TRAINING, Remembers, make_start, source, write_tasks
 
@@ -43,10 +43,10 @@ def test_each_arm_is_trained_as_it_says_and_no_weights_are_kept(study: Path, sta
     ):
         for seed in (0, 1):
             run = study / "cells" / f"{arm}-rte-{seed}" / "run"
-            facts = read_run(run)
-            settings = facts["recipe"].finetuning
-            assert (settings.scratch, settings.lm_weight, facts["seed"]) == (scratch, weight, seed)
-            assert facts["parent"] == str(parent.resolve())
+            record = read_run(run)
+            settings = record.recipe.finetuning
+            assert (settings.scratch, settings.lm_weight, record.seed) == (scratch, weight, seed)
+            assert record.parent == str(parent.resolve())
             assert not (run / "checkpoints").exists()
             assert len((run / "predictions-rte-dev.jsonl").read_text().splitlines()) == 9
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
+from gpt1.runs.events import Listener
 from gpt1.studies.cells import EARLIER, Cell, CellResult, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
-from gpt1.training.events import Listener
 from tests.records import facts_in
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import lock_folder
+from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Nobody, Notebook, Result
 from gpt1.studies.folder import Done, Section, conduct, is_study, read_study
-from gpt1.training.events import Listener
 from tests.records import facts_in
 
 

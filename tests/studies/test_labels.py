@@ -11,10 +11,10 @@ import pytest
 
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
+from gpt1.runs.folder import read_run
 from gpt1.studies.labels import draw_order, study_labels
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.examples import Example
-from gpt1.training.runs import read_run
 from tests.finetuning.tools import make_examples, make_task, write_table
 from tests.studies.tools import TRAINING, Remembers, source, write_tasks
 
@@ -59,10 +59,10 @@ def test_all_ways_learn_from_the_same_rows_and_more_labels_hold_the_fewer(tmp_pa
     found = study_labels(start, out, source=tasks, training=TRAINING, counts=[8, 4], watcher=watcher)
     assert watcher.made == [f"{arm}-sst2-{count}-0" for count in (4, 8) for arm in ("full", "scratch", "tf-idf")]
     for arm, scratch in (("full", False), ("scratch", True)):
-        facts = read_run(out / "cells" / f"{arm}-sst2-4-0" / "run")
-        assert facts["examples"] == {"sst2": {"train": 4, "dev": 9}}
-        assert facts["recipe"].finetuning.scratch is scratch
-    identities = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run")["identity"] for arm in ("full", "scratch")]
+        record = read_run(out / "cells" / f"{arm}-sst2-4-0" / "run")
+        assert record.examples == {"sst2": {"train": 4, "dev": 9}}
+        assert record.recipe.finetuning.scratch is scratch
+    identities = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run").identity for arm in ("full", "scratch")]
     assert identities[0] == identities[1]
     section = found["sections"]["labels"]["tasks"]["sst2"]
     assert {arm: [point["labels"] for point in points] for arm, points in section["arms"].items()} == {

@@ -14,9 +14,9 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.finetuning.finetune import finetune
+from gpt1.runs.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
+from gpt1.runs.folder import read_run
 from gpt1.studies.transfer import study_transfer
-from gpt1.training.checkpoints import Checkpoint, list_checkpoints, newest_checkpoint
-from gpt1.training.runs import read_run
 from tests.studies.tools import CONTEXT, TRAINING, Remembers, rows_of, source, write_tasks
 
 
@@ -25,7 +25,7 @@ def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     found = study_transfer(start, out, source=tasks, training=TRAINING, watcher=watcher)
     assert watcher.made == ["layers-0-sst2-0", "layers-1-sst2-0", "full-sst2-0"]
-    taken = [read_run(out / "cells" / name / "run")["recipe"].finetuning.transfer_layers for name in watcher.made]
+    taken = [read_run(out / "cells" / name / "run").recipe.finetuning.transfer_layers for name in watcher.made]
     assert taken == [0, 1, None]
     points = found["sections"]["transfer"]["tasks"]["sst2"]["points"]
     assert [point["layers"] for point in points] == [0, 1, 2]

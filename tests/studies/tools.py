@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.finetuning.data import Source
+from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
+from gpt1.runs.events import Event
 from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.finetuned import Training
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
-from gpt1.training.events import Event
 from tests.conftest import DEEDS, PEOPLE, THINGS
 from tests.finetuning.tools import make_pretrained
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpt1.base.records import check_record
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
@@ -71,11 +72,11 @@ def test_only_what_is_read_counts(words_tokenizer: Tokenizer) -> None:
     ],
 )
 def test_a_stray_character_is_not_told_and_a_script_is(counts: list[list[int]], told: str | None) -> None:
-    notices = count_unknown(np.array(counts).reshape(-1, 2)).notice("moods dev")
+    notices = count_unknown(np.array(counts).reshape(-1, 2)).notice(len(counts), "moods dev")
     assert notices == [] if told is None else notices[0].startswith(f"moods dev: {told}")
 
 
 def test_the_counts_that_are_kept_make_the_same_notice(words_tokenizer: Tokenizer) -> None:
     found = count_unknown(np.array([[5, 10], [0, 10]]))
     assert found.as_json() == {"tokens": 5, "of": 20, "examples": 1}
-    assert Unknown(**found.as_json(), of_examples=2) == found
+    assert check_record(found.as_json(), Unknown, "run.json") == found

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.runs.events import Evaluated, Noticed, Sampled, Saved, Stepped
 from gpt1.training.distributed import World
-from gpt1.training.events import Evaluated, Noticed, Sampled, Saved, Stepped
 from gpt1.training.trainer import Evaluation
 from tests.training.tools import TOY, Recorder, toy_trainer, with_training
 

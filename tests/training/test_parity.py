@@ -12,7 +12,7 @@ from torch import Tensor
 from gpt1.model import dropout_key
 from gpt1.model.dropout import DropoutKey, Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.values import Optimizer, Schedule, Shape
-from gpt1.training.events import Event, Stepped
+from gpt1.runs.events import Event, Stepped
 from tests.reference import adam, transformer
 from tests.training.tools import CONTEXT, TOY, VOCABULARY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 

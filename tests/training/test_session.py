@@ -13,22 +13,22 @@ import pytest
 import torch
 from torch import nn
 
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.recipes.catalog import PAPER, TINY
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import Recipe
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.records.run import RunRecord
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.events import Event, Noticed, Stepped
+from gpt1.runs.files import RunFiles
+from gpt1.runs.folder import begin_run
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, Noticed, Stepped
-from gpt1.training.runs import RunFiles, begin_run
 from gpt1.training.session import (
     FREE_ON_RESUME,
-    Interrupted,
     as_recipe,
+    begun_run,
     checkpoint_to_resume,
     conduct,
-    fact,
-    facts_of,
     notifier,
     resumed,
     speed_up,
@@ -116,24 +116,16 @@ def test_what_is_taken_over_is_no_difference() -> None:
     assert (new, told) == (old, [])
 
 
-# ---- facts ----
+# ---- the run that is there ----
 
 
 def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").touch()
-    about = {"tokenizer": "", "vocab_size": 50}
-    begin_run(tmp_path / "run", "pretraining", TOY, tmp_path / "tokenizer.json", about)
-    assert facts_of(tmp_path / "run", "pretraining")["kind"] == "pretraining"
+    record = RunRecord("pretraining", TOY, tokenizer="", vocab_size=50)
+    begin_run(tmp_path / "run", record, tmp_path / "tokenizer.json")
+    assert begun_run(tmp_path / "run", "pretraining").kind == "pretraining"
     with pytest.raises(SettingError, match=r"is a run of another kind \(pretraining\)"):
-        facts_of(tmp_path / "run", "finetuning")
-
-
-def test_a_fact_that_is_missing_is_damage(tmp_path: Path) -> None:
-    facts = {"corpus": {"identity": "x"}, "seed": 3}
-    assert fact(tmp_path, facts, "corpus", "identity") == "x"
-    for names in (("identity",), ("corpus", "path"), ("seed", "of")):
-        with pytest.raises(FormatError, match=r"run.json is damaged"):
-            fact(tmp_path, facts, *names)
+        begun_run(tmp_path / "run", "finetuning")
 
 
 # ---- checkpoints ----

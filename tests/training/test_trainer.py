@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from gpt1.base.errors import FormatError
-from gpt1.training import checkpoints
-from gpt1.training.batches import Batch
-from gpt1.training.checkpoints import (
+from gpt1.runs import checkpoints
+from gpt1.runs.checkpoints import (
     MODEL_FILE,
     Checkpoint,
     best_step,
@@ -23,7 +22,8 @@ from gpt1.training.checkpoints import (
     newest_checkpoint,
     read_state,
 )
-from gpt1.training.events import Evaluated, Event, Noticed, Saved, Stepped
+from gpt1.runs.events import Evaluated, Event, Noticed, Saved, Stepped
+from gpt1.training.batches import Batch
 from gpt1.training.trainer import Diverged, Evaluation, Trainer
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from gpt1.model import DropoutKey, Model, build_model
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Training
+from gpt1.runs.events import Event, RolledBack, Stepped
 from gpt1.training.batches import NO_TARGET, Batch
 from gpt1.training.distributed import World
-from gpt1.training.events import Event, RolledBack, Stepped
 from gpt1.training.trainer import Trainer
 
 VOCABULARY = 50

@@ -70,6 +70,10 @@ class FormatError(Gpt1Error):
     """A file of ours is damaged, of another version, or not of ours at all."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the run to stop, and it did, with its state saved."""
+
+
 def printable(text: str) -> str:
     """Return a text that UTF-8 can hold: half characters, as in names that are no text, become escapes."""
     return text.encode(errors="backslashreplace").decode()

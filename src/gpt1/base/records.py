@@ -1,18 +1,19 @@
 """What a JSON file of ours must hold, told by type hints: what is not of its kind is refused by file and place.
 
-A record's shape is a `TypedDict`, whose further keys stay as they are, or a dataclass, which has no further ones. What
-an earlier version did not write is `NotRequired`, or has a default.
+A record's shape is a dataclass, which has no further keys, or a `Part`, which passes them over (or a `TypedDict`, where
+they stay as they are). What an earlier version did not write has a default (or is `NotRequired`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import keyword
 import types
 import typing
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import (
@@ -28,7 +29,7 @@ from typing import (
     is_typeddict,
 )
 
-from gpt1.base.errors import FormatError
+from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.strict_json import finite, to_json
 
 DEEPEST = 64  # levels of brackets; ours have eight at most, and walking through thousands ends in a fault
@@ -43,6 +44,44 @@ class AtLeast:
     """A bound of numbers, for `Annotated`."""
 
     least: float
+
+
+@dataclass(frozen=True)
+class ReadBy:
+    """How a value is read that has its own way, for `Annotated`."""
+
+    read: Callable[[Any], Any]
+
+
+class Part:
+    """A record or a part of one, as a frozen dataclass: keys that it does not know are passed over.
+
+    A field that has its default is not written. One whose name Python keeps for itself ends in _, and its key does not.
+    """
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        shape: Any = self
+        values = [(one, getattr(self, one.name)) for one in fields(shape)]
+        return {_key(one.name): _as_json(value) for one, value in values if not self._is_left_out(one, value)}
+
+    def _is_left_out(self, field: Any, value: Any) -> bool:
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        return bool(value is default or (value == default and type(value) is type(default)))
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Part):
+        return value.as_json()
+    if isinstance(value, dict):
+        return {name: _as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _key(name: str) -> str:
+    return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
 Count = Annotated[int, AtLeast(0)]
@@ -86,8 +125,10 @@ def check_record(value: Any, shape: type[Shape], path: str | Path, remedy: str =
     """Return a JSON value as one of this shape, or refuse it by file and place; `remedy` is what helps then."""
     try:
         found: Shape = _checked(value, shape, "")
-    except _Wrong as wrong:
+    except (_Wrong, SettingError) as wrong:  # the latter from a value that refuses what does not go together
         raise FormatError(f"{path} is damaged: {wrong}" + (f"; {remedy}" if remedy else "")) from None
+    except FormatError as error:  # of what has its own way of being read
+        raise FormatError(f"{path}: {error}") from None
     return found
 
 
@@ -98,6 +139,8 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         return value
     if is_typeddict(hint) or is_dataclass(hint):
         return _checked_object(value, hint, place)
+    if origin is Annotated and isinstance(arguments[1], ReadBy):
+        return arguments[1].read(value)
     if origin is Annotated:
         found = _checked(value, arguments[0], place)
         if isinstance(arguments[1], AtLeast) and not found >= arguments[1].least:
@@ -128,15 +171,16 @@ def _checked_plain(value: Any, kind: type, place: str) -> Any:
 def _checked_object(value: Any, shape: Any, place: str) -> Any:
     if not isinstance(value, dict):
         raise _wrong(place, value, "an object")
-    found, hints = dict(value), _hints(shape)
-    for name, (hint, required) in hints.items():
-        if name in value:
-            found[name] = _checked(value[name], hint, _inside(place, name))
-        elif required:
-            raise _Wrong(_inside(place, name), "is missing")
+    hints = _hints(shape)
+    found = {
+        name: _checked(value[key], hint, _inside(place, key)) for name, (key, hint, _) in hints.items() if key in value
+    }
+    if absent := [key for name, (key, _, required) in hints.items() if required and name not in found]:
+        raise _Wrong(_inside(place, absent[0]), "is missing")
     if not is_dataclass(shape):
-        return found
-    if odd := [name for name in value if name not in hints]:
+        return value | found
+    known = {key for key, _, _ in hints.values()}
+    if (odd := [key for key in value if key not in known]) and not issubclass(cast(type, shape), Part):
         raise _Wrong(_inside(place, odd[0]), "is not known to this version of gpt1")
     return cast(type[Any], shape)(**found)
 
@@ -163,14 +207,14 @@ def _checked_union(value: Any, hints: tuple[Any, ...], place: str) -> Any:
 
 
 @lru_cache
-def _hints(shape: Any) -> dict[str, tuple[Any, bool]]:
-    """Return the hint of each key of a shape, and whether the key must be there."""
+def _hints(shape: Any) -> dict[str, tuple[str, Any, bool]]:
+    """Return for each name in a shape its key, its hint, and whether it must be there."""
     hints = get_type_hints(shape, include_extras=True)
     if is_dataclass(shape):
         free = {one.name for one in fields(shape) if (one.default, one.default_factory) != (MISSING, MISSING)}
-        return {name: (hint, name not in free) for name, hint in hints.items()}
+        return {one.name: (_key(one.name), hints[one.name], one.name not in free) for one in fields(shape)}
     free = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
-    return {name: (get_args(hint)[0] if name in free else hint, name not in free) for name, hint in hints.items()}
+    return {name: (name, get_args(hint)[0] if name in free else hint, name not in free) for name, hint in hints.items()}
 
 
 def in_words(hint: Any) -> str:

@@ -42,7 +42,7 @@ def command(
     pairs = read_pairs(Path(data), **({} if encoding is None else {"encoding": encoding}))
     found = blimp(open_run(run, step, device, int8), pairs)
     click.echo(to_json({"run": run, **found.as_json()}, indent=1) if as_json else "\n".join(_in_words(run, found)))
-    for text in found.unknown.notice():
+    for text in found.unknown.notice(of_examples=2 * found.pairs):
         words.notice(text)
 
 

@@ -52,12 +52,11 @@ def command(
       gpt1 evaluate runs/tiny letters/*.txt
       gpt1 evaluate runs/reviews --table march.csv
     """
-    from gpt1.inference.run import FINETUNING
 
     if paths and corpus is not None:
         raise click.UsageError("name either texts or a --corpus, not both")
     opened = open_run(run, step, device)
-    if opened.facts["kind"] == FINETUNING:
+    if opened.has_tasks:
         if paths or corpus is not None:
             raise click.UsageError(
                 f"{run} is fine-tuned: measure it on labelled data with --data, --table or --encoded"
@@ -83,12 +82,12 @@ def _evaluate_text(
 ) -> None:
     from gpt1.base.wording import some
     from gpt1.cli.training import score_line
-    from gpt1.pretraining.measure import SPLIT, measure_corpus, measure_text
+    from gpt1.pretraining.measure import SPLIT, corpus_of, measure_corpus, measure_text
     from gpt1.text.unknowns import text_notice
 
     split = split or SPLIT
     scores = measure_text(opened, paths) if paths else measure_corpus(opened, corpus, split)
-    what = some(paths) if paths else f"split {split} of {corpus or opened.facts['corpus']['path']}"
+    what = some(paths) if paths else f"split {split} of {corpus or corpus_of(opened)}"
     if as_json:
         click.echo(to_json({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))
     else:

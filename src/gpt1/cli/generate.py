@@ -72,7 +72,7 @@ def command(
         prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
     opened = open_run(run, step, device, int8)
     unknown = count_unknown(np.array([opened.tokenizer.count_unknown(prompt)]))
-    for text in unknown.notice("the prompt"):
+    for text in unknown.notice(1, "the prompt"):
         words.notice(text)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:

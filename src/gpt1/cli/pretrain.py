@@ -50,8 +50,8 @@ def command(
     """
     from gpt1.cli.training import score_line, shown_training
     from gpt1.pretraining.pretrain import pretrain
-    from gpt1.training.checkpoints import list_checkpoints
-    from gpt1.training.runs import last_scores
+    from gpt1.runs.checkpoints import list_checkpoints
+    from gpt1.runs.files import last_scores
 
     told = [  # the last one holds: an option of its own is worth more than a --set
         *changes,

@@ -8,9 +8,9 @@ from statistics import median
 
 from gpt1.base.progress import Terminal, clock
 from gpt1.base.wording import many
+from gpt1.runs.events import Event, Noticed, RolledBack, Stepped
+from gpt1.runs.files import in_words
 from gpt1.studies.cells import Cell, CellResult, seconds_left
-from gpt1.training.events import Event, Noticed, RolledBack, Stepped
-from gpt1.training.runs import in_words
 
 REFRESH_SECONDS = 0.5
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from gpt1.base.errors import NoRoom
 from gpt1.base.progress import Bar, Progress, clock
 from gpt1.cli.words import CommandTerminal
-from gpt1.training.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
-from gpt1.training.runs import in_words
+from gpt1.runs.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.files import in_words
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gpt1.base.errors import Interrupted
 from gpt1.base.parallel import Context, cores, end_with_parent, terminate_workers
 from gpt1.base.progress import Progress
 from gpt1.demo.recipe import SCRATCH
 from gpt1.finetuning.finetune import finetune
 from gpt1.recipes.values import Recipe
-from gpt1.training.session import Interrupted
 
 
 @dataclass(frozen=True)

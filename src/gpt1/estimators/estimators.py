@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
 from gpt1.estimators.folders import FILE, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
@@ -36,6 +36,7 @@ from gpt1.finetuning.results import results
 from gpt1.inference.predicting import answer_split, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
+from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.data_warnings import refuse_one_label
@@ -43,9 +44,7 @@ from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
-from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
-from gpt1.training.runs import is_run
-from gpt1.training.session import Interrupted
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 # Arguments that are settings of the recipe under another name.
 _SETTINGS = {
@@ -118,8 +117,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         texts = read_texts(X)
         target = self._target(y, len(texts.rows))
         run = self._train(self._labelled(texts, target, label_field(y, texts.fields)))
-        for counts in run.facts["unknown"].values():
-            for text in Unknown(**counts["train"], of_examples=len(texts.rows)).notice():
+        for counts in run.record.unknown.values():
+            for text in counts["train"].notice(len(texts.rows)):
                 warnings.warn(text, stacklevel=2)
         learned = {**target.learned, "n_features_in_": texts.width}
         if texts.columns is not None:
@@ -201,7 +200,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 stacklevel=3,
             )
         unknown = unknown_by_example(task, split, self.run_.tokenizer.unknown_id, encoded.vocab_size)
-        for text in count_unknown(unknown).notice():
+        for text in count_unknown(unknown).notice(len(split)):
             warnings.warn(text, stacklevel=3)
         return answer_split(self.run_, task, split)
 

@@ -23,8 +23,8 @@ from gpt1.base.records import check_record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
-from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
-from gpt1.training.runs import RUN_FILE, is_begun_copy, read_run
+from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.runs.folder import RUN_FILE, is_begun_copy, read_run
 
 FILE = "estimator.json"
 FORMAT, VERSION = "gpt1-estimator", 1
@@ -148,7 +148,7 @@ def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str,
         elif ":" in (
             arguments["recipe"] or ""
         ):  # a module is imported when a person names it, never because a file does
-            arguments["recipe"] = read_run(folder)["recipe"]
+            arguments["recipe"] = read_run(folder).recipe
         learned = {name: _array_from_json(value) for name, value in facts["learned"].items()}
     except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path} is damaged: {error}") from None

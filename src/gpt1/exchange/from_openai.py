@@ -21,8 +21,9 @@ from gpt1.exchange.names import PARTS, POSITIONS, TOKENS, WIDER, block_names, tu
 from gpt1.inference.run import Run
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
+from gpt1.records.run import Imported
+from gpt1.runs.checkpoints import Tensors
 from gpt1.text.importing import import_tokenizer
-from gpt1.training.checkpoints import Tensors
 
 SHAPES_FILE, ARRAY_FILE = "params_shapes.json", "params_{}.npy"
 VOCABULARY_FILE, MERGES_FILE = "encoder_bpe_40000.json", "vocab_40000.bpe"
@@ -38,7 +39,7 @@ def import_openai(folder: str | Path, out: str | Path, *, device: str | None = N
             raise missing(folder / name, "is not there; the release has it in its folder 'model'")
     tokenizer = import_tokenizer(folder / VOCABULARY_FILE, folder / MERGES_FILE)
     weights, shape = _read(folder)
-    return write_run(out, {"from": "openai", "path": str(folder.resolve())}, shape, weights, tokenizer, device=device)
+    return write_run(out, Imported("openai", str(folder.resolve())), shape, weights, tokenizer, device=device)
 
 
 def _read(folder: Path) -> tuple[Tensors, Shape]:

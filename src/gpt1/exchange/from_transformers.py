@@ -29,9 +29,10 @@ from gpt1.exchange.names import (
 from gpt1.exchange.sums import SUMS_FILE, check_sums
 from gpt1.inference.run import Run
 from gpt1.recipes.values import Shape
+from gpt1.records.run import Imported
+from gpt1.runs.checkpoints import Tensors
 from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
-from gpt1.training.checkpoints import Tensors
 
 
 class _Sizes(TypedDict):
@@ -67,7 +68,7 @@ def import_transformers(source: str | Path, out: str | Path, *, device: str | No
     shape = _read_shape(folder / CONFIG_FILE)
     weights = to_ours(_read_weights(folder), shape.layers, str(folder / WEIGHTS_FILE))
     tokenizer = _read_tokenizer(folder)
-    return write_run(out, {"from": "transformers", "path": str(source)}, shape, weights, tokenizer, device=device)
+    return write_run(out, Imported("transformers", str(source)), shape, weights, tokenizer, device=device)
 
 
 def _read_shape(path: Path) -> Shape:

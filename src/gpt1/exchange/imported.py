@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import lock_folder
-from gpt1.inference.run import PRETRAINING, Run, load_run
+from gpt1.inference.run import Run, load_run
 from gpt1.model import build_model
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
+from gpt1.records.run import PRETRAINING, Imported, RunRecord
+from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.runs.folder import begin_run, is_begun_copy, made_for
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import Tensors, clean_up, save_checkpoint
-from gpt1.training.runs import begin_run, is_begun_copy, made_for
 
 
 def check_target(out: Path) -> None:
@@ -27,28 +27,23 @@ def check_target(out: Path) -> None:
 
 
 def write_run(
-    out: Path, source: dict[str, Any], shape: Shape, weights: Tensors, tokenizer: Tokenizer, *, device: str | None
+    out: Path, source: Imported, shape: Shape, weights: Tensors, tokenizer: Tokenizer, *, device: str | None
 ) -> Run:
     """Write a run of these weights, and open it; `source` says where they come from.
 
     Its arithmetic is in fp32, the precision the weights were published in.
     """
-    _check_weights(weights, shape, tokenizer.vocab_size, str(source["path"]))
+    _check_weights(weights, shape, tokenizer.vocab_size, source.path)
     recipe = replace(PAPER, shape=shape, training=replace(PAPER.training, precision="fp32"))
-    about = {
-        "seed": None,
-        "tokenizer": tokenizer.fingerprint,
-        "vocab_size": tokenizer.vocab_size,
-        "corpus": None,
-        "parent": None,
-        "imported": source,
-    }
+    record = RunRecord(
+        PRETRAINING, recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size, imported=source
+    )
     with lock_folder(out):
         check_target(out)
         clean_up(out)
-        save_checkpoint(out, 0, weights, {}, {}, made_for({"kind": PRETRAINING, "recipe": recipe, **about}))
+        save_checkpoint(out, 0, weights, {}, {}, made_for(record))
         tokenizer.save(out / TOKENIZER_FILE, overwrite=True)
-        begin_run(out, PRETRAINING, recipe, out / TOKENIZER_FILE, about)  # which makes the folder a run
+        begin_run(out, record, out / TOKENIZER_FILE)  # which makes the folder a run
     return load_run(out, device=device)
 
 

@@ -11,7 +11,7 @@ import re
 from gpt1.base.errors import FormatError, InputError
 from gpt1.model.layers import LAYER_EPSILON
 from gpt1.recipes.values import TRANSFORMER, Shape
-from gpt1.training.checkpoints import Tensors
+from gpt1.runs.checkpoints import Tensors
 
 # Ours -> theirs, in the order of the release; in each part a matrix (or gain), then a bias.
 PARTS = {

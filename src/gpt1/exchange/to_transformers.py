@@ -30,10 +30,10 @@ from gpt1.inference.predicting import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
+from gpt1.runs.checkpoints import Tensors
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import Tensors
 
 FILES = {CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, MERGES_FILE, FAST_FILE, "tokenizer_config.json"}
 OWN_TOKENIZER = "tokenizer.gpt1.json"
@@ -56,7 +56,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
         weights, described = _classifier(run, task_of(run, task))
     else:
         weights = to_theirs(run.checkpoint.model, shape.layers)
-        described = config(shape, run.facts["vocab_size"])
+        described = config(shape, run.record.vocab_size)
     with whole_folder(out, overwrite=overwrite) as folder:
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / CONFIG_FILE, described)
@@ -97,7 +97,7 @@ def _classifier(run: Run, task: Task) -> tuple[Tensors, dict[str, Any]]:
     shift = folded(model[f"{head}.weight"], model[f"{head}.bias"], str(run.path))
     body[last_norm] = (body[last_norm].double() + shift).float()
     described = {
-        **config(shape, run.facts["vocab_size"] + len(SPECIALS)),
+        **config(shape, run.record.vocab_size + len(SPECIALS)),
         "architectures": ["OpenAIGPTForSequenceClassification"],
         "id2label": {str(index): label for index, label in enumerate(task.labels)},
         "label2id": {label: index for index, label in enumerate(task.labels)},

@@ -8,14 +8,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.records.run import RecordedSource
+from gpt1.runs.folder import run_tokenizer
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
-from gpt1.training.runs import SourceFacts, run_tokenizer
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.readers import Labelled
@@ -60,23 +61,22 @@ class Source:
         if self.tasks and self.data is None:
             raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
-    def as_json(self) -> dict[str, Any]:
+    def recorded(self) -> RecordedSource:
         """Return what was named, as far as it can be found again."""
-        paths = {
-            name: None if (path := getattr(self, name)) is None else str(path.resolve())
-            for name in ("train", "dev", "test")
-        }
+        train, dev, test = (None if path is None else str(path.resolve()) for path in (self.train, self.dev, self.test))
         is_folder = self.data is not None and not self.data.startswith(HUB)
-        return {
-            "tasks": list(self.tasks),
-            "data": str(Path(str(self.data)).resolve()) if is_folder else self.data,
-            **paths,
-            "columns": dict(self.columns),
-            "regression": self.regression,
-            "symmetric": self.symmetric,
-            "encoding": self.encoding,
-            "encoded": [str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
-        }
+        return RecordedSource(
+            tasks=list(self.tasks),
+            data=str(Path(str(self.data)).resolve()) if is_folder else self.data,
+            train=train,
+            dev=dev,
+            test=test,
+            columns=dict(self.columns),
+            regression=self.regression,
+            symmetric=self.symmetric,
+            encoding=self.encoding,
+            encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
+        )
 
 
 def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
@@ -90,31 +90,44 @@ def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str
 
 
 def read_recorded(
-    source: SourceFacts, tasks: Iterable[Task], run: Path, context: int
+    source: RecordedSource, tasks: Iterable[Task], run: Path, context: int
 ) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what a run was trained with, read again from where its record says that it lay.
 
     A record is a file that anybody may have written, so nothing that it names is imported or fetched: the tasks are the
     run's own values, whatever module they came from, and the data lies in plain files and folders.
     """
-    from gpt1.tasks.preparing import complete, read_table
+    from gpt1.tasks.preparing import complete
     from gpt1.tasks.readers import read_folder
 
-    if source["data"] is not None and source["data"].startswith(HUB):
+    if source.data is not None and source.data.startswith(HUB):
         raise InputError(
-            f"it was trained on {source['data']}, and what a run names is never fetched by itself; "
-            f"`data={source['data']!r}` fetches it"
+            f"it was trained on {source.data}, and what a run names is never fetched by itself; "
+            f"`data={source.data!r}` fetches it"
         )
-    tables = {split: None if (named := source[split]) is None else _plain(named) for split in ("train", "dev", "test")}
+    train, dev, test = (None if path is None else _plain(path) for path in (source.train, source.dev, source.test))
     rows: list[Labelled] = []
-    if source["data"] is not None:
-        folder = _plain(source["data"])
-        rows += [complete(read_folder(task, folder, encoding=source["encoding"])) for task in tasks]
-    if tables["train"] is not None:
-        how = {name: source[name] for name in ("columns", "regression", "symmetric", "encoding")}
-        rows.append(read_table(tables["train"], dev=tables["dev"], test=tables["test"], **how))
-    encoded, notices = _encode_all(rows, run, context, told=tables["train"] is not None)
-    return _by_name([*(load(_plain(folder)) for folder in source["encoded"]), *encoded]), notices
+    if source.data is not None:
+        folder = _plain(source.data)
+        rows += [complete(read_folder(task, folder, encoding=source.encoding)) for task in tasks]
+    if train is not None:
+        rows.append(_read_table(source, train, dev, test))
+    encoded, notices = _encode_all(rows, run, context, told=train is not None)
+    return _by_name([*(load(_plain(folder)) for folder in source.encoded), *encoded]), notices
+
+
+def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, test: Path | None) -> Labelled:
+    from gpt1.tasks.preparing import read_table
+
+    return read_table(
+        train,
+        dev=dev,
+        test=test,
+        columns=source.columns,
+        regression=source.regression,
+        symmetric=source.symmetric,
+        encoding=source.encoding,
+    )
 
 
 def _plain(named: str) -> Path:
@@ -151,20 +164,12 @@ def read_labelled(source: Source) -> Iterable[Labelled]:
         yield source.examples
     if not source.tasks and source.train is None:
         return
-    from gpt1.tasks.preparing import read_table, read_task
+    from gpt1.tasks.preparing import read_task
 
     for name in source.tasks:
         yield read_task(name, data=source.data, encoding=source.encoding)
     if source.train is not None:
-        yield read_table(
-            source.train,
-            dev=source.dev,
-            test=source.test,
-            columns=source.columns,
-            regression=source.regression,
-            symmetric=source.symmetric,
-            encoding=source.encoding,
-        )
+        yield _read_table(source, source.train, source.dev, source.test)
 
 
 def check_fit(tasks: Mapping[str, EncodedTask], *, fingerprint: str, context: int, init: Path) -> None:
@@ -217,13 +222,13 @@ def unknown_tokens(tasks: Mapping[str, EncodedTask], unknown_id: int | None) -> 
     }
 
 
-def unknown_notices(found: Mapping[str, Mapping[str, Unknown]]) -> list[str]:
+def unknown_notices(tasks: Mapping[str, EncodedTask], unknown_id: int | None) -> list[str]:
     """Tell of splits of which a good deal is not in the vocabulary."""
     return [
         text
-        for name, own in found.items()
+        for name, own in unknown_tokens(tasks, unknown_id).items()
         for split, unknown in own.items()
-        for text in unknown.notice(f"{name} {split}")
+        for text in unknown.notice(len(tasks[name].splits[split]), f"{name} {split}")
     ]
 
 

@@ -88,8 +88,8 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
 
 def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     """Return what the run was trained with, read again."""
-    source = run.facts.get("source")
-    if source is None or not (source["tasks"] or source["train"] or source["encoded"]):
+    source = run.record.source
+    if source is None or not (source.tasks or source.train or source.encoded):
         raise InputError(
             f"{run.path} was trained on examples that no file holds; say what to measure it on with `data`, `table` or "
             "`encoded`"
@@ -101,7 +101,7 @@ def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
             f"what {run.path} was trained on cannot be read now ({error}); name other data with `data`, `table` or "
             "`encoded`"
         ) from None
-    if identity(found) != run.facts.get("identity"):
+    if identity(found) != run.record.identity:
         raise InputError(
             f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones; name "
             "what to measure it on with `data`, `table` or `encoded`"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -40,37 +40,28 @@ from gpt1.finetuning.seeds import (
 )
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
-from gpt1.inference.run import FINETUNING, Run, load_run
+from gpt1.inference.run import Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
+from gpt1.records.run import FINETUNING, Hardware, RunRecord
+from gpt1.runs.checkpoints import clean_up, list_checkpoints
+from gpt1.runs.events import Listener
+from gpt1.runs.files import who_hears
+from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_folder, run_tokenizer, update_run
 from gpt1.tasks.answers import predictions, soft_targets
-from gpt1.tasks.catalog import task_as_json
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
-from gpt1.training.events import Listener
-from gpt1.training.runs import (
-    begin_run,
-    is_left_over,
-    is_run,
-    read_run,
-    run_folder,
-    run_tokenizer,
-    update_run,
-    who_hears,
-)
 from gpt1.training.session import (
     as_recipe,
+    begun_run,
     checkpoint_to_resume,
     conduct,
-    fact,
-    facts_of,
     hardware,
     notifier,
     require_as_found,
@@ -149,16 +140,16 @@ def finetune(
     out = Path(out)
     with join_world(find_device(device)) as (world, own_device):
         parent = read_run(asked.init)
-        tasks, notices = read_source(source, asked.init, parent["recipe"].shape.context)
+        tasks, notices = read_source(source, asked.init, parent.recipe.shape.context)
         check_fit(
             tasks,
             fingerprint=run_tokenizer(asked.init).fingerprint,
-            context=parent["recipe"].shape.context,
+            context=parent.recipe.shape.context,
             init=asked.init,
         )
         check_training(tasks)
         notices += truncation_notices(tasks)
-        notices += unknown_notices(unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id))
+        notices += unknown_notices(tasks, load_tokenizer(asked.init).unknown_id)
         if seeds == 1:
             _train_one(asked, out, tasks, notices, world, own_device)
         else:
@@ -226,7 +217,7 @@ def _train_seeds(
 def _check_done(asked: Asked, folder: Path, tasks: Mapping[str, EncodedTask]) -> None:
     """Refuse what a seed that is done was not trained with, and a damaged result; it is not made longer either."""
     read_result(folder)
-    old, (new, _) = read_run(folder)["recipe"].training, _resumed_recipe(asked, folder, tasks)
+    old, (new, _) = read_run(folder).recipe.training, _resumed_recipe(asked, folder, tasks)
     for name in ("steps", "epochs", "patience"):
         before, now = getattr(old, name), getattr(new.training, name)
         if before != now:
@@ -351,8 +342,8 @@ def _look(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
         return Looked(False, _new_recipe(asked, out), (), asked.init)
     recipe, notices = _resumed_recipe(asked, out, tasks)
     init = None if list_checkpoints(out) else asked.init
-    if init is not None and str(init.resolve()) != read_run(out)["parent"]:
-        raise SettingError(f"{out} was begun from {read_run(out)['parent']}, not from {init}; name that one")
+    if init is not None and str(init.resolve()) != read_run(out).parent:
+        raise SettingError(f"{out} was begun from {read_run(out).parent}, not from {init}; name that one")
     return Looked(True, recipe, tuple(notices), init)
 
 
@@ -364,7 +355,7 @@ def _new_recipe(asked: Asked, out: Path) -> Recipe:
 
 def _with_parents_shape(asked: Asked, recipe: Recipe) -> Recipe:
     """Return the recipe with the shape of the pre-trained network; only dropout is the fine-tuning's own."""
-    parent: Recipe = read_run(asked.init)["recipe"]
+    parent = read_run(asked.init).recipe
     base = as_recipe(asked.recipe)
     for name in differences(base, replace(base, shape=recipe.shape)):
         if name != "shape.dropout":
@@ -374,13 +365,13 @@ def _with_parents_shape(asked: Asked, recipe: Recipe) -> Recipe:
 
 def _resumed_recipe(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
-    facts = facts_of(out, FINETUNING)
-    if fact(out, facts, "identity") != identity(tasks):
+    begun = begun_run(out, FINETUNING)
+    if begun.identity != identity(tasks):
         raise InputError(
             f"the training examples are not those that the run {out} was begun with; resume it with its own, or begin "
             "a new run in another folder"
         )
-    return resumed(out, facts["recipe"], asked.recipe, asked.changes, lambda new: _with_parents_shape(asked, new))
+    return resumed(out, begun.recipe, asked.recipe, asked.changes, lambda new: _with_parents_shape(asked, new))
 
 
 def _prepare_folder(
@@ -390,29 +381,27 @@ def _prepare_folder(
     tasks: Mapping[str, EncodedTask],
     vocab_size: int,
     going_on: bool,
-    trained_on: dict[str, Any],
+    trained_on: Hardware,
 ) -> None:
-    source = asked.source.as_json()
     if going_on:
         clean_up(out)
-        update_run(out, recipe, source=source, trained_on=trained_on)
+        update_run(out, recipe=recipe, source=asked.source.recorded(), trained_on=trained_on)
         return
-    about: dict[str, Any] = {
-        "seed": recipe.training.seed,
-        "tokenizer": next(iter(tasks.values())).tokenizer_fingerprint,
-        "vocab_size": vocab_size,
-        "tasks": {name: task_as_json(encoded.task) for name, encoded in tasks.items()},
-        "examples": {name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
-        "unknown": {
-            name: {split: unknown.as_json() for split, unknown in own.items()}
-            for name, own in unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id).items()
-        },
-        "identity": identity(tasks),
-        "source": source,
-        "parent": str(asked.init.resolve()),
-        "trained_on": trained_on,
-    }
-    begin_run(out, FINETUNING, recipe, asked.init / TOKENIZER_FILE, about)
+    record = RunRecord(
+        FINETUNING,
+        recipe,
+        seed=recipe.training.seed,
+        tokenizer=next(iter(tasks.values())).tokenizer_fingerprint,
+        vocab_size=vocab_size,
+        tasks={name: encoded.task for name, encoded in tasks.items()},
+        examples={name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
+        unknown=unknown_tokens(tasks, load_tokenizer(asked.init).unknown_id),
+        identity=identity(tasks),
+        source=asked.source.recorded(),
+        parent=str(asked.init.resolve()),
+        trained_on=trained_on,
+    )
+    begin_run(out, record, asked.init / TOKENIZER_FILE)
 
 
 def _in_short(

@@ -7,7 +7,7 @@ from typing import Any
 from gpt1.finetuning.measure import EvaluationRecord, evaluation_file, read_evaluation
 from gpt1.finetuning.seeds import is_done, read_seeds
 from gpt1.inference.run import Run
-from gpt1.training.runs import SEEDS_FILE
+from gpt1.runs.folder import SEEDS_FILE
 
 _TOLD = ("examples", "metrics", "intervals", "step")
 

@@ -15,9 +15,9 @@ from typing import TypedDict
 from gpt1.base.errors import InputError
 from gpt1.base.files import is_of_format, is_temporary, read_record, remove_folder, require_own_folder, write_record
 from gpt1.base.wording import some
+from gpt1.runs.checkpoints import FOLDER
+from gpt1.runs.folder import SEEDS_ANEW, SEEDS_FILE, is_run
 from gpt1.tasks.catalog import Task
-from gpt1.training.checkpoints import FOLDER
-from gpt1.training.runs import SEEDS_ANEW, SEEDS_FILE, is_run
 
 FORMAT, VERSION = "gpt1-seeds", 1
 RESULT_FILE = "result.json"

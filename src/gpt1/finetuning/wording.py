@@ -36,7 +36,7 @@ def _scores(evaluation: dict[str, Any]) -> list[str]:
         lines.append(f"{many(cut, 'example')} had more text than {evaluation['context']} tokens and lost the rest")
     if "unknown" in evaluation:  # kept since there is such a count
         everything = evaluation["examples"] + evaluation["unlabelled"]
-        lines += Unknown(**evaluation["unknown"], of_examples=everything).notice()
+        lines += Unknown(**evaluation["unknown"]).notice(everything)
     scores = dict(evaluation["metrics"])
     if "right" in evaluation:
         scores.setdefault("accuracy", evaluation["right"] / evaluation["examples"])

@@ -19,10 +19,10 @@ from gpt1.base.errors import RuinedWeights
 from gpt1.base.renamed import tell_renamed
 from gpt1.inference.sampling import Sampler, SamplingParams, Weighed, draw, weighed
 from gpt1.model import CacheStep, KVCache, Model, read
+from gpt1.model.cuda_graphs import Recorder
 from gpt1.recipes.values import TRANSFORMER
 from gpt1.text.streaming import TextStream
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.cuda_graphs import Recorder
 
 LENGTH, STOP = "length", "stop"  # why a text ended: it has its tokens, or met a stop string
 ROWS = 32  # texts at once, where a caller gives more

@@ -146,7 +146,7 @@ class Answers(Iterator[dict[str, Any]]):
                 f"{cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
                 "the ends were not read"
             )
-        for text in count_unknown(np.stack((self.unknown, self.tokens), 1)).notice():
+        for text in count_unknown(np.stack((self.unknown, self.tokens), 1)).notice(len(self.unknown)):
             self._notice(text)
 
     @property

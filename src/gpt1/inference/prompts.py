@@ -141,7 +141,7 @@ class Prompts:
         if self.short_of_shots:
             shots = many(self.shots, "solved example")
             told.append(f"before {self.short_of_shots:,} {of} fewer than {shots} fit into {context} tokens")
-        return [*told, *self.unknown.notice()]
+        return [*told, *self.unknown.notice(len(self.labels))]
 
 
 def make_prompts(

@@ -25,11 +25,9 @@ from gpt1.inference.sampling import sampling_params
 from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
-from gpt1.recipes.values import Recipe, Shape
-from gpt1.tasks.catalog import Task, task_from_json
-from gpt1.text.specials import SPECIALS
-from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.checkpoints import (
+from gpt1.recipes.values import Shape
+from gpt1.records.run import FINETUNING
+from gpt1.runs.checkpoints import (
     Checkpoint,
     Damaged,
     beside_a_writer,
@@ -40,14 +38,16 @@ from gpt1.training.checkpoints import (
     newest_checkpoint,
     require_there,
 )
-from gpt1.training.runs import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
+from gpt1.tasks.catalog import Task
+from gpt1.text.specials import SPECIALS
+from gpt1.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from gpt1.inference.predicting import Answers
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
 BEST, LAST = "best", "last"
-PRETRAINING, FINETUNING = "pretraining", "finetuning"  # kinds of runs
 _ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
 
@@ -56,7 +56,7 @@ Network = TypeVar("Network", Model, Classifier)
 
 
 class Run:
-    """What a training left: `path`, `facts` (run.json), `recipe`; loaded when asked for: `model` and `tokenizer`.
+    """What a training left: `path`, `record` (run.json), `recipe`; loaded when asked for: `model` and `tokenizer`.
 
     Of a fine-tuned run also `tasks` and `classifier`; its `model` is the network without its heads.
     """
@@ -75,8 +75,8 @@ class Run:
         self.pause: Pause = go_on  # see `with_pause`
         if int8:
             check_int8(device)
-        self.facts = read_run(self.path)
-        self.recipe: Recipe = self.facts["recipe"]
+        self.record = read_run(self.path)
+        self.recipe = self.record.recipe
         self._step = step
         self._refused = refused
 
@@ -96,12 +96,12 @@ class Run:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
         if self.has_tasks:
             return self.classifier.body
-        return self._loaded(self._body(self.facts["vocab_size"]))
+        return self._loaded(self._body(self.record.vocab_size))
 
     @property
     def has_tasks(self) -> bool:
         """Whether it is a fine-tuned run."""
-        return bool(self.facts["kind"] == FINETUNING)
+        return self.record.kind == FINETUNING
 
     @property
     def tasks(self) -> dict[str, Task]:
@@ -110,13 +110,13 @@ class Run:
             raise SettingError(
                 f"{self.path} has learned no task yet; `gpt1.finetune(init={str(self.path)!r})` teaches it one"
             )
-        return {name: task_from_json(task) for name, task in self.facts["tasks"].items()}
+        return self.record.tasks
 
     @cached_property
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
         heads = head_shapes(self.tasks)
-        return self._loaded(build_classifier(self._body(self.facts["vocab_size"] + len(SPECIALS)), heads, seed=0))
+        return self._loaded(build_classifier(self._body(self.record.vocab_size + len(SPECIALS)), heads, seed=0))
 
     @cached_property
     def ready_classifier(self) -> Classifier:
@@ -180,7 +180,7 @@ class Run:
         return predict_rows(self, rows, task=task)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r}, {self.facts['kind']}, recipe {self.recipe.name!r})"
+        return f"Run({str(self.path)!r}, {self.record.kind}, recipe {self.recipe.name!r})"
 
 
 def load_run(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.corpus.prepare import prepare
-from gpt1.inference.evaluation import scores, text_loss
 from gpt1.inference.run import Run
+from gpt1.pretraining.evaluation import scores, text_loss
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import validation_windows
 
@@ -19,16 +19,18 @@ SPLIT = "valid"  # that a run is measured on, where none is named
 
 def measure_corpus(run: Run, corpus: str | Path | None, split: str = SPLIT) -> dict[str, float]:
     """Return a run's scores on a split of a corpus; without one, of that it was trained on."""
-    own = run.facts.get("corpus")
-    if corpus is not None:
-        folder = Path(corpus)
-    elif own is not None:
-        folder = Path(own["path"])
-    else:
-        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a `corpus`")
-    if corpus is None and not folder.is_dir():
-        raise InputError(f"{run.path} was trained on {folder}, which is not there now; say where it is with `corpus`")
+    folder = corpus_of(run) if corpus is None else Path(corpus)
     return _measure(run, TokenStream(folder, split), str(folder))
+
+
+def corpus_of(run: Run) -> Path:
+    """Return the corpus that a run was trained on, where it is still there."""
+    if run.record.corpus is None:
+        raise SettingError(f"{run.path} was imported and has no corpus of its own; name texts, or a `corpus`")
+    folder = Path(run.record.corpus.path)
+    if not folder.is_dir():
+        raise InputError(f"{run.path} was trained on {folder}, which is not there now; say where it is with `corpus`")
+    return folder
 
 
 def measure_text(run: Run, paths: Sequence[str]) -> dict[str, float]:

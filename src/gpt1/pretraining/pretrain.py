@@ -6,43 +6,35 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gpt1.base.devices import device_name, find_device, peak_flops, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, require_own_folder
-from gpt1.inference.evaluation import scores, text_loss
-from gpt1.inference.run import BEST, DTYPES, PRETRAINING, Run, find_checkpoint, load_run, load_weights
+from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
+from gpt1.pretraining.evaluation import scores, text_loss
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
+from gpt1.records.run import PRETRAINING, Hardware, RecordedCorpus, RunRecord
+from gpt1.runs.checkpoints import clean_up, list_checkpoints
+from gpt1.runs.events import Listener
+from gpt1.runs.files import who_hears
+from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_tokenizer, update_run
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
-from gpt1.training.checkpoints import clean_up, list_checkpoints
 from gpt1.training.distributed import World, join_world
-from gpt1.training.events import Listener
-from gpt1.training.runs import (
-    begin_run,
-    is_left_over,
-    is_run,
-    read_run,
-    run_tokenizer,
-    update_run,
-    who_hears,
-)
 from gpt1.training.session import (
     as_recipe,
+    begun_run,
     checkpoint_to_resume,
     conduct,
-    fact,
-    facts_of,
     hardware,
     notifier,
     require_as_found,
@@ -185,7 +177,7 @@ def _new_recipe(asked: Asked) -> Recipe:
         if asked.recipe is None:
             raise SettingError("name a recipe (gpt1 recipes lists them)")
         return change(as_recipe(asked.recipe), asked.changes)
-    parent = read_run(asked.init)["recipe"]
+    parent = read_run(asked.init).recipe
     base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
     recipe = change(base, asked.changes)
     for name in differences(replace(recipe, shape=parent.shape), recipe):
@@ -196,15 +188,15 @@ def _new_recipe(asked: Asked) -> Recipe:
 
 def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
-    facts = facts_of(asked.out, PRETRAINING)
-    if fact(asked.out, facts, "tokenizer") != train.fingerprint:
+    begun = begun_run(asked.out, PRETRAINING)
+    if begun.tokenizer != train.fingerprint:
         raise InputError(f"{asked.corpus} was made with another tokenizer than the run {asked.out}; it cannot go on")
-    if fact(asked.out, facts, "corpus", "identity") != train.identity:
+    if begun.corpus is None or begun.corpus.identity != train.identity:
         raise InputError(
             f"{asked.corpus} holds other text than the run {asked.out} was begun with; resume it on its own corpus, or "
             f"begin a new run with `init={str(asked.out)!r}`"
         )
-    old: Recipe = facts["recipe"]
+    old = begun.recipe
     # As when it was begun: with a parent, the shape is the parent's.
     return resumed(
         asked.out, old, asked.recipe, asked.changes, lambda new: replace(new, shape=old.shape) if asked.init else new
@@ -214,30 +206,30 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
 # ---- the folder and the weights ----
 
 
-def _prepare_folder(
-    asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: dict[str, Any]
-) -> None:
-    corpus = {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)}
+def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: Hardware) -> None:
+    corpus = RecordedCorpus(str(asked.corpus.resolve()), train.identity, len(train))
     if going_on:
         clean_up(asked.out)
-        update_run(asked.out, recipe, corpus=corpus, trained_on=trained_on)
+        update_run(asked.out, recipe=recipe, corpus=corpus, trained_on=trained_on)
         return
-    about: dict[str, Any] = {
-        "seed": recipe.training.seed,
-        "tokenizer": train.fingerprint,
-        "vocab_size": train.vocab_size,
-        "corpus": corpus,
-        "parent": None if asked.init is None else str(asked.init.resolve()),
-        "trained_on": trained_on,
-    }
-    begin_run(asked.out, PRETRAINING, recipe, asked.corpus / TOKENIZER_FILE, about)
+    record = RunRecord(
+        PRETRAINING,
+        recipe,
+        seed=recipe.training.seed,
+        tokenizer=train.fingerprint,
+        vocab_size=train.vocab_size,
+        corpus=corpus,
+        parent=None if asked.init is None else str(asked.init.resolve()),
+        trained_on=trained_on,
+    )
+    begin_run(asked.out, record, asked.corpus / TOKENIZER_FILE)
 
 
 def _first_weights(asked: Asked, going_on: bool) -> Path | None:
     """Return the run whose weights to begin with: also for a run that ended before its first checkpoint."""
     if not going_on:
         return asked.init
-    parent = read_run(asked.out).get("parent")
+    parent = read_run(asked.out).parent
     return None if parent is None or list_checkpoints(asked.out) else Path(parent)
 
 

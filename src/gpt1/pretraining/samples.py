@@ -12,10 +12,10 @@ from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, prepare_for_inference
 from gpt1.pretraining.stream import TokenStream
 from gpt1.recipes.values import FSDP, TRANSFORMER, Recipe
+from gpt1.runs.events import Sampled
+from gpt1.runs.folder import run_tokenizer
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.distributed import World
-from gpt1.training.events import Sampled
-from gpt1.training.runs import run_tokenizer
 
 PROMPT, TOKENS, SAMPLES = 16, 48, 2  # tokens, tokens, how many
 SHORTEST, LONGEST = 8, 24  # tokens that are looked at: enough to see something, few enough to read

@@ -68,17 +68,17 @@ def finetuned_section(run: GatheredRun, anchor: str) -> Section:
 def _what(run: GatheredRun) -> list[tuple[str, str]]:
     settings, training = run.recipe.finetuning, run.recipe.training
     facts = [("task", task.in_short()) for task in run.tasks.values()]
-    for name, splits in run.facts.get("examples", {}).items():
+    for name, splits in run.record.examples.items():
         counts = ", ".join(f"{split} {count:,}" for split, count in splits.items())
         facts.append(("examples" if len(run.tasks) == 1 else f"examples of {name}", counts))
     weights = start_in_words(settings)
-    facts.append(("start", f"{weights}; network and words of {run.facts.get('parent')}"))
+    facts.append(("start", f"{weights}; network and words of {run.record.parent}"))
     facts += recipe_facts(run)
     updates = "" if run.progress is None else f"{run.progress.step:,} updates of "
     rate = f"learning rate {run.recipe.optimizer.lr:g}"
     facts.append(("training", f"{updates}{training.batch} examples, {rate}, {_beside(settings.lm_weight)}"))
     facts += [("hardware", hardware)] if (hardware := trained_on(run)) else []
-    return [*facts, ("seed", str(run.facts.get("seed", training.seed)))]
+    return [*facts, ("seed", str(run.record.seed))]
 
 
 def _beside(weight: float) -> str:
@@ -199,7 +199,8 @@ def _evaluation(evaluation: Evaluation) -> list[Block]:
         evaluation.unlabelled
     )
     left += [f"{many(evaluation.cut, 'example')} had more text than fits and lost the rest."] * bool(evaluation.cut)
-    left += [f"{text}." for text in (evaluation.unknown.notice() if evaluation.unknown else [])]
+    if evaluation.unknown is not None:
+        left += [f"{text}." for text in evaluation.unknown.notice(evaluation.examples + evaluation.unlabelled)]
     blocks += map(Note, left)
     columns: list[list[Block]] = []
     if evaluation.calibration and evaluation.calibration.bins:

@@ -20,31 +20,18 @@ from gpt1.finetuning.measure import (
     CalibrationRecord,
     ClassRecord,
     ConfusionRecord,
-    EvaluationRecord,
     MistakeRecord,
     read_evaluation,
 )
 from gpt1.finetuning.seeds import read_seeds
 from gpt1.finetuning.wording import confused_pairs
-from gpt1.inference.run import FINETUNING
 from gpt1.recipes.values import Recipe
+from gpt1.records.run import FINETUNING, RunRecord
+from gpt1.runs.files import ATTENTION_FILE, EVENTS_FILE, LOG_FILE, METRICS_FILE, NOTICE, ROLLBACK, SAMPLES_FILE
+from gpt1.runs.folder import RUN_FILE, SEEDS_FILE, is_run, read_run, run_folder
 from gpt1.studies.folder import read_study
-from gpt1.tasks.catalog import Task, task_from_json
+from gpt1.tasks.catalog import Task
 from gpt1.tasks.unknowns import Unknown
-from gpt1.training.runs import (
-    ATTENTION_FILE,
-    EVENTS_FILE,
-    LOG_FILE,
-    METRICS_FILE,
-    NOTICE,
-    ROLLBACK,
-    RUN_FILE,
-    SAMPLES_FILE,
-    SEEDS_FILE,
-    is_run,
-    read_run,
-    run_folder,
-)
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
@@ -222,9 +209,7 @@ class GatheredRun:
     name: str
     given: Path
     folder: Path
-    facts: dict[str, Any]
-    recipe: Recipe
-    tasks: dict[str, Task]
+    record: RunRecord
     progress: Progress | None
     samples: list[Sample] | None
     attention: Attention | None
@@ -233,9 +218,19 @@ class GatheredRun:
     seeds: Seeds | None
 
     @property
+    def recipe(self) -> Recipe:
+        """By which it was trained."""
+        return self.record.recipe
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks that it has learned, by name."""
+        return self.record.tasks
+
+    @property
     def is_finetuned(self) -> bool:
         """Whether it answers tasks."""
-        return bool(self.facts["kind"] == FINETUNING)
+        return self.record.kind == FINETUNING
 
     def evaluation(self, task: str, split: str) -> Evaluation | None:
         """Return the evaluation of a task's split, if there is one."""
@@ -272,9 +267,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def _gather_one(given: Path, name: str) -> GatheredRun:
     folder = run_folder(given)
-    facts = read_run(folder)
-    tasks = {task: task_from_json(value) for task, value in facts.get("tasks", {}).items()}
-    if facts["kind"] == FINETUNING and not tasks:
+    record = read_run(folder)
+    if record.kind == FINETUNING and not record.tasks:
         raise FormatError(f"{folder / RUN_FILE} is damaged: it is fine-tuned and names no task")
     samples, attention = folder / SAMPLES_FILE, folder / ATTENTION_FILE
     events, log = folder / EVENTS_FILE, folder / LOG_FILE
@@ -282,14 +276,12 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         name=name,
         given=given,
         folder=folder,
-        facts=facts,
-        recipe=facts["recipe"],
-        tasks=tasks,
+        record=record,
         progress=_read_progress(folder / METRICS_FILE),
         samples=list(_read_samples(samples)) if samples.is_file() else None,
         attention=_read_attention(attention) if attention.is_file() else None,
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
-        evaluations=_read_evaluations(folder, tasks),
+        evaluations=_read_evaluations(folder, record.tasks),
         seeds=None if is_run(given) else _read_seeds(given / SEEDS_FILE),
     )
 
@@ -395,7 +387,7 @@ def _read_evaluation(path: Path) -> Evaluation:
         examples=facts["examples"],
         unlabelled=facts["unlabelled"],
         cut=facts["cut"]["examples"],
-        unknown=_unknown(facts),
+        unknown=Unknown(**facts["unknown"]) if "unknown" in facts else None,
         metrics=facts["metrics"],
         intervals={name: (low, high) for name, (low, high) in facts["intervals"].items()},
         residuals=facts.get("residuals", {}),
@@ -403,12 +395,6 @@ def _read_evaluation(path: Path) -> Evaluation:
         calibration=None if calibration is None else _calibration(calibration),
         mistakes=[_mistake(one) for one in facts["mistakes"]],
     )
-
-
-def _unknown(facts: EvaluationRecord) -> Unknown | None:
-    if (counts := facts.get("unknown")) is None:  # measured before they were counted
-        return None
-    return Unknown(**counts, of_examples=facts["examples"] + facts["unlabelled"])
 
 
 def _confusion(table: ConfusionRecord, classes: Sequence[ClassRecord]) -> Confusion:

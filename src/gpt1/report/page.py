@@ -14,9 +14,9 @@ from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
 from gpt1.report.gather import gather, gather_studies
 from gpt1.report.svg import with_own_ids
+from gpt1.runs.folder import RUN_FILE, SEEDS_FILE, is_run, run_folder
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study
-from gpt1.training.runs import RUN_FILE, SEEDS_FILE, is_run, run_folder
 
 TEMPLATE = "page.html.j2"
 FILE = "report.html"

@@ -43,7 +43,7 @@ class Reached:
 
 def reached(run: GatheredRun) -> Reached:
     """Return what a pre-training run reached."""
-    parameters = count_parameters(run.recipe.shape, run.facts["vocab_size"]).total
+    parameters = count_parameters(run.recipe.shape, run.record.vocab_size).total
     if run.progress is None:
         return Reached(parameters, None, None, None, None, None)
     tokens = run.progress.step * run.recipe.training.batch * run.recipe.shape.context
@@ -69,13 +69,13 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     if run.recipe.shape.kind != LSTM:
         blocks += [Heading("Where it looks"), *_attention(run)]
     blocks += [Heading("What happened"), *happened(run), configuration(run), origin(run)]
-    parent = run.facts.get("parent")
+    parent = run.record.parent
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
     return Section(anchor, run.name, lead, blocks)
 
 
 def _what(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
-    shape, corpus = run.recipe.shape, run.facts.get("corpus") or {}
+    shape, corpus = run.recipe.shape, run.record.corpus
     network = f"LSTM of {shape.units:,} units" if shape.kind == LSTM else many(shape.layers, "layer")
     facts = [
         *recipe_facts(run),
@@ -83,13 +83,13 @@ def _what(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
         ("parameters", f"{found.parameters:,}"),
     ]
     if corpus:
-        facts.append(("text", f"{corpus.get('path')}, {rough(corpus.get('tokens', 0))} tokens"))
+        facts.append(("text", f"{corpus.path}, {rough(corpus.tokens)} tokens"))
     if found.tokens is not None and run.progress is not None:
-        times = f", {_times(found.tokens / corpus['tokens'])} times the text" if corpus.get("tokens") else ""
+        times = f", {_times(found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("read", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
-    return [*facts, ("seed", str(run.facts.get("seed", run.recipe.training.seed)))]
+    return [*facts, ("seed", str(run.record.seed))]
 
 
 def _times(count: float) -> str:
@@ -123,7 +123,7 @@ def _cost(run: GatheredRun, found: Reached, speed: float) -> list[tuple[str, str
         return []
     hardware = trained_on(run)
     on = f" on {hardware}" if hardware else ""
-    work = found.tokens * flops_per_token(run.recipe.shape, run.facts["vocab_size"])
+    work = found.tokens * flops_per_token(run.recipe.shape, run.record.vocab_size)
     return [("cost", f"about {duration(found.tokens / speed)}{on}; {rough(work)}FLOP of the model's own")]
 
 

@@ -34,7 +34,7 @@ def _comparison(comparison: Comparison) -> list[Block]:
     header = ["run", *(f"{split} {metric_name(metric)}" for split, metric in comparison.columns)]
     rows = []
     for run, standings in comparison.rows:
-        labels = run.facts.get("examples", {}).get(task.name, {}).get("train")
+        labels = run.record.examples.get(task.name, {}).get("train")
         cells = [_cell(run, standings.get(column), comparison.best(column)) for column in comparison.columns]
         note = start_in_words(run.recipe.finetuning) + ("" if labels is None else f", {many(labels, 'label')}")
         seeds = max((standing.seeds for standing in standings.values()), default=1)
@@ -103,7 +103,7 @@ def _differences(differences: Sequence[Difference]) -> Table:
 def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
     found = [(run, reached(run)) for run in runs]
     # Losses on other text, or of other tokens, are not to be ranked.
-    texts = {(str((run.facts.get("corpus") or {}).get("identity")), run.facts.get("tokenizer")) for run in runs}
+    texts = {(run.record.corpus and run.record.corpus.identity, run.record.tokenizer) for run in runs}
     losses = [one.loss for _, one in found if one.loss is not None]
     best = min(losses) if len(losses) > 1 and len(texts) == 1 else None
     rows = [Row(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]

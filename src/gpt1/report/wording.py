@@ -111,11 +111,10 @@ def configuration(run: GatheredRun) -> Folded:
 
 def trained_on(run: GatheredRun) -> str | None:
     """Return the hardware of a run, where it is known."""
-    found = run.facts.get("trained_on", {})
-    if not found.get("device"):
+    found = run.record.trained_on
+    if found is None or not found.device:
         return None
-    count = found.get("processes", 1)
-    return str(found["device"]) + (f", in {count} processes" if count != 1 else "")
+    return found.device + (f", in {found.processes} processes" if found.processes != 1 else "")
 
 
 def start_in_words(how: Finetuning) -> str:
@@ -146,12 +145,12 @@ def happened(run: GatheredRun) -> list[Block]:
 
 def origin(run: GatheredRun) -> Folded:
     """Return with what, where, when and by which command a run was made, in a fold."""
-    made: dict[str, Any] = run.facts.get("made_with") or {}
+    made = run.record.made_with
     pairs = [(name, str(made[name])) for name in ("at", "machine") if made.get(name)]
     versions = [f"{name} {made[name]}" for name in ("gpt1", "git", "python", "torch", "numpy") if made.get(name)]
     if versions:
         pairs.append(("versions", ", ".join(versions)))
     if isinstance(made.get("command"), list):
         pairs.append(("command", shlex.join(map(str, made["command"]))))
-    pairs.append(("tokenizer", f"{str(run.facts.get('tokenizer'))[:12]}, {run.facts['vocab_size']:,} tokens"))
+    pairs.append(("tokenizer", f"{str(run.record.tokenizer)[:12]}, {run.record.vocab_size:,} tokens"))
     return Folded("Made with", [Facts([("folder", str(run.folder)), *pairs])])

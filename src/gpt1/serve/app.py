@@ -215,7 +215,7 @@ def _described(engine: Engine) -> dict[str, Any]:
         "created": int((run.path / "run.json").stat().st_mtime),
         "owned_by": "gpt1",
         "status": engine.status,
-        "kind": run.facts["kind"],
+        "kind": run.record.kind,
         "network": shape.kind,
         "tokenizer": run.tokenizer.kind,
         "context": shape.context,

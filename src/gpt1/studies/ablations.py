@@ -57,7 +57,7 @@ def study_ablations(
     about = {
         "init": str(arms[0].start.path),
         "lstm": None if lstm is None else str(lstm),
-        "source": source.as_json(),
+        "source": source.recorded().as_json(),
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }

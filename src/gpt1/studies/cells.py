@@ -22,7 +22,7 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, read_sealed, remove_folder, remove_temporaries, write_record
 from gpt1.base.records import Seconds, check_record, differing
 from gpt1.recipes.old_names import todays_names
-from gpt1.training.events import Event, Listener
+from gpt1.runs.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
 FORMAT, VERSION = "gpt1-cell", 1

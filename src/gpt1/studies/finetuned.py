@@ -17,14 +17,15 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.changes import change, settings
+from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
+from gpt1.runs.events import Listener
+from gpt1.runs.files import METRICS_FILE, has_begun
+from gpt1.runs.folder import read_run
 from gpt1.studies.cells import EARLIER, Cell, CellResult, Compute, Result, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
 from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask
-from gpt1.training.checkpoints import FOLDER, newest_checkpoint
-from gpt1.training.events import Listener
-from gpt1.training.runs import METRICS_FILE, has_begun, read_run
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
@@ -96,9 +97,10 @@ def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Se
         )
         scores = read_result(run)[encoded.task.name]
         curve = read_curve(run / METRICS_FILE, encoded.task)
-        device = read_run(run)["trained_on"]["device"]
+        hardware = read_run(run).trained_on
         found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
-        return {**found, "device": device, "notes": _cut_texts(encoded), **earlier}
+        where = {} if hardware is None else {"device": hardware.device}
+        return {**found, **where, "notes": _cut_texts(encoded), **earlier}
 
     return compute
 

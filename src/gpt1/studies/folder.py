@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import FormatError, InputError, Interrupted
 from gpt1.base.files import (
     is_temporary,
     lock_folder,
@@ -26,7 +26,6 @@ from gpt1.base.files import (
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
 from gpt1.studies.cells import Cell, CellResult, Notebook, find_cells, has_cells, is_cells_folder, make_cell
-from gpt1.training.session import Interrupted
 
 STUDY_FILE = "study.json"
 FORMAT, VERSION = "gpt1-study", 2

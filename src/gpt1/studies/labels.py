@@ -18,6 +18,7 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
+from gpt1.runs.events import Listener
 from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.finetuned import (
@@ -39,7 +40,6 @@ from gpt1.tasks.data_warnings import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
-from gpt1.training.events import Listener
 
 NAME = "labels"
 WORDS = "tf-idf"
@@ -67,7 +67,7 @@ def study_labels(
     planned = plan(start, labelled, training, counts)
     about = {
         "init": str(start.path),
-        "source": source.as_json(),
+        "source": source.recorded().as_json(),
         "changes": list(training.changes),
         "counts": sorted(set(counts)),
         "seeds": list(training.seed_numbers),

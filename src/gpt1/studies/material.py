@@ -13,14 +13,14 @@ from typing import Any
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import some
 from gpt1.finetuning.data import Source, read_labelled
-from gpt1.inference.run import BEST, FINETUNING, find_checkpoint
+from gpt1.inference.run import BEST, find_checkpoint
 from gpt1.recipes.values import LSTM, Shape
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, read_state
+from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.studies.cells import Watcher
 from gpt1.tasks.catalog import Task, task_as_json
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example, Labelled
-from gpt1.training.checkpoints import MODEL_FILE, list_checkpoints, read_state
-from gpt1.training.runs import read_run, run_folder, run_tokenizer
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class InitRun:
 def open_start(path: str | Path, name: str | None = None) -> InitRun:
     """Open a run to start from."""
     folder = run_folder(Path(path))
-    facts = read_run(folder)
+    record = read_run(folder)
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
-    learned = tuple(facts.get("tasks", {})) if facts["kind"] == FINETUNING else ()
+    learned = tuple(record.tasks)
     return InitRun(
-        folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, facts["recipe"].shape, learned
+        folder, name or folder.resolve().name, run_tokenizer(folder).fingerprint, record.recipe.shape, learned
     )
 
 

@@ -34,7 +34,7 @@ def study_transfer(
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(start, labelled, training, layers)
-    about = {"init": str(start.path), "source": source.as_json(), "seeds": list(training.seed_numbers)}
+    about = {"init": str(start.path), "source": source.recorded().as_json(), "seeds": list(training.seed_numbers)}
     return conduct(
         Path(out),
         NAME,

@@ -19,13 +19,13 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
+from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.folder import Done, Section, conduct
 from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.tasks.catalog import find_task
-from gpt1.training.checkpoints import list_checkpoints
-from gpt1.training.events import Listener
 
 NAME = "zeroshot"
 

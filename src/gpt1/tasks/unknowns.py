@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt1.base.records import Count, Part
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.shapes import BOTH
@@ -22,24 +23,19 @@ ADVICE = "the network takes them all for the same: start from a run whose vocabu
 
 
 @dataclass(frozen=True)
-class Unknown:
+class Unknown(Part):
     """How many of the tokens that were read are unknown, and of how many examples most of them are."""
 
-    tokens: int
-    of: int
-    examples: int
-    of_examples: int
+    tokens: Count
+    of: Count
+    examples: Count
 
-    def as_json(self) -> dict[str, int]:
-        """Return the counts as they are kept in files."""
-        return {"tokens": self.tokens, "of": self.of, "examples": self.examples}
-
-    def notice(self, where: str = "") -> list[str]:
+    def notice(self, of_examples: int, where: str = "") -> list[str]:
         """Return what a person is told, which is nothing where next to all is known."""
         if not self.examples and not is_told(self.tokens, self.of):
             return []
-        several = self.examples and self.of_examples > 1
-        rows = f", in {self.examples:,} of {self.of_examples:,} examples most of them" if several else ""
+        several = self.examples and of_examples > 1
+        rows = f", in {self.examples:,} of {of_examples:,} examples most of them" if several else ""
         return [f"{where}{': ' if where else ''}{in_numbers(self.tokens, self.of)}{rows}; {ADVICE}"]
 
 
@@ -61,4 +57,4 @@ def count_unknown(by_example: NDArray[Any]) -> Unknown:
     """Return the counts of all examples, given the unknown tokens and the tokens of each [examples, 2]."""
     unknown, tokens = by_example.astype(np.int64).T
     mostly = (unknown > 0) & (unknown >= MOSTLY * tokens)
-    return Unknown(int(unknown.sum()), int(tokens.sum()), int(mostly.sum()), len(tokens))
+    return Unknown(int(unknown.sum()), int(tokens.sum()), int(mostly.sum()))

@@ -1,1 +1,1 @@
-"""The one training loop and its parts: optimisers, schedules, checkpoints, run folders."""
+"""The one training loop and its parts: optimisers, schedules, several processes."""

@@ -6,20 +6,22 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 from gpt1.base.devices import device_name
-from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
-from gpt1.training.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
+from gpt1.records.run import Hardware, RunRecord
+from gpt1.runs.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
+from gpt1.runs.events import Listener, Noticed
+from gpt1.runs.files import forget_after, has_begun
+from gpt1.runs.folder import check_made_for, read_run
 from gpt1.training.distributed import World
-from gpt1.training.events import Listener, Noticed
-from gpt1.training.runs import check_made_for, forget_after, has_begun, read_run
 from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
@@ -37,10 +39,6 @@ FREE_ON_RESUME = (
     "training.max_loss_spike",
     "training.patience",
 )
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal asked the run to stop, and it did, with its state saved."""
 
 
 Notify = Callable[[str | None], None]
@@ -62,23 +60,12 @@ def as_recipe(recipe: Recipe | str) -> Recipe:
     return find_recipe(recipe) if isinstance(recipe, str) else recipe
 
 
-def facts_of(run: Path, kind: str) -> dict[str, Any]:
+def begun_run(run: Path, kind: str) -> RunRecord:
     """Return what the run that is to go on says of itself, if it is of this kind."""
-    facts = read_run(run)
-    if facts.get("kind") != kind:
-        raise SettingError(f"{run} is a run of another kind ({facts.get('kind')})")
-    return facts
-
-
-def fact(run: Path, facts: dict[str, Any], *names: str) -> Any:
-    """Return one of a run's facts, or say that its file is damaged."""
-    value: Any = facts
-    try:
-        for name in names:
-            value = value[name]
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{run}: run.json is damaged ({error!r})") from None
-    return value
+    record = read_run(run)
+    if record.kind != kind:
+        raise SettingError(f"{run} is a run of another kind ({record.kind})")
+    return record
 
 
 def resumed(
@@ -118,9 +105,9 @@ def require_as_found(run: Path, found: Found, look: Callable[[], Found]) -> None
         raise InputError(f"another command was at work in {run} while this one began; give the command again")
 
 
-def hardware(device: torch.device, world: World) -> dict[str, Any]:
-    """Return on what a run is trained, for its facts."""
-    return {"device": device_name(device), "processes": world.size}
+def hardware(device: torch.device, world: World) -> Hardware:
+    """Return on what a run is trained."""
+    return Hardware(device_name(device), world.size)
 
 
 def speed_up(

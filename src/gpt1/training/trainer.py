@@ -25,10 +25,12 @@ from gpt1.base.devices import memory_peak
 from gpt1.base.errors import FormatError, Gpt1Error
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
+from gpt1.model.cuda_graphs import Pass, Recorder
 from gpt1.recipes.values import Recipe
+from gpt1.runs.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
+from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.folder import is_run, made_for, read_run
 from gpt1.training.batches import Batches, Loader
-from gpt1.training.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
-from gpt1.training.cuda_graphs import Pass, Recorder
 from gpt1.training.distributed import (
     World,
     accumulating,
@@ -39,9 +41,7 @@ from gpt1.training.distributed import (
     reshard,
     whole,
 )
-from gpt1.training.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.training.optimizers import build_optimizer
-from gpt1.training.runs import is_run, made_for, read_run
 from gpt1.training.schedules import factor
 from gpt1.training.signals import StopRequests
 

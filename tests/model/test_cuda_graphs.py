@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpt1.training import cuda_graphs
+from gpt1.model import cuda_graphs
 from tests.training.tools import TOY, Recorder, toy_trainer
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,8 +1,7 @@
-"""A run folder: what it says of itself, and the files that grow with it."""
+"""The files that grow with a run."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,29 +9,24 @@ from typing import Any
 
 import pytest
 
-from gpt1.base.errors import FormatError, InputError, MissingDependency
+from gpt1.base.errors import InputError, MissingDependency
 from gpt1.recipes.catalog import TINY
-from gpt1.recipes.changes import change
-from gpt1.training.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
-from gpt1.training.runs import (
+from gpt1.records.run import RunRecord
+from gpt1.runs.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.files import (
     ATTENTION_FILE,
     EVENTS_FILE,
     LOG_FILE,
     METRICS_FILE,
     SAMPLES_FILE,
     RunFiles,
-    begin_run,
     forget_after,
     in_words,
-    is_left_over,
-    is_run,
     last_scores,
-    read_run,
-    run_tokenizer,
     tensorboard,
-    update_run,
     who_hears,
 )
+from gpt1.runs.folder import begin_run
 from tests.records import facts_in, lines_in
 
 SCORES = {"valid_loss": 2.0, "perplexity": 7.39}
@@ -40,6 +34,9 @@ SCORES = {"valid_loss": 2.0, "perplexity": 7.39}
 
 def stepped(step: int) -> Stepped:
     return Stepped(step, 20, step - 1, 3.5, {"lm": 3.5}, 1e-3, 0.7, 1000.0, 5.0, 2**20, None)
+
+
+RECORD = RunRecord("pretraining", TINY, seed=3, vocab_size=5)
 
 
 @pytest.fixture
@@ -50,75 +47,8 @@ def tokenizer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {"seed": 3, "vocab_size": 5})
+    begin_run(tmp_path / "run", RECORD, tokenizer)
     return tmp_path / "run"
-
-
-def test_a_run_says_what_it_is(run: Path) -> None:
-    facts = read_run(run)
-    assert (facts["kind"], facts["seed"], facts["recipe"]) == ("pretraining", 3, TINY)
-    assert {"gpt1", "git", "python", "torch", "numpy", "machine", "command", "at"} <= facts["made_with"].keys()
-    assert (run / "tokenizer.json").read_text() == '{"a": 1}'
-    assert sorted(path.name for path in run.iterdir()) == ["run.json", "tokenizer.json"]
-
-
-def test_a_folder_is_a_run_only_when_it_was_begun_to_the_end(tmp_path: Path, tokenizer: Path) -> None:
-    assert not is_run(tmp_path / "run")
-    with pytest.raises(InputError, match=r"cannot read .*absent.json: No such file"):
-        begin_run(tmp_path / "run", "pretraining", TINY, tmp_path / "absent.json", {})
-    assert not is_run(tmp_path / "run")
-    begin_run(tmp_path / "run", "pretraining", TINY, tokenizer, {})
-    assert is_run(tmp_path / "run")
-
-
-def test_what_a_run_killed_while_it_began_left_is_known(tmp_path: Path, tokenizer: Path) -> None:
-    other = tmp_path / "out"
-    other.mkdir()
-    for name in ("run.json.7.tmp", "tokenizer.json.7.tmp", "tokenizer.json"):
-        (other / name).write_bytes(tokenizer.read_bytes())
-        assert is_left_over(other / name, tokenizer)
-    for name in ("letters.txt", "letters.7.tmp", "run.json"):
-        (other / name).write_text("mine")
-        assert not is_left_over(other / name, tokenizer)
-    (other / "tokenizer.json").write_text("another one")
-    assert not is_left_over(other / "tokenizer.json", tokenizer)
-
-
-def test_a_changed_recipe_is_written_anew_and_nothing_else_changes(run: Path) -> None:
-    before = read_run(run)
-    recipe = change(TINY, ["training.steps=77"])
-    corpus = {"path": "moved", "identity": "0a"}
-    update_run(run, recipe, corpus=corpus)
-    assert read_run(run) == {**before, "recipe": recipe, "corpus": corpus}
-
-
-def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
-    with pytest.raises(InputError, match=r"rum does not exist; did you mean 'run'\?"):
-        read_run(tmp_path / "rum")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"run.json does not exist; expected a run there"):
-        read_run(tmp_path / "empty")
-    good = facts_in(run / "run.json")
-    without_recipe = {name: value for name, value in good.items() if name != "recipe"}
-    for facts, message in (
-        ({"format": "gpt1-corpus"}, "is not a run of gpt1"),
-        ({"format": "gpt1-run"}, "is a run of version None; this program reads version 1"),
-        ({**good, "version": 2}, "is a run of version 2; this program reads version 1"),
-        (without_recipe, "run.json: this is no recipe of this version"),
-        (
-            {**good, "recipe": {**good["recipe"], "colour": "red"}},
-            "'colour' holds no settings",
-        ),
-    ):
-        (run / "run.json").write_text(json.dumps(facts))
-        with pytest.raises(FormatError, match=message):
-            read_run(run)
-    (run / "run.json").write_text('{"format": ')
-    with pytest.raises(FormatError, match="is not a run"):
-        read_run(run)
-
-
-# ---- files that grow ----
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -300,24 +230,3 @@ def test_a_pipe_in_place_of_a_growing_file_is_refused_by_name(run: Path, name: s
     os.mkfifo(run / name)
     with pytest.raises(InputError, match=f"{name} is not a file"):
         RunFiles(run)(stepped(1) if name == METRICS_FILE else Noticed("mind the gap"))
-
-
-@pytest.mark.parametrize("content", ["", "{", "[" * 100 + "]" * 100])
-def test_a_run_of_which_nothing_can_be_read_is_to_be_brought_back(run: Path, content: str) -> None:
-    (run / "run.json").write_text(content)
-    with pytest.raises(FormatError, match=r"run\.json is not a run: .*; bring it back from a copy$"):
-        read_run(run)
-
-
-def test_a_run_that_was_changed_is_to_be_brought_back_or_to_lose_its_checksum(run: Path) -> None:
-    facts = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(facts | {"seed": 7}))
-    with pytest.raises(FormatError, match=r"; bring it back from a copy, or remove its entry sha256 if you changed"):
-        read_run(run)
-
-
-def test_a_run_without_its_tokenizer_is_told_to_have_its_own_back(run: Path) -> None:
-    (run / "tokenizer.json").unlink()
-    for place in (run, run / "tokenizer.json"):
-        with pytest.raises(InputError, match=r"tokenizer\.json does not exist; .*; bring back the run's own"):
-            run_tokenizer(place)

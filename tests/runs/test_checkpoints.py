@@ -15,8 +15,8 @@ import torch
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import write_json
-from gpt1.training import checkpoints
-from gpt1.training.checkpoints import (
+from gpt1.runs import checkpoints
+from gpt1.runs.checkpoints import (
     FOLDER,
     MODEL_FILE,
     OPTIMIZER_FILE,
@@ -266,7 +266,7 @@ def test_an_interruption_during_a_save_leaves_the_checkpoints_before_it(
 def test_a_writer_killed_on_the_way_leaves_a_folder_that_is_ignored_and_cleaned_up(tmp_path: Path) -> None:
     save(tmp_path, 1)
     code = (
-        "import os, sys, pathlib, torch\nfrom gpt1.training import checkpoints\n"
+        "import os, sys, pathlib, torch\nfrom gpt1.runs import checkpoints\n"
         "checkpoints.file_hash = lambda path: os.kill(os.getpid(), 9)\n"
         "checkpoints.save_checkpoint(pathlib.Path(sys.argv[1]), 2, {'w': torch.ones(2)}, {}, {})\n"
     )

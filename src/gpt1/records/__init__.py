@@ -1,0 +1,1 @@
+"""What is kept of runs and of what was measured, as values: the shape of each file, and nothing of how it is made."""

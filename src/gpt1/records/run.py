@@ -1,0 +1,96 @@
+"""What `run.json` holds: what a run is, what it learned from, and with what it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from gpt1.base.errors import FormatError
+from gpt1.base.record_files import Record
+from gpt1.base.records import Count, Part, ReadBy, Size
+from gpt1.recipes.changes import recipe_from_json
+from gpt1.recipes.values import Recipe
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.unknowns import Unknown
+
+PRETRAINING, FINETUNING = "pretraining", "finetuning"  # kinds of runs
+_BRING_BACK = "bring it back from a copy"
+
+
+@dataclass(frozen=True)
+class RecordedCorpus(Part):
+    """The text that a run was trained on."""
+
+    path: str
+    identity: str
+    tokens: Count = 0
+
+
+@dataclass(frozen=True)
+class RecordedSource(Part):
+    """Where the labelled data of a fine-tuned run lay."""
+
+    tasks: list[str]
+    data: str | None
+    train: str | None
+    dev: str | None
+    test: str | None
+    columns: dict[str, str]
+    regression: bool
+    symmetric: bool
+    encoding: str
+    encoded: list[str]
+
+
+@dataclass(frozen=True)
+class Imported(Part):
+    """Where weights came from that were trained elsewhere."""
+
+    from_: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Hardware(Part):
+    """On what a run was trained."""
+
+    device: str
+    processes: Size
+
+
+@dataclass(frozen=True)
+class RunRecord(Record):
+    """What a run says of itself."""
+
+    FORMAT, NAME, WHAT = "gpt1-run", "run", "a run"
+    REMEDY = f"{_BRING_BACK}, or remove its entry sha256 if you changed it yourself"
+    IF_UNREADABLE = _BRING_BACK
+
+    kind: str
+    recipe: Annotated[Recipe, ReadBy(recipe_from_json)]
+    seed: int | None = None  # none of its own: it was trained elsewhere
+    tokenizer: str | None = None  # its fingerprint
+    vocab_size: Size = field(kw_only=True)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    examples: dict[str, dict[str, Count]] = field(default_factory=dict)  # by task and split
+    unknown: dict[str, dict[str, Unknown]] = field(default_factory=dict)
+    identity: str | None = None  # of the labelled data
+    source: RecordedSource | None = None
+    corpus: RecordedCorpus | None = None
+    parent: str | None = None
+    imported: Imported | None = None
+    trained_on: Hardware | None = None
+    made_with: dict[str, Any] = field(default_factory=dict)  # programs, the machine, the command
+
+    @classmethod
+    def check_version(cls, value: dict[str, Any], path: Path, remedy: str) -> None:
+        """Refuse what is no run, or one of another version."""
+        if value.get("format") != cls.FORMAT:
+            raise FormatError(f"{path} is not a run of gpt1")
+        if (version := value.get("version")) != cls.VERSION:
+            raise FormatError(f"{path.parent} is a run of version {version}; this program reads version {cls.VERSION}")
+
+    def _is_left_out(self, field: Any, value: Any) -> bool:
+        told = self.kind == PRETRAINING and field.name in ("seed", "corpus", "parent")  # also that there is none
+        return not told and super()._is_left_out(field, value)
