@@ -38,6 +38,7 @@ from gpt1.training.runs import (
     who_hears,
 )
 from gpt1.training.session import (
+    Looked,
     as_recipe,
     checkpoint_to_resume,
     conduct,
@@ -53,7 +54,7 @@ from gpt1.training.trainer import Evaluation, Trainer
 
 
 @dataclass(frozen=True)
-class Asked:
+class PretrainRequest:
     """What the caller of `pretrain` wants."""
 
     recipe: Recipe | str | None
@@ -83,7 +84,7 @@ def pretrain(
     such as `training.batch=32`; `init` is a run whose weights to begin with; `resume` goes on with the run in `out`;
     after `minutes` it stops, saved; `curves` writes for TensorBoard. A signal to stop ends in `Interrupted`, saved too.
     """
-    asked = Asked(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
+    asked = PretrainRequest(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
         _check_tokenizer(asked.corpus, texts[0])
@@ -105,7 +106,7 @@ def pretrain(
 
 
 def _train(
-    asked: Asked,
+    asked: PretrainRequest,
     recipe: Recipe,
     model: Model,
     texts: tuple[TokenStream, TokenStream | None],
@@ -151,16 +152,6 @@ def _train(
 # ---- what would be run ----
 
 
-@dataclass(frozen=True)
-class Looked:
-    """What is to be run, as the folder for it was found."""
-
-    going_on: bool
-    recipe: Recipe
-    notices: tuple[str, ...]
-    init: Path | None  # the run whose weights to begin with
-
-
 def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
     """Refuse a corpus whose tokenizer is another's: the run would take it over."""
     path = corpus / TOKENIZER_FILE
@@ -169,7 +160,7 @@ def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
         raise FormatError(f"{path} is not the tokenizer with which {corpus} was prepared; bring it back")
 
 
-def _look(asked: Asked, train: TokenStream) -> Looked:
+def _look(asked: PretrainRequest, train: TokenStream) -> Looked:
     """Return what is to be run, or refuse the folder."""
     tokenizer = asked.corpus / TOKENIZER_FILE
     require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
@@ -178,7 +169,7 @@ def _look(asked: Asked, train: TokenStream) -> Looked:
     return Looked(going_on, recipe, tuple(notices), _first_weights(asked, going_on))
 
 
-def _new_recipe(asked: Asked) -> Recipe:
+def _new_recipe(asked: PretrainRequest) -> Recipe:
     if is_run(asked.out):
         raise InputError(f"{asked.out} holds a run already; choose another folder, or go on with it by `resume=True`")
     if asked.init is None:
@@ -194,7 +185,7 @@ def _new_recipe(asked: Asked) -> Recipe:
     return recipe
 
 
-def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]]:
+def _resumed_recipe(asked: PretrainRequest, train: TokenStream) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
     facts = facts_of(asked.out, PRETRAINING)
     if fact(asked.out, facts, "tokenizer") != train.fingerprint:
@@ -215,7 +206,7 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
 
 
 def _prepare_folder(
-    asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: dict[str, Any]
+    asked: PretrainRequest, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: dict[str, Any]
 ) -> None:
     corpus = {"path": str(asked.corpus.resolve()), "identity": train.identity, "tokens": len(train)}
     if going_on:
@@ -233,7 +224,7 @@ def _prepare_folder(
     begin_run(asked.out, PRETRAINING, recipe, asked.corpus / TOKENIZER_FILE, about)
 
 
-def _first_weights(asked: Asked, going_on: bool) -> Path | None:
+def _first_weights(asked: PretrainRequest, going_on: bool) -> Path | None:
     """Return the run whose weights to begin with: also for a run that ended before its first checkpoint."""
     if not going_on:
         return asked.init

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -43,8 +44,17 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked the run to stop, and it did, with its state saved."""
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What is to be run, as the folder for it was found."""
+
+    going_on: bool
+    recipe: Recipe
+    notices: tuple[str, ...]
+    init: Path | None  # the run whose weights to begin with; None: new ones, or those of a checkpoint
+
+
 Tell = Callable[[str | None], None]
-Found = TypeVar("Found")
 
 
 def teller(listeners: Sequence[Listener]) -> Tell:
@@ -112,7 +122,7 @@ def checkpoint_to_resume(run: Path, tell: Tell) -> Checkpoint | None:
     return checkpoint
 
 
-def require_as_found(run: Path, found: Found, look: Callable[[], Found]) -> None:
+def require_as_found(run: Path, found: Looked, look: Callable[[], Looked]) -> None:
     """Look again at a folder that is held now: another command may have ended there since it was looked at."""
     if look() != found:
         raise InputError(f"another command was at work in {run} while this one began; give the command again")
