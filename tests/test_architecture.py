@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from importlinter.cli import lint_imports
@@ -18,6 +19,7 @@ import gpt1
 SOURCE = Path(gpt1.__file__).parent
 ROOT = SOURCE.parent.parent
 LONG_FILE = 450
+GROUND_FLOOR = "base"  # which offers all it has to all
 
 # A fact and the one file that may spell it out.
 OWNERS = {
@@ -254,6 +256,50 @@ def test_no_two_classes_have_one_name() -> None:
     twice = {name: files for name, files in homes.items() if len(files) > 1}
     assert {name: files for name, files in twice.items() if name not in STILL_TWICE} == {}
     assert twice.keys() == STILL_TWICE, "one of them has a name of its own now: take it out of the list"
+
+
+@cache
+def imports_between_rooms() -> dict[str, dict[str, set[str]]]:
+    """Return by room what other rooms import: by module its names, under "" what the room itself has."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("gpt1."):
+                continue
+            _, room, *inner = str(node.module).split(".")
+            if room == path.split("/")[0] or not (SOURCE / room).is_dir():
+                continue
+            modules = found.setdefault(room, {})
+            for alias in node.names:
+                if (SOURCE.joinpath(room, *inner) / f"{alias.name}.py").exists():
+                    modules.setdefault(alias.name, set()).update(used_of(tree, alias.asname or alias.name))
+                else:
+                    modules.setdefault(".".join(inner), set()).add(alias.name)
+    return found
+
+
+def used_of(tree: ast.Module, module: str) -> set[str]:
+    """Return the names of an imported module that a file uses."""
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == module}
+
+
+def named_in(room: str, name: str) -> Any:
+    """Return a constant of a room's `__init__`, None where it has none."""
+    tree = ast.parse((SOURCE / room / "__init__.py").read_text())
+    values = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]
+    return ast.literal_eval(values[0]) if values else None
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()))
+def test_a_room_says_what_others_import_of_it(room: str) -> None:
+    if room == GROUND_FLOOR:
+        assert named_in(room, "OFFERS") is None
+        return
+    imported = imports_between_rooms().get(room, {})
+    assert imported.get("", set()) <= set(named_in(room, "__all__") or ())
+    wanted = {module: sorted(names) for module, names in sorted(imported.items()) if module}
+    assert (named_in(room, "OFFERS") or {}) == wanted, f"OFFERS of gpt1/{room}/__init__.py is to be {wanted}"
 
 
 def undocumented(node: ast.AST, inside: str) -> Iterator[str]:
