@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from importlinter.cli import lint_imports
@@ -17,6 +19,8 @@ import gpt1
 SOURCE = Path(gpt1.__file__).parent
 ROOT = SOURCE.parent.parent
 LONG_FILE = 450
+OFFERS_COMMENT = "# What other rooms may import of this one's modules."
+GROUND_FLOOR = "base"  # which offers all it has to all
 
 # A fact and the one file that may spell it out.
 OWNERS = {
@@ -84,9 +88,18 @@ PRIVATE_NAMES = {
 PROMISED = {"_asdict", "_exit", "_replace"}  # of namedtuple and os, whatever they look like
 UNDOCUMENTED = {"uvicorn.protocols": "serve/patience.py", "torch.onnx._internal": "base/torch_internals.py"}
 
+# Classes with a name that another class has, until the records of runs and studies have a room of their own.
+STILL_TWICE = {"Attention", "Evaluation", "Progress", "Section"}
+
 
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return every file of the package as Python reads it."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in modules()}
 
 
 def test_a_room_imports_only_from_lower_floors(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +199,7 @@ def set_from_outside(tree: ast.Module) -> set[str]:
 
 
 def test_an_attribute_is_set_where_its_class_is() -> None:
-    found = {str(path.relative_to(SOURCE)): set_from_outside(ast.parse(path.read_text())) for path in modules()}
+    found = {name: set_from_outside(tree) for name, tree in trees().items()}
     assert {name: attributes for name, attributes in found.items() if attributes} == SET_ON_LIBRARIES
 
 
@@ -201,7 +214,7 @@ def is_private(name: str) -> bool:
 
 def own_names() -> set[str]:
     """Return what is defined, or set, anywhere in the package."""
-    nodes = [node for path in modules() for node in ast.walk(ast.parse(path.read_text()))]
+    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
     names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     names |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -221,7 +234,7 @@ def private_names(tree: ast.Module, own: set[str]) -> set[str]:
 
 def test_private_names_of_a_library_are_used_in_one_file() -> None:
     own = own_names()
-    found = {str(path.relative_to(SOURCE)): private_names(ast.parse(path.read_text()), own) for path in modules()}
+    found = {name: private_names(tree, own) for name, tree in trees().items()}
     assert {name: names for name, names in found.items() if names} == PRIVATE_NAMES
 
 
@@ -239,6 +252,69 @@ def test_a_library_whose_private_names_are_used_has_an_upper_bound() -> None:
 def test_a_private_name_of_a_library_is_noticed() -> None:
     tree = ast.parse("import a._b\nfrom c import _d\nx._own()\ny._other.z\nos._exit(1)\n__file__\n")
     assert private_names(tree, {"_own"}) == {"_b", "_d", "_other"}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+    twice = {name: files for name, files in homes.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in STILL_TWICE} == {}
+    assert twice.keys() == STILL_TWICE, "one of them has a name of its own now: take it out of the list"
+
+
+@cache
+def imports_between_rooms() -> dict[str, dict[str, set[str]]]:
+    """Return by room what other rooms import: by module its names, under "" what the room itself has."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("gpt1."):
+                continue
+            _, room, *inner = str(node.module).split(".")
+            if room == path.split("/")[0] or not (SOURCE / room).is_dir():
+                continue
+            modules = found.setdefault(room, {})
+            for alias in node.names:
+                if (SOURCE.joinpath(room, *inner) / f"{alias.name}.py").exists():
+                    modules.setdefault(alias.name, set()).update(used_of(tree, alias.asname or alias.name))
+                else:
+                    modules.setdefault(".".join(inner), set()).add(alias.name)
+    return found
+
+
+def imported_of(room: str) -> dict[str, list[str]]:
+    """Return what other rooms import of a room's modules."""
+    modules = imports_between_rooms().get(room, {})
+    return {module: sorted(names) for module, names in sorted(modules.items()) if module}
+
+
+def used_of(tree: ast.Module, module: str) -> set[str]:
+    """Return the names of an imported module that a file uses."""
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == module}
+
+
+def named_in(room: str, name: str) -> Any:
+    """Return a constant of a room's `__init__`, None where it has none."""
+    tree = ast.parse((SOURCE / room / "__init__.py").read_text())
+    values = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]
+    return ast.literal_eval(values[0]) if values else None
+
+
+ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_what_others_import_of_it(room: str) -> None:
+    if room == GROUND_FLOOR:
+        assert named_in(room, "OFFERS") is None
+        return
+    assert imports_between_rooms().get(room, {}).get("", set()) <= set(named_in(room, "__all__") or ())
+    told = "is this to be offered? `python -m tests.test_architecture` writes all OFFERS anew"
+    assert (named_in(room, "OFFERS") or {}) == imported_of(room), told
 
 
 def undocumented(node: ast.AST, inside: str) -> Iterator[str]:
@@ -266,3 +342,16 @@ def test_file_sizes_are_told(record_property: pytest.RecordProperty) -> None:
     long = {name: lines for name, lines in sizes.items() if lines > LONG_FILE}
     record_property("long_files", long)
     assert max(sizes.values()) < 2 * LONG_FILE, f"two ideas in one file? {long}"
+
+
+def write_offers() -> None:
+    """Write what each room offers: all that others import of it now."""
+    for room in ROOMS:
+        path, offers = SOURCE / room / "__init__.py", {} if room == GROUND_FLOOR else imported_of(room)
+        own = path.read_text().split(OFFERS_COMMENT)[0].rstrip("\n")
+        path.write_text(f"{own}\n" + (f"\n{OFFERS_COMMENT}\nOFFERS = {offers!r}\n" if offers else ""))
+
+
+if __name__ == "__main__":
+    write_offers()
+    subprocess.run(["ruff", "format", "-q", *(SOURCE.glob("*/__init__.py"))], check=True)

@@ -37,7 +37,7 @@ from gpt1.studies.comparison import read_sheet
 from gpt1.studies.folder import Section, conduct
 from gpt1.tasks.encoded import load, save
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
-from gpt1.training.trainer import Progress
+from gpt1.training.trainer import TrainerState
 from tests.exchange.tools import write_release
 from tests.finetuning.tools import SETTINGS, encode, make_examples, make_pretrained, make_task, write_table
 from tests.records import facts_in
@@ -199,7 +199,7 @@ def test_a_checkpoint(run: Path) -> None:
 
     def read() -> None:
         found = load_checkpoint(path)
-        check_record(found.progress, Progress, path)
+        check_record(found.progress, TrainerState, path)
         best_step(run)
 
     assert faults(Record(path / "state.json", read, seal("sha256"))) == []

@@ -103,10 +103,10 @@ def _finetune_seeds(given: Path) -> None:
 
 def _study(given: Path) -> None:
     from gpt1.finetuning.data import Source
-    from gpt1.studies.finetuned import Training
+    from gpt1.studies.finetuned import FinetuningSettings
     from gpt1.studies.labels import study_labels
 
-    training = Training("finetune", ["training.steps=2", "training.precision=fp32"], "cpu", 1)
+    training = FinetuningSettings("finetune", ["training.steps=2", "training.precision=fp32"], "cpu", 1)
     study_labels(given / "run", given / "out", source=Source(train=given / "moods.csv"), training=training, counts=[4])
 
 

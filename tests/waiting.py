@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,6 +14,8 @@ def eventually(condition: Callable[[], T], what: str, seconds: float = 600) -> T
     """Return what `condition` returns as soon as it is true; the deadline only ends what would hang for ever."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} seconds: {what}"
+        if time.monotonic() > deadline:
+            faulthandler.dump_traceback()  # of all threads: what is it that does not come?
+            raise AssertionError(f"not within {seconds:g} seconds: {what}")
         time.sleep(0.005)
     return found

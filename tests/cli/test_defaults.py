@@ -33,7 +33,7 @@ from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
-from gpt1.studies.finetuned import Training
+from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
@@ -44,7 +44,7 @@ from gpt1.tasks.splitting import ONE_IN
 
 (DEV,) = Task.dev_splits
 FINETUNED = {"lr": FINETUNE.optimizer.lr, "steps": FINETUNE.training.steps, "seed": FINETUNE.training.seed}
-STUDY = (FINETUNED, Training, study_transfer, finetune)  # whose tables are read as those of a fine-tuning
+STUDY = (FINETUNED, FinetuningSettings, study_transfer, finetune)  # whose tables are read as those of a fine-tuning
 # Whose defaults the options of a verb are: values by the option's name, or what has it as a field or a parameter.
 OWNERS: dict[str, tuple[Any, ...]] = {
     "demo": (demo.tour, {"out": f"{demo.FOLDER}; with --text: {demo.OWN_TEXT_FOLDER}"}),

@@ -25,7 +25,7 @@ from pyarrow import parquet
 from gpt1.base import tables
 from gpt1.base.errors import InputError, MissingDependency, SettingError
 from gpt1.corpus import documents
-from gpt1.corpus.documents import Fault, Found, Part, Source, find_sources, read_parts
+from gpt1.corpus.documents import DocumentPart, Fault, Found, TextSource, find_sources, read_parts
 from gpt1.corpus.unwrap import unwrap
 from gpt1.text.pieces import LIMIT, pieces
 from tests.properties import examples
@@ -44,11 +44,11 @@ def write(folder: Path, name: str, content: bytes | str) -> str:
     return str(path)
 
 
-def read(*paths: str, **options: Any) -> list[Part | Fault]:
+def read(*paths: str, **options: Any) -> list[DocumentPart | Fault]:
     return list(read_parts(find_sources(paths).sources, **options))
 
 
-def texts(items: list[Part | Fault]) -> list[str]:
+def texts(items: list[DocumentPart | Fault]) -> list[str]:
     """Put documents together as a consumer does: a fault in an open document drops what came of it."""
     whole: list[str] = []
     open_parts: list[str] = []
@@ -66,7 +66,7 @@ def texts(items: list[Part | Fault]) -> list[str]:
     return whole
 
 
-def faults(items: list[Part | Fault]) -> list[Fault]:
+def faults(items: list[DocumentPart | Fault]) -> list[Fault]:
     return [item for item in items if isinstance(item, Fault)]
 
 
@@ -168,18 +168,18 @@ def test_a_file_is_one_document_with_its_text_untouched(tmp_path: Path) -> None:
     a = write(tmp_path, "a.txt", codecs.BOM_UTF8 + "Äh\r\n\r\nja\n".encode())
     b = write(tmp_path, "b.md.gz", gzip.compress(b"# b\n"))
     assert read(a, b) == [
-        Part("Äh\r\n\r\nja\n", True, True, 0, "", 10),
-        Part("# b\n", True, True, 1, "", 4),
+        DocumentPart("Äh\r\n\r\nja\n", True, True, 0, "", 10),
+        DocumentPart("# b\n", True, True, 1, "", 4),
     ]
 
 
 def test_an_empty_file_is_one_empty_part(tmp_path: Path) -> None:
-    assert read(write(tmp_path, "a.txt", "")) == [Part("", True, True, 0, "", 0)]
+    assert read(write(tmp_path, "a.txt", "")) == [DocumentPart("", True, True, 0, "", 0)]
 
 
 def test_a_long_document_comes_in_the_pieces_that_encoding_would_cut(tmp_path: Path) -> None:
     text = "".join(f"line {n} of a long ü document\n" for n in range(120_000))
-    parts = [item for item in read(write(tmp_path, "a.txt", text)) if isinstance(item, Part)]
+    parts = [item for item in read(write(tmp_path, "a.txt", text)) if isinstance(item, DocumentPart)]
     assert [part.text for part in parts] == list(pieces([text]))
     assert [(part.first, part.last) for part in parts] == [(True, False), *[(False, False)] * 2, (False, True)]
     assert sum(part.raw_bytes for part in parts) == len(text.encode())
@@ -217,9 +217,9 @@ def test_a_damaged_or_vanished_file_is_a_fault_and_the_next_one_is_read(tmp_path
 def test_lines_are_documents_and_blank_ones_are_not(tmp_path: Path, end: str) -> None:
     path = write(tmp_path, "a.txt", end.join(["one", "", "  two ", " \t", "", "drei ß"]))
     assert read(path, document="line") == [
-        Part("one", True, True, 0, "line 1", 3),
-        Part("  two ", True, True, 0, "line 3", 6),
-        Part("drei ß", True, True, 0, "line 6", 7),
+        DocumentPart("one", True, True, 0, "line 1", 3),
+        DocumentPart("  two ", True, True, 0, "line 3", 6),
+        DocumentPart("drei ß", True, True, 0, "line 6", 7),
     ]
 
 
@@ -246,7 +246,7 @@ def test_a_bad_byte_late_in_a_long_line_drops_the_parts_before_it(tmp_path: Path
     path = write(tmp_path, "a.txt", b"one\n" + b"x" * 3_000_000 + b"\xe9\nthree\n")
     items = read(path, document="line")
     assert texts(items) == ["one", "three"]
-    broken = [item for item in items if isinstance(item, Part) and item.position == "line 2"]
+    broken = [item for item in items if isinstance(item, DocumentPart) and item.position == "line 2"]
     assert [part.last for part in broken] == [False]
 
 
@@ -338,8 +338,8 @@ def test_the_text_column_of_a_table_holds_the_documents(tmp_path: Path, suffix: 
     path = table(tmp_path, suffix, [{"id": 1, "text": "one", "note": "x"}, {"id": 2, "text": "zwölf", "note": "y"}])
     word = "line" if suffix == ".jsonl" else "row"
     assert read(path) == [
-        Part("one", True, True, 0, f"{word} 1", 3),
-        Part("zwölf", True, True, 0, f"{word} 2", 6),
+        DocumentPart("one", True, True, 0, f"{word} 1", 3),
+        DocumentPart("zwölf", True, True, 0, f"{word} 2", 6),
     ]
     assert texts(read(path, field="note")) == ["x", "y"]
 
@@ -409,7 +409,7 @@ def test_an_empty_cell_is_an_empty_document_and_a_long_one_comes_in_parts(tmp_pa
     long = "word " * 500_000
     items = read(table(tmp_path, ".parquet", [{"text": ""}, {"text": long}]))
     assert texts(items) == ["", long]
-    assert items[0] == Part("", True, True, 0, "row 1", 0)
+    assert items[0] == DocumentPart("", True, True, 0, "row 1", 0)
     assert len(items) == 4
 
 
@@ -431,14 +431,14 @@ def test_choices_that_do_not_fit_are_refused_before_anything_is_read(
     name: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SettingError, match=message):
-        read_parts([Source(name, Path(name).suffix[1:])], **options)
+        read_parts([TextSource(name, Path(name).suffix[1:])], **options)
 
 
 def test_unwrapping_joins_lines_of_files_paragraphs_and_fields_and_counts_raw_bytes(tmp_path: Path) -> None:
     wrapped = textwrap.fill(PROSE, 60)
     text = f"{wrapped}\r\n\r\n{wrapped}\r\n".replace("\n", "\r\n")
     path = write(tmp_path, "a.txt", text)
-    (part,) = (item for item in read(path, unwrap=True) if isinstance(item, Part))
+    (part,) = (item for item in read(path, unwrap=True) if isinstance(item, DocumentPart))
     assert part.text == "".join(unwrap([text]))
     assert part.text.count(PROSE) == 2
     assert part.raw_bytes == len(text)
@@ -459,7 +459,7 @@ def test_raw_bytes_of_an_unwrapped_file_do_not_hang_on_the_blocks(
     path = write(tmp_path, "a.txt", text)
     items = read(path, unwrap=True)
     assert len(items) == 3
-    assert sum(item.raw_bytes for item in items if isinstance(item, Part)) == len(text)
+    assert sum(item.raw_bytes for item in items if isinstance(item, DocumentPart)) == len(text)
     monkeypatch.setattr(
         documents, "read_text_blocks", lambda name, encoding: tables.read_text_blocks(name, encoding, 999)
     )
@@ -512,7 +512,7 @@ def test_a_line_of_200_megabytes_passes_through_little_memory(
     tracemalloc.start()
     try:
         for item in read_parts(sources, document=document, unwrap=unwrapped):
-            assert isinstance(item, Part)
+            assert isinstance(item, DocumentPart)
             total += item.raw_bytes
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -17,7 +17,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.text.specials import special_ids
-from gpt1.training.batches import NO_TARGET, Part, share_of
+from gpt1.training.batches import NO_TARGET, MicroBatchArrays, share_of
 from tests.finetuning.reference_data import VOCABULARY, Numbers
 from tests.finetuning.tools import make_task
 from tests.properties import examples
@@ -131,11 +131,11 @@ def test_an_epoch_has_so_many_batches_and_tokens() -> None:
 # ---- what they hold ----
 
 
-def part(batch: PackedBatch, size: int | None = None) -> Part:
+def part(batch: PackedBatch, size: int | None = None) -> MicroBatchArrays:
     return batch.part(0, len(batch), size or len(batch))
 
 
-def sequences_of(found: Part) -> list[list[int]]:
+def sequences_of(found: MicroBatchArrays) -> list[list[int]]:
     offsets = found.arrays["offsets"].tolist()
     return [found.arrays["ids"][start:end].tolist() for start, end in pairwise(offsets)]
 

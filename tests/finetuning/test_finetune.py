@@ -31,7 +31,7 @@ from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.training.batches import Part
+from gpt1.training.batches import MicroBatchArrays
 from tests.conftest import make_text
 from tests.finetuning.tools import (
     SETTINGS,
@@ -732,7 +732,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...]) -> None:
     """Let batches of these numbers have a loss that is no number."""
     made = PackedBatch.part
 
-    def part(batch: PackedBatch, first: int, real: int, size: int) -> Part:
+    def part(batch: PackedBatch, first: int, real: int, size: int) -> MicroBatchArrays:
         found = made(batch, first, real, size)
         if batch.key[1] in numbers:
             found.arrays["shares"][:] = np.nan

@@ -10,8 +10,8 @@ import torch
 from gpt1.base.devices import GIB
 from gpt1.base.errors import SettingError
 from gpt1.inspection.sizes import (
+    Execution,
     Memory,
-    Place,
     count_memory,
     count_parameters,
     fitting,
@@ -24,7 +24,7 @@ from gpt1.recipes.changes import change
 from gpt1.recipes.values import LSTM, Shape
 
 VOCABULARY = 40_478
-H200 = Place(gpu=True, compiled=True, precision="bf16")
+H200 = Execution(gpu=True, compiled=True, precision="bf16")
 SMALL = {"width": 128, "heads": 2, "feed_forward": 512, "context": 32}
 SHAPES = {
     "paper": Shape(**SMALL, layers=1),
@@ -98,7 +98,7 @@ def saved_a_token(shape: Shape, precision: str, compiled: bool) -> float:
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_list_of_saved_tensors_is_what_torch_saves(shape: Shape, precision: str) -> None:
-    place = Place(gpu=False, compiled=False, precision=precision)
+    place = Execution(gpu=False, compiled=False, precision=precision)
     listed = sum(saved.elements * saved.size for saved in saved_by_block(shape, place))
     found = saved_a_token(shape, precision, compiled=False)
     if shape.kind == LSTM and precision == "bf16" and "AVX512" not in torch.backends.cpu.get_cpu_capability():
@@ -112,7 +112,7 @@ def test_the_list_of_saved_tensors_is_what_torch_saves(shape: Shape, precision: 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "lstm"])  # which is never compiled
 def test_the_list_of_saved_tensors_is_what_compiled_torch_saves(name: str, precision: str) -> None:
-    place = Place(gpu=False, compiled=True, precision=precision)
+    place = Execution(gpu=False, compiled=True, precision=precision)
     listed = sum(saved.elements * saved.size for saved in saved_by_block(SHAPES[name], place))
     assert listed == pytest.approx(saved_a_token(SHAPES[name], precision, compiled=True), rel=0.1)
 
@@ -147,7 +147,7 @@ def test_more_at_once_needs_more_and_checkpointing_needs_less() -> None:
     assert needed(64, "training.checkpoint_activations=true") < needed(64) / 2
     assert needed(64, "shape.layers=24") > needed(64)
     # Written out, attention weights grow with the square of the context; fused, they are never there.
-    cpu = Place(gpu=False, compiled=False, precision="bf16")
+    cpu = Execution(gpu=False, compiled=False, precision="bf16")
     growth = {}
     for place in (H200, cpu):
         short, long = (

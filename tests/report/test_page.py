@@ -14,7 +14,7 @@ from gpt1.base.errors import FormatError, InputError, MissingDependency
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import settings
 from gpt1.report import report
-from gpt1.report.plots import Bar, draw_bars
+from gpt1.report.plots import Estimate, draw_bars
 from gpt1.report.svg import with_own_ids
 from gpt1.runs.events import RolledBack
 from gpt1.runs.files import RunFiles
@@ -224,7 +224,7 @@ def test_a_run_is_shown_by_its_name_whatever_that_looks_like(tmp_path: Path, nam
 
 @pytest.mark.parametrize("name", ["url(#", "url(#x)", "fill: #000001", "$x_1$", "_under"])
 def test_a_picture_shows_a_name_as_it_is(name: str) -> None:
-    svg = with_own_ids(draw_bars({name: {"dev": Bar(0.5, None)}}, "accuracy"), "own")
+    svg = with_own_ids(draw_bars({name: {"dev": Estimate(0.5, None)}}, "accuracy"), "own")
     assert f">{name}</text>" in svg
 
 

@@ -13,7 +13,7 @@ from gpt1.report.gather import Bin, Curve
 from gpt1.report.plots import (
     LONGEST_LABEL,
     MOST_POINTS,
-    Bar,
+    Estimate,
     Point,
     draw_bars,
     draw_curves,
@@ -25,7 +25,10 @@ from gpt1.report.svg import with_own_ids
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]
-BARS = {"read": {"dev": Bar(0.8, (0.7, 0.9)), "test": Bar(0.7, None)}, "scratch": {"dev": Bar(-0.1, (-0.2, 0.1))}}
+BARS = {
+    "read": {"dev": Estimate(0.8, (0.7, 0.9)), "test": Estimate(0.7, None)},
+    "scratch": {"dev": Estimate(-0.1, (-0.2, 0.1))},
+}
 
 
 LINES = {
@@ -84,7 +87,7 @@ def test_a_picture_refers_to_its_own_ids_and_keeps_no_others() -> None:
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "$5 and $x_2", "模型", "a & b", "x" * 200])
 def test_names_are_drawn_as_they_are(name: str) -> None:
-    picture = draw_bars({name: {"dev": Bar(0.5, None)}}, "accuracy")
+    picture = draw_bars({name: {"dev": Estimate(0.5, None)}}, "accuracy")
     assert "<script" not in picture
     root = ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="x" ', 1))
     assert name in "".join(element.text or "" for element in root.iter("{x}text"))  # a long one in several lines
@@ -94,7 +97,7 @@ def test_long_names_beside_bars_are_broken_where_a_part_ends_and_do_not_run_into
     names = [
         f"runs/{task}-after-reading-stories-{seeds}-seeds" for task in ("entailment", "ending") for seeds in (1, 3)
     ]
-    picture = draw_bars({name: {"test": Bar(0.5, None)} for name in names}, "accuracy")
+    picture = draw_bars({name: {"test": Estimate(0.5, None)} for name in names}, "accuracy")
     drawn = re.findall(r"translate\([\d.]+ ([\d.]+)\)\">([^<>\n]+)</text>", picture)
     assert "".join(line for _, line in drawn) == "".join(names)
     assert all(line.endswith(("-", "/", "s")) and len(line) <= LONGEST_LABEL for _, line in drawn)

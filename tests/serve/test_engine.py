@@ -18,7 +18,7 @@ from gpt1.base.errors import InputError, RuinedWeights
 from gpt1.inference.generation import BatchGenerator
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import SamplingParams
-from gpt1.serve.completions import Asked, Pieces, streamed
+from gpt1.serve.completions import AskedText, Pieces, streamed
 from gpt1.serve.engine import FIRST, TOGETHER, Engine
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.schemas import CompletionRequest
@@ -121,7 +121,7 @@ def test_those_who_leave_do_not_keep_others_from_their_answer(engine: Engine) ->
 def test_a_stream_that_is_not_read_ends_with_its_time(engine: Engine) -> None:
     limits = Limits(request_timeout=LONG)
     asked = CompletionRequest(model="run", prompt=[1], stream=True)
-    wishes = [Asked([1], 0, SamplingParams(max_new_tokens=10**6), "")]
+    wishes = [AskedText([1], 0, SamplingParams(max_new_tokens=10**6), "")]
 
     async def read_once_and_wait() -> bytes:
         with ExitStack() as place:

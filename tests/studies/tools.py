@@ -11,7 +11,7 @@ from gpt1.finetuning.data import Source
 from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from gpt1.runs.events import Event
 from gpt1.studies.cells import Cell, CellResult
-from gpt1.studies.finetuned import Training
+from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import DEEDS, PEOPLE, THINGS
 from tests.finetuning.tools import make_pretrained
@@ -19,7 +19,7 @@ from tests.finetuning.tools import make_pretrained
 CONTEXT = 40
 LSTM = ("shape.kind=lstm", "shape.layers=1", "shape.units=12")
 # Two updates of four examples, looked at after each.
-TRAINING = Training(
+TRAINING = FinetuningSettings(
     changes=(
         "training.batch=4",
         "training.steps=2",

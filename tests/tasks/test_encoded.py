@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, choose, encode_task, load, save
-from gpt1.tasks.readers import Example, read_folder
+from gpt1.tasks.examples import Example
+from gpt1.tasks.readers import read_folder
 from gpt1.tasks.shapes import CHOICES
 from tests.reference.shapes import reference_layout
 

@@ -16,7 +16,8 @@ from pyarrow import parquet
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
-from gpt1.tasks.readers import Example, find_splits, read_folder, read_split, read_tables, tasks_in
+from gpt1.tasks.examples import Example
+from gpt1.tasks.readers import find_splits, read_folder, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 

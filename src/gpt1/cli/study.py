@@ -176,12 +176,12 @@ def source_of(given: dict[str, Any]) -> Any:
 
 def training_of(given: dict[str, Any]) -> Any:
     """Return how fine-tunings are made, as options say."""
-    from gpt1.studies.finetuned import Training
+    from gpt1.studies.finetuned import FinetuningSettings
 
     own = {"training.steps": given["steps"], "training.seed": given["seed"], "optimizer.lr": given["lr"]}
     changes = [*given["changes"], *(f"{name}={value}" for name, value in own.items() if value is not None)]
     named = {name: given[name] for name in ("recipe", "device", "seeds") if given[name] is not None}
-    return Training(changes=changes, **named)
+    return FinetuningSettings(changes=changes, **named)
 
 
 def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> None:

@@ -1,1 +1,14 @@
 """From folders of text to shards of tokens."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "assembly": ["Documents", "Parts"],
+    "batches": ["in_batches", "read_batch", "read_positions"],
+    "documents": ["DocumentPart", "Fault", "Found", "HUB", "TEXTS", "TextSource", "find_sources", "read_parts"],
+    "duplicates": ["DIGEST_BYTES", "SketchIndex", "digest", "find_exact", "sketch"],
+    "meter": ["Meter"],
+    "prepare": ["CORPUS_FILE", "describe", "prepare", "read_corpus", "shards_of", "sums_of"],
+    "shards": ["CheckedIds", "Shard", "open_shard", "verify_shard"],
+    "unwrap": ["STRETCH", "looks_wrapped"],
+    "vocabularies": ["train_tokenizer"],
+}

@@ -16,7 +16,7 @@ from gpt1.base.files import whole_file
 from gpt1.base.progress import Progress, stage
 from gpt1.base.strict_json import to_json
 from gpt1.corpus.batches import read_batch, read_positions
-from gpt1.corpus.documents import Fault, Source
+from gpt1.corpus.documents import Fault, TextSource
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
 from gpt1.corpus.shards import BlockSums, Stream, id_dtype, write_shards, write_sums
 from gpt1.text.tokenizer import Tokenizer, joints_before
@@ -105,7 +105,7 @@ class Documents:
 def assemble(
     batches: Sequence[Path],
     faults: Sequence[Fault],
-    sources: Sequence[Source],
+    sources: Sequence[TextSource],
     tokenizer: Tokenizer,
     out: Path,
     *,
@@ -240,7 +240,7 @@ def _write_dropped(
     batches: Sequence[Path],
     batch_begins: Ints,
     faults: Sequence[Fault],
-    sources: Sequence[Source],
+    sources: Sequence[TextSource],
 ) -> None:
     """Write a line for every document that was dropped: where it stood, why, and what it repeats."""
     names = [source.name for source in sources]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gpt1.base.errors import FormatError
 from gpt1.base.files import require_plain, whole_file
-from gpt1.corpus.documents import Fault, Part
+from gpt1.corpus.documents import DocumentPart, Fault
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
 from gpt1.corpus.shards import id_dtype
 from gpt1.text.chunks import Ids, Offsets
@@ -29,12 +29,12 @@ _ARRAYS = (
 )  # fmt: skip
 
 
-def in_batches(parts: Iterable[Part | Fault], faults: list[Fault]) -> Iterator[list[Part]]:
+def in_batches(parts: Iterable[DocumentPart | Fault], faults: list[Fault]) -> Iterator[list[DocumentPart]]:
     """Group parts into batches of a few megabytes; put faults aside.
 
     The batches hang on the text alone, whatever the number of workers.
     """
-    batch: list[Part] = []
+    batch: list[DocumentPart] = []
     characters = 0
     for part in parts:
         if isinstance(part, Fault):
@@ -63,7 +63,7 @@ def begin_worker(vocabulary: Vocabulary, sketching: bool, lessons: Path | None) 
     del large
 
 
-def encode_batch(task: tuple[Path, list[Part]]) -> int:
+def encode_batch(task: tuple[Path, list[DocumentPart]]) -> int:
     """Encode one batch into its file; return the bytes of text it held."""
     path, parts = task
     assert _tokenizer is not None

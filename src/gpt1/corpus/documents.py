@@ -41,7 +41,7 @@ DAMAGE = "\ud800"  # where a text breaks off; no decoded text holds it
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TextSource:
     """One file or hub dataset; size and time of change tell whether it is still the one that was read.
 
     The name opens the file. A file system may hold names that are no text: before it is stored or shown, a name
@@ -66,12 +66,12 @@ class Skipped:
 class Found:
     """What some paths stand for: the sources in the order they are read, and what was left out."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[TextSource, ...]
     skipped: tuple[Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocumentPart:
     """A piece of a document; `first` and `last` say where the document begins and ends.
 
     `source` counts from 0, `position` is the place in it ("line 7", "row 12", empty for a whole file), and
@@ -106,7 +106,7 @@ class _Reading:
     encoding: str
     unwrap: bool
 
-    def kind(self, source: Source) -> str:
+    def kind(self, source: TextSource) -> str:
         """Return what a document of this source is: the choice made, else what suits the format."""
         return self.document or ("file" if source.format in TEXTS else "field")
 
@@ -120,16 +120,16 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
     The order is that of the paths, sorted inside a folder or glob; a file met twice is taken once. A table beside
     texts in a folder, such as an index of them, is left out unless `field` says what to read of it.
     """
-    sources: dict[Path | str, Source] = {}
+    sources: dict[Path | str, TextSource] = {}
     skipped: dict[str, Skipped] = {}
     for path in paths:
         if path.startswith(HUB):
-            sources.setdefault(path, Source(path, "hub"))
+            sources.setdefault(path, TextSource(path, "hub"))
         elif Path(path).is_file():
             sources.setdefault(Path(path).resolve(), _source(path))
         else:
             found = list(_search(path))
-            if field is None and any(isinstance(entry, Source) and entry.format in TEXTS for entry in found):
+            if field is None and any(isinstance(entry, TextSource) and entry.format in TEXTS for entry in found):
                 found = [_unless_table(entry) for entry in found]
             for entry in found:
                 if isinstance(entry, Skipped):
@@ -143,18 +143,18 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
     return Found(tuple(sources.values()), tuple(skipped.values()))
 
 
-def _unless_table(entry: Source | Skipped) -> Source | Skipped:
+def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
     if isinstance(entry, Skipped) or entry.format in TEXTS:
         return entry
     return Skipped(entry.name, "a table beside texts; to read it, name it")
 
 
-def _source(name: str) -> Source:
+def _source(name: str) -> TextSource:
     kind, about = file_format(name), Path(name).stat()
-    return Source(name, kind, about.st_size, about.st_mtime_ns)
+    return TextSource(name, kind, about.st_size, about.st_mtime_ns)
 
 
-def _search(path: str) -> Iterator[Source | Skipped]:
+def _search(path: str) -> Iterator[TextSource | Skipped]:
     """Yield what a folder or a glob stands for, in sorted order."""
     # Path.glob takes no absolute pattern, and a file's own name may hold a bracket.
     given = [path] if Path(path).exists() else glob.glob(path, recursive=True)  # noqa: PTH207
@@ -201,13 +201,13 @@ def _no_such(path: str) -> InputError:
 
 
 def read_parts(
-    sources: Sequence[Source],
+    sources: Sequence[TextSource],
     *,
     document: str | None = None,
     field: str | None = None,
     encoding: str = "utf-8",
     unwrap: bool = False,
-) -> Iterator[Part | Fault]:
+) -> Iterator[DocumentPart | Fault]:
     """Yield the documents of the sources in their order, each as consecutive parts, and faults in their places.
 
     A document is a "file", a "line", a stretch between "blank" lines, or the "field" of a table row (the
@@ -219,7 +219,7 @@ def read_parts(
     return itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
 
 
-def _check(sources: Sequence[Source], reading: _Reading) -> None:
+def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
     check_encoding(reading.encoding)
     if reading.document is not None and reading.document not in DOCUMENTS:
         raise unknown("kind of document", reading.document, DOCUMENTS)
@@ -236,7 +236,7 @@ def _check(sources: Sequence[Source], reading: _Reading) -> None:
         raise SettingError(f"texts have no columns, so there is no field '{reading.field}' to read")
 
 
-def _read(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+def _read(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
     try:
         if reading.kind(source) == "field":
             yield from _row_documents(index, source, reading)
@@ -253,19 +253,19 @@ def _read(index: int, source: Source, reading: _Reading) -> Iterator[Part | Faul
         yield Fault(index, "", "unreadable", printable(str(error)))
 
 
-def _document(index: int, position: str, cuts: Iterator[tuple[str, int]]) -> Iterator[Part | Fault]:
+def _document(index: int, position: str, cuts: Iterator[tuple[str, int]]) -> Iterator[DocumentPart | Fault]:
     """Yield the parts of one document from its pieces and their raw bytes; damage ends it with a fault."""
     first = True
     try:
         text, raw_bytes = next(cuts, ("", 0))
         for following in cuts:
-            yield Part(text, first, False, index, position, raw_bytes)
+            yield DocumentPart(text, first, False, index, position, raw_bytes)
             first = False
             text, raw_bytes = following
     except FileError as fault:
         yield Fault(index, fault.position, fault.reason, str(fault))
     else:
-        yield Part(text, first, True, index, position, raw_bytes)
+        yield DocumentPart(text, first, True, index, position, raw_bytes)
 
 
 def _cut(blocks: Iterable[str], unwrapped: bool) -> Iterator[tuple[str, int]]:
@@ -291,7 +291,7 @@ def _utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _split_documents(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+def _split_documents(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
     """Yield the documents of a text whose documents are lines or stretches between blank lines."""
     # Bad bytes pass as marks here, and cost only the document they stand in; UTF-16 has no such marks.
     damage: list[FileError] = []
@@ -356,7 +356,7 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
 # --- tables ----------------------------------------------------------------------------------------------
 
 
-def _row_documents(index: int, source: Source, reading: _Reading) -> Iterator[Part | Fault]:
+def _row_documents(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
     rows: Iterable[tuple[int, Mapping[str, Any]] | FileError]
     if source.format == "hub":
         rows = _hub_rows(source.name)

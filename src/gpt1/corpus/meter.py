@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpt1.base.progress import Bar, Progress
 from gpt1.base.wording import many
-from gpt1.corpus.documents import Found, Part, Source
+from gpt1.corpus.documents import DocumentPart, Found, TextSource
 
 # How much larger text is than its compressed file, for want of a better guess while the first one is read.
 USUAL_COMPRESSION = 3.0
@@ -25,13 +25,13 @@ def announce(found: Found, progress: Progress) -> None:
 class Meter:
     """Watches parts go by and moves a bar."""
 
-    def __init__(self, sources: Sequence[Source], bar: Bar) -> None:
+    def __init__(self, sources: Sequence[TextSource], bar: Bar) -> None:
         self._sources = sources
         self._total = max(1, sum(source.bytes for source in sources))
         self._bar = bar
         self._source = self._text_bytes = self._finished_text = self._finished_disk = self._done = 0
 
-    def read(self, batch: Sequence[Part]) -> None:
+    def read(self, batch: Sequence[DocumentPart]) -> None:
         """Note that a batch was read."""
         for part in batch:
             if part.source != self._source:

@@ -35,7 +35,7 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.records import Count, Size, check_record
 from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
 from gpt1.corpus.batches import begin_worker, check_batch, encode_batch, in_batches
-from gpt1.corpus.documents import Fault, Found, Part, Skipped, find_sources, read_parts
+from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
 from gpt1.corpus.shards import blocks_in, is_shard_name, open_shard, read_sums, shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
@@ -368,7 +368,7 @@ def _encode(
     with stage(progress, "encoding") as bar:
         meter = Meter(found.sources, bar)
 
-        def missing() -> Iterator[tuple[Path, list[Part]]]:
+        def missing() -> Iterator[tuple[Path, list[DocumentPart]]]:
             parts = read_parts(found.sources, **_reading(preparation))
             for batch in in_batches(parts, faults):
                 if preparation.on_error == "refuse" and faults:

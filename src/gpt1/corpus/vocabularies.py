@@ -11,7 +11,7 @@ from gpt1.base.files import result_file
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
+from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
 from gpt1.corpus.meter import Meter, announce
 from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
@@ -57,7 +57,7 @@ def train_tokenizer(
 
 def _train(
     found: Found,
-    parts: Iterator[Part | Fault],
+    parts: Iterator[DocumentPart | Fault],
     kind: str,
     merges: int,
     characters: int,
@@ -80,7 +80,7 @@ def _train(
     return tokenizer
 
 
-def _batches(parts: Iterator[Part | Fault], meter: Meter) -> Iterator[list[Part]]:
+def _batches(parts: Iterator[DocumentPart | Fault], meter: Meter) -> Iterator[list[DocumentPart]]:
     faults: list[Fault] = []
     for batch in in_batches(parts, faults):
         if faults:
@@ -91,14 +91,14 @@ def _batches(parts: Iterator[Part | Fault], meter: Meter) -> Iterator[list[Part]
         raise InputError(faults[0].message)
 
 
-def _texts(parts: Iterator[Part | Fault], meter: Meter) -> Iterator[str]:
+def _texts(parts: Iterator[DocumentPart | Fault], meter: Meter) -> Iterator[str]:
     for batch in _batches(parts, meter):
         for part in batch:
             yield part.text
         meter.done(sum(part.raw_bytes for part in batch))
 
 
-def _count_words(parts: Iterator[Part | Fault], meter: Meter, workers: int, progress: Progress) -> Counter[str]:
+def _count_words(parts: Iterator[DocumentPart | Fault], meter: Meter, workers: int, progress: Progress) -> Counter[str]:
     counts: Counter[str] = Counter()
     forgotten = 0
     for batch_counts, text_bytes in ordered_map(
@@ -123,6 +123,6 @@ def _begin_worker() -> None:
     _counter = WordCounter()
 
 
-def _count_batch(batch: list[Part]) -> tuple[dict[str, int], int]:
+def _count_batch(batch: list[DocumentPart]) -> tuple[dict[str, int], int]:
     assert _counter is not None
     return _counter.count([part.text for part in batch]), sum(part.raw_bytes for part in batch)

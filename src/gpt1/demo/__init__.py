@@ -4,3 +4,10 @@ from gpt1.demo.tasks import TASKS
 from gpt1.demo.writing import write_world
 
 __all__ = ["TASKS", "write_world"]
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "page": ["TITLE", "lines", "opening"],
+    "recipe": ["Plan"],
+    "tour": ["FOLDER", "OWN_TEXT_FOLDER", "REPORT", "or_begin_anew", "read_own_text", "runs_of", "tour"],
+}

@@ -8,7 +8,7 @@ from typing import Any
 from gpt1.demo.recipe import NETWORK, PRETRAINED, SCRATCH
 from gpt1.demo.tasks import OTHER
 from gpt1.demo.tour import gain
-from gpt1.report.blocks import Block, Cell, Note, Picture, Pictures, Row, Section, Table
+from gpt1.report.blocks import Block, Note, Picture, Pictures, Section, Table, TableCell, TableRow
 from gpt1.report.gather import Curve
 from gpt1.report.plots import SCORE_SPAN, draw_curves
 
@@ -28,7 +28,9 @@ def opening(found: dict[str, Any]) -> Section:
     """Return the section with which the report of the tour begins."""
     shapes = [row["shape"] for row in found["tasks"]]
     rows = [
-        Row(name, [Cell(cell, is_best=HEADER[place] == "after reading") for place, cell in enumerate(cells)], note)
+        TableRow(
+            name, [TableCell(cell, is_best=HEADER[place] == "after reading") for place, cell in enumerate(cells)], note
+        )
         for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True)
     ]
     labels, tested = found["rows"]["train"], found["rows"]["test"]

@@ -26,7 +26,7 @@ from gpt1.base.files import (
     write_record,
 )
 from gpt1.base.progress import Progress
-from gpt1.corpus.documents import TEXTS, Part, Source, find_sources, read_parts
+from gpt1.corpus.documents import TEXTS, DocumentPart, TextSource, find_sources, read_parts
 from gpt1.corpus.prepare import prepare, read_corpus, shards_of
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
@@ -102,7 +102,7 @@ def read_own_text(
     return out / READER
 
 
-def _cutting(sources: Sequence[Source]) -> dict[str, Any]:
+def _cutting(sources: Sequence[TextSource]) -> dict[str, Any]:
     """Return how text becomes documents; a single one is cut finer, so that there is some to be examined with."""
     if _has_documents(sources, None, 2) or any(source.format not in TEXTS for source in sources):
         return {}
@@ -113,9 +113,9 @@ def _cutting(sources: Sequence[Source]) -> dict[str, Any]:
     return {}
 
 
-def _has_documents(sources: Sequence[Source], kind: str | None, fewest: int) -> bool:
+def _has_documents(sources: Sequence[TextSource], kind: str | None, fewest: int) -> bool:
     parts = read_parts(sources, document=kind)
-    begun = (part for part in parts if isinstance(part, Part) and part.first and part.text.strip())
+    begun = (part for part in parts if isinstance(part, DocumentPart) and part.first and part.text.strip())
     return len(list(islice(begun, fewest))) == fewest
 
 

@@ -1,1 +1,9 @@
 """Doors: weights and vocabularies of OpenAI's release and of transformers in, transformers and ONNX out."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "from_openai": ["import_openai"],
+    "from_transformers": ["import_transformers"],
+    "to_onnx": ["export_onnx"],
+    "to_transformers": ["export_transformers"],
+}

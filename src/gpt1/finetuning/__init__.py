@@ -1,1 +1,20 @@
 """Labelled tasks, a pre-trained network and the loop put together: what a model learns from few labels."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "data": ["Source", "read_labelled", "truncation_notices"],
+    "evaluate": ["evaluate_run"],
+    "finetune": ["finetune"],
+    "measure": [
+        "CalibrationRecord",
+        "ClassRecord",
+        "ConfusionRecord",
+        "MistakeRecord",
+        "evaluation_file",
+        "predictions_file",
+        "read_evaluation",
+    ],
+    "results": ["describe", "results"],
+    "seeds": ["read_result", "read_seeds", "summarise"],
+    "wording": ["confused_pairs", "describe"],
+}

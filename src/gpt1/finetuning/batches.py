@@ -22,7 +22,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.packed import pack_sequences
 from gpt1.text.specials import special_ids
-from gpt1.training.batches import NO_TARGET, Part
+from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
 LM = "_lm"  # the term of the language model; a task's term has the task's name, which never begins so
 
@@ -81,7 +81,7 @@ class PackedBatch:
         own = {self.lesson.task.name: float(self.lesson.weights[self.examples].sum())}
         return dict.fromkeys(self.tasks, 1.0) | own | {LM: float(len(self.examples) * self.lesson.task.sequences)}
 
-    def part(self, first: int, real: int, size: int) -> Part:
+    def part(self, first: int, real: int, size: int) -> MicroBatchArrays:
         """Return `real` examples from `first` on, filled up to `size` examples that have nothing to predict."""
         lesson, packing = self.lesson, self.packing
         chosen = self.examples[first : first + real]
@@ -111,7 +111,7 @@ class PackedBatch:
         }
         # Filling behind the last example has places of its own, which no real sequence has.
         places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
-        return Part(
+        return MicroBatchArrays(
             arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
         )
 

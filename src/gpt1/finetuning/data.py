@@ -19,7 +19,7 @@ from gpt1.tasks.hub import HUB
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
-    from gpt1.tasks.readers import Labelled
+    from gpt1.tasks.examples import Labelled
 
 _MEMORY = "/dev/shm"  # a folder as any other, where people lay data that is read often
 

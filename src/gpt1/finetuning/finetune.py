@@ -58,6 +58,7 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.distributed import World, join_world
 from gpt1.training.session import (
+    Looked,
     as_recipe,
     begun_run,
     checkpoint_to_resume,
@@ -71,13 +72,13 @@ from gpt1.training.session import (
 from gpt1.training.trainer import Evaluation, Trainer
 
 if TYPE_CHECKING:
-    from gpt1.tasks.readers import Labelled
+    from gpt1.tasks.examples import Labelled
 
 CUDA_BLOCK = 128  # tokens; a packed row is filled up to a multiple, so that a GPU meets few different sizes
 
 
 @dataclass(frozen=True)
-class Asked:
+class FinetuneRequest:
     """What the caller of `finetune` wants."""
 
     init: Path
@@ -136,7 +137,7 @@ def finetune(
     )
     if seeds < 1:
         raise SettingError(f"at least one seed is needed, not {seeds}")
-    asked = Asked(run_folder(Path(init)), source, recipe, changes, resume, minutes, curves, tuple(listeners))
+    asked = FinetuneRequest(run_folder(Path(init)), source, recipe, changes, resume, minutes, curves, tuple(listeners))
     out = Path(out)
     with join_world(find_device(device)) as (world, own_device):
         parent = read_run(asked.init)
@@ -165,7 +166,7 @@ def _several(encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTa
 
 
 def _train_several(
-    asked: Asked,
+    asked: FinetuneRequest,
     out: Path,
     seeds: int,
     tasks: Mapping[str, EncodedTask],
@@ -185,7 +186,7 @@ def _train_several(
 
 
 def _train_seeds(
-    asked: Asked,
+    asked: FinetuneRequest,
     out: Path,
     seeds: range,
     tasks: Mapping[str, EncodedTask],
@@ -214,7 +215,7 @@ def _train_seeds(
     return out
 
 
-def _check_done(asked: Asked, folder: Path, tasks: Mapping[str, EncodedTask]) -> None:
+def _check_done(asked: FinetuneRequest, folder: Path, tasks: Mapping[str, EncodedTask]) -> None:
     """Refuse what a seed that is done was not trained with, and a damaged result; it is not made longer either."""
     read_result(folder)
     old, (new, _) = read_run(folder).recipe.training, _resumed_recipe(asked, folder, tasks)
@@ -228,7 +229,12 @@ def _check_done(asked: Asked, folder: Path, tasks: Mapping[str, EncodedTask]) ->
 
 
 def _train_one(
-    asked: Asked, out: Path, tasks: Mapping[str, EncodedTask], notices: list[str], world: World, device: torch.device
+    asked: FinetuneRequest,
+    out: Path,
+    tasks: Mapping[str, EncodedTask],
+    notices: list[str],
+    world: World,
+    device: torch.device,
 ) -> bool:
     """Train one run to its end, measure it and return True; or stop, saved, when the time is up."""
     looked = _look(asked, out, tasks)
@@ -266,7 +272,7 @@ def _train_one(
 
 
 def _make_trainer(
-    asked: Asked,
+    asked: FinetuneRequest,
     out: Path,
     recipe: Recipe,
     model: Classifier,
@@ -324,17 +330,7 @@ def _make_trainer(
 # ---- what would be run ----
 
 
-@dataclass(frozen=True)
-class Looked:
-    """What is to be run, as the folder for it was found."""
-
-    going_on: bool
-    recipe: Recipe
-    notices: tuple[str, ...]
-    init: Path | None  # the run whose weights to begin with; None: those of a checkpoint
-
-
-def _look(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
+def _look(asked: FinetuneRequest, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
     """Return what is to be run, or refuse the folder."""
     tokenizer = asked.init / TOKENIZER_FILE
     require_own_folder(out, lambda entry: is_run(out) or is_left_over(entry, tokenizer))
@@ -347,13 +343,13 @@ def _look(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> Looked:
     return Looked(True, recipe, tuple(notices), init)
 
 
-def _new_recipe(asked: Asked, out: Path) -> Recipe:
+def _new_recipe(asked: FinetuneRequest, out: Path) -> Recipe:
     if is_run(out):
         raise InputError(f"{out} holds a run already; choose another folder, or go on with it by `resume=True`")
     return _with_parents_shape(asked, change(as_recipe(asked.recipe), asked.changes))
 
 
-def _with_parents_shape(asked: Asked, recipe: Recipe) -> Recipe:
+def _with_parents_shape(asked: FinetuneRequest, recipe: Recipe) -> Recipe:
     """Return the recipe with the shape of the pre-trained network; only dropout is the fine-tuning's own."""
     parent = read_run(asked.init).recipe
     base = as_recipe(asked.recipe)
@@ -363,7 +359,7 @@ def _with_parents_shape(asked: Asked, recipe: Recipe) -> Recipe:
     return replace(recipe, shape=replace(parent.shape, dropout=recipe.shape.dropout))
 
 
-def _resumed_recipe(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -> tuple[Recipe, list[str]]:
+def _resumed_recipe(asked: FinetuneRequest, out: Path, tasks: Mapping[str, EncodedTask]) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
     begun = begun_run(out, FINETUNING)
     if begun.identity != identity(tasks):
@@ -375,7 +371,7 @@ def _resumed_recipe(asked: Asked, out: Path, tasks: Mapping[str, EncodedTask]) -
 
 
 def _prepare_folder(
-    asked: Asked,
+    asked: FinetuneRequest,
     out: Path,
     recipe: Recipe,
     tasks: Mapping[str, EncodedTask],

@@ -1,1 +1,35 @@
 """A trained run in use."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
+    "blimp": ["Blimp", "PUBLISHED", "blimp", "read_pairs"],
+    "classification": ["head_shapes", "probabilities_by_portion"],
+    "embedding": ["MEAN", "text_ids"],
+    "generation": [
+        "BatchGenerator",
+        "GeneratedSequence",
+        "LENGTH",
+        "RuinedScores",
+        "STOP",
+        "continue_ids",
+        "prompt_tokens",
+    ],
+    "glue": ["submit"],
+    "predicting": [
+        "ANSWER",
+        "CONFIDENCE",
+        "PROBABILITIES",
+        "answer_labelled",
+        "answer_split",
+        "predict_file",
+        "predict_rows",
+        "task_of",
+    ],
+    "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
+    "rows": ["check_target", "json_line", "write_rows"],
+    "run": ["BEST", "BODY", "DTYPES", "Run", "find_checkpoint", "load_run", "load_weights"],
+    "sampling": ["SEEDS", "SamplingParams", "Weighed", "sampling_params"],
+    "scoring": ["ScoredText"],
+    "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
+}

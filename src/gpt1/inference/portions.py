@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpt1.model import Packing
-from gpt1.tasks.packed import Row
+from gpt1.tasks.packed import PackedRow
 
 # Tokens at once, where one thing is not longer by itself. What a layer makes of them should stay in a CPU's caches.
 TOKENS, CPU_TOKENS = 8192, 256
@@ -34,7 +34,7 @@ def portions(sizes: Iterable[int], device: torch.device, pause: Pause = go_on) -
         yield slice(start, len(sizes))
 
 
-def on_device(row: Row, device: torch.device) -> tuple[Tensor, Packing]:
+def on_device(row: PackedRow, device: torch.device) -> tuple[Tensor, Packing]:
     """Return the ids and the packing of a packed row, as a network takes them."""
     ids, offsets, sequence, position = (torch.from_numpy(array).to(device) for array in row.arrays().values())
     return ids.long(), Packing(offsets, sequence, position, row.longest)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpt1.base.errors import FileError, InputError, RuinedWeights, SettingError, unknown
 from gpt1.base.wording import many, some
 from gpt1.inference.classification import probabilities, probabilities_by_portion
-from gpt1.inference.rows import Found, Stream, by_chunks, file_chunks, stream_chunks
+from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats, predictions
 from gpt1.tasks.assessment import MOST_SHARES, Answered, answer_name, hold_against, joined, likeliest, share_names
@@ -55,7 +55,7 @@ def predict_rows(
 
 def predict_file(
     run: Run,
-    file: str | Path | Stream,
+    file: str | Path | ByteStream,
     *,
     task: str | None = None,
     encoding: str = "utf-8",

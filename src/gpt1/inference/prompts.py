@@ -25,9 +25,8 @@ from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many
 from gpt1.inference.scoring import Scored
-from gpt1.tasks import encoded
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import encode_texts
+from gpt1.tasks.encoded import TaskTokenizer, encode_texts
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.shapes import CHOICES, SINGLE
 from gpt1.tasks.unknowns import Unknown, count_unknown
@@ -37,7 +36,7 @@ FEELINGS = (" negative", " positive")  # in the order of SST-2's labels
 VERY = " very"
 
 
-class Tokenizer(encoded.Tokenizer, Protocol):
+class PromptTokenizer(TaskTokenizer, Protocol):
     """What prompts need of a tokenizer."""
 
     @property
@@ -147,7 +146,7 @@ class Prompts:
 def make_prompts(
     labelled: Labelled,
     split: str,
-    tokenizer: Tokenizer,
+    tokenizer: PromptTokenizer,
     context: int,
     *,
     rule: Rule | None = None,

@@ -24,7 +24,7 @@ Found = Row | FileError  # a row, or why there is none
 Item = TypeVar("Item")
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes that arrive."""
 
     def read1(self, size: int, /) -> bytes:
@@ -44,7 +44,7 @@ def file_chunks(path: str | Path, encoding: str) -> Iterator[list[Found]]:
     return by_chunks(one if isinstance(one, FileError) else Row(one[1], str(path), one[0]) for one in found)
 
 
-def stream_chunks(stream: Stream) -> Iterator[list[Found]]:
+def stream_chunks(stream: ByteStream) -> Iterator[list[Found]]:
     """Yield rows of JSON lines as they arrive: who writes slowly is answered at once, who writes fast by chunks."""
     number = 0
     for lines in _arrived_lines(stream):
@@ -53,7 +53,7 @@ def stream_chunks(stream: Stream) -> Iterator[list[Found]]:
         yield from by_chunks(_parse(line, place) for place, line in numbered if line.strip())
 
 
-def _arrived_lines(stream: Stream) -> Iterator[list[bytes]]:
+def _arrived_lines(stream: ByteStream) -> Iterator[list[bytes]]:
     """Yield lines as they arrive; of one that is too long, as much as shows that."""
     begun: list[bytes] = []  # the blocks of a line that has not ended
     size = 0

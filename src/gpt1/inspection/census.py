@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpt1.corpus.assembly import Documents, Parts
 from gpt1.corpus.batches import read_batch, read_positions
-from gpt1.corpus.documents import Source
+from gpt1.corpus.documents import TextSource
 from gpt1.corpus.duplicates import SketchIndex, find_exact
 
 SHOWN = 5
@@ -59,7 +59,7 @@ class Census:
 class Places:
     """Names places in the files the user gave."""
 
-    def __init__(self, census: Census, batches: Sequence[Path], sources: Sequence[Source]) -> None:
+    def __init__(self, census: Census, batches: Sequence[Path], sources: Sequence[TextSource]) -> None:
         self._census, self._sources = census, sources
         self._positions = lru_cache(maxsize=16)(lambda number: read_positions(batches[number]))
 

@@ -23,7 +23,7 @@ from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import Fault, Found, Part, find_sources, read_parts
+from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
 from gpt1.corpus.meter import Meter
 from gpt1.inspection.census import Census, Places, describe_lengths, find_duplicates
 from gpt1.inspection.leakage import QUOTE, RUN, Leaks, TaskTexts, read_task_texts
@@ -72,10 +72,10 @@ class _Tally:
                 self.mended.append((batch, mended))
         self.leaks.add(batch, sighting.hits)
 
-    def without_faults(self, parts: Iterable[Part | Fault]) -> Iterator[Part]:
+    def without_faults(self, parts: Iterable[DocumentPart | Fault]) -> Iterator[DocumentPart]:
         """Pass on the parts, count the faults and keep the first of each reason."""
         for part in parts:
-            if isinstance(part, Part):
+            if isinstance(part, DocumentPart):
                 yield part
                 continue
             self.fault_reasons[part.reason] += 1
@@ -114,7 +114,7 @@ def examine(
 
 
 def _survey(
-    parts: Iterable[Part | Fault],
+    parts: Iterable[DocumentPart | Fault],
     tally: _Tally,
     tokenizer: Tokenizer | None,
     tasks: TaskTexts,
@@ -125,7 +125,7 @@ def _survey(
     runs_file = folder / "task-runs.npy"
     np.save(runs_file, tasks.distinct)
 
-    def batches() -> Iterator[tuple[Path, list[Part]]]:
+    def batches() -> Iterator[tuple[Path, list[DocumentPart]]]:
         for batch in in_batches(tally.without_faults(parts), []):
             meter.read(batch)
             tally.files.append(folder / f"{len(tally.files):06}.npz")

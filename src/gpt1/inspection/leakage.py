@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gpt1.base.errors import InputError
 from gpt1.base.tables import lines_of, read_rows
-from gpt1.corpus.documents import HUB, TEXTS, Source, find_sources
+from gpt1.corpus.documents import HUB, TEXTS, TextSource, find_sources
 from gpt1.inspection.word_hashes import HashedWords, Hashes, Ints, hash_words
 from gpt1.tasks.catalog import CATALOGUE
 
@@ -36,7 +36,7 @@ PlaceOf = Callable[[int, int, int], dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Example:
+class TaskRow:
     """One row of a task file: where it stands, and its texts."""
 
     file: int
@@ -49,7 +49,7 @@ class TaskTexts:
     """The examples of task files and their runs: the `distinct` hashes, sorted, and where every run stands."""
 
     files: tuple[str, ...]
-    examples: tuple[Example, ...]
+    examples: tuple[TaskRow, ...]
     distinct: Hashes
     run_number: Ints  # of each run, its number among the distinct ones
     example_of: Ints  # of each run, the example it stands in
@@ -57,7 +57,7 @@ class TaskTexts:
 
 
 @dataclass(frozen=True)
-class Place:
+class Match:
     """Where in a batch of corpus parts a run was met first, and its words there."""
 
     run: int
@@ -71,7 +71,7 @@ class Hits:
     """The runs of the tasks that stand in a batch, and places of the first of them."""
 
     runs: Ints
-    places: Sequence[Place]
+    places: Sequence[Match]
 
 
 NO_HITS = Hits(np.empty(0, np.int64), ())
@@ -85,7 +85,7 @@ def read_task_texts(paths: Sequence[str], encoding: str) -> TaskTexts:
     found = {source.name: source for path in paths for source in _task_files(path)}
     sources = list(found.values())
     examples = [
-        Example(number, position, texts)
+        TaskRow(number, position, texts)
         for number, source in enumerate(sources)
         for position, texts in _read(source, encoding)
     ]
@@ -112,7 +112,7 @@ def read_task_texts(paths: Sequence[str], encoding: str) -> TaskTexts:
     )
 
 
-def _task_files(path: str) -> Sequence[Source]:
+def _task_files(path: str) -> Sequence[TextSource]:
     """Return the files that a path stands for; of a folder with tables only those, not the notes beside them."""
     if path in CATALOGUE and not Path(path).exists():
         raise InputError(f"where are the files of task '{path}'? Give their folder with `against=DIR/{path}`")
@@ -122,7 +122,7 @@ def _task_files(path: str) -> Sequence[Source]:
     return [source for source in sources if source.format not in TEXTS] or sources
 
 
-def _read(source: Source, encoding: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _read(source: TextSource, encoding: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     if source.format in TEXTS:
         for number, line in enumerate(lines_of(source.name, encoding), 1):
             if not line.isspace():
@@ -163,7 +163,7 @@ def find_hits(words: HashedWords, distinct: Hashes) -> Hits:
     shown = met[np.sort(first)[:MOST_PLACES_A_BATCH]]
     parts, part_lines = words.locate(begins[shown])
     places = [
-        Place(int(numbers[nearest[hit]]), int(part), int(line), words.spell(begins[hit], begins[hit] + RUN))
+        Match(int(numbers[nearest[hit]]), int(part), int(line), words.spell(begins[hit], begins[hit] + RUN))
         for hit, part, line in zip(shown, parts, part_lines, strict=True)
     ]
     return Hits(numbers, places)
@@ -175,7 +175,7 @@ class Leaks:
     def __init__(self, tasks: TaskTexts) -> None:
         self._tasks = tasks
         self._found = np.zeros(len(tasks.distinct), bool)
-        self._places: dict[int, tuple[int, Place]] = {}
+        self._places: dict[int, tuple[int, Match]] = {}
 
     def add(self, batch: int, hits: Hits) -> None:
         """Note the hits of a batch; batches come in order."""
@@ -236,7 +236,7 @@ class Leaks:
             }
         return sorted(shown.values(), key=lambda example: -example["words_in_a_row"])[:SHOWN]
 
-    def _longest_stretch(self, example: Example) -> tuple[str, tuple[int, Place]] | None:
+    def _longest_stretch(self, example: TaskRow) -> tuple[str, tuple[int, Match]] | None:
         """Return the most words in a row that an example shares, and where they begin, if the words there agree."""
         words = hash_words(example.texts)
         runs, begins = words.runs(RUN)

@@ -29,7 +29,7 @@ from gpt1.base.devices import (
 )
 from gpt1.base.errors import InputError, SettingError
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
-from gpt1.inspection.sizes import Place, count_memory, count_parameters, fitting, largest_micro_batch
+from gpt1.inspection.sizes import Execution, count_memory, count_parameters, fitting, largest_micro_batch
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe
@@ -236,8 +236,8 @@ def _time(recipe: Recipe, flops: float, updates: Plan, machine: Machine) -> Plan
     }
 
 
-def _place(recipe: Recipe, machine: Machine) -> Place:
-    return Place(machine.gpu, machine.gpu and recipe.training.compile, machine.precision)
+def _place(recipe: Recipe, machine: Machine) -> Execution:
+    return Execution(machine.gpu, machine.gpu and recipe.training.compile, machine.precision)
 
 
 def _memory(recipe: Recipe, text: Text, machine: Machine) -> Plan:

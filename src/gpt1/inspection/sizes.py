@@ -66,7 +66,7 @@ def _layer_vectors(shape: Shape) -> int:
 
 
 @dataclass(frozen=True)
-class Place:
+class Execution:
     """Where and how a network is computed, as far as memory depends on it."""
 
     gpu: bool  # with fused kernels for attention and loss
@@ -85,7 +85,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedTensor:
     """A tensor that one block keeps for its backward pass."""
 
     name: str
@@ -93,71 +93,77 @@ class Saved:
     size: int  # bytes an element
 
 
-def saved_by_block(shape: Shape, place: Place) -> list[Saved]:
+def saved_by_block(shape: Shape, place: Execution) -> list[SavedTensor]:
     """List what one block keeps for its backward pass."""
     return _saved_by_lstm(shape, place) if shape.kind == LSTM else _saved_by_transformer(shape, place)
 
 
-def _saved_by_transformer(shape: Shape, place: Place) -> list[Saved]:
+def _saved_by_transformer(shape: Shape, place: Execution) -> list[SavedTensor]:
     width, size = shape.width, place.size
     saved = [
-        Saved("input of queries, keys and values", width, size),
+        SavedTensor("input of queries, keys and values", width, size),
         *_saved_by_attention(shape, place),
-        Saved("what attention gathers", width, size),
-        Saved("inputs of the two norms", 2 * width, size if place.compiled else place.full_size),
-        Saved("input of the feed-forward part", width, size),
-        Saved("before the activation", shape.feed_forward, size),
-        Saved("after the activation", shape.feed_forward, size),
+        SavedTensor("what attention gathers", width, size),
+        SavedTensor("inputs of the two norms", 2 * width, size if place.compiled else place.full_size),
+        SavedTensor("input of the feed-forward part", width, size),
+        SavedTensor("before the activation", shape.feed_forward, size),
+        SavedTensor("after the activation", shape.feed_forward, size),
     ]
     if shape.norm == "rms" and not place.compiled:
-        saved.append(Saved("outputs of the two norms, before their gains", 2 * width, place.full_size))
+        saved.append(SavedTensor("outputs of the two norms, before their gains", 2 * width, place.full_size))
     if shape.dropout and not place.compiled:  # compiled code draws its masks again
-        saved.append(Saved("masks of the two branches", 2 * width, size))
+        saved.append(SavedTensor("masks of the two branches", 2 * width, size))
     return saved
 
 
-def _saved_by_attention(shape: Shape, place: Place) -> list[Saved]:
+def _saved_by_attention(shape: Shape, place: Execution) -> list[SavedTensor]:
     width, heads, size = shape.width, shape.heads, place.size
     between = size if place.compiled else place.full_size
     rotary, window = shape.positions == "rotary", shape.window or shape.context
     in_blocks = window < shape.context
-    meeting = Saved("queries, and keys and values with the block before", 5 * width, size)
+    meeting = SavedTensor("queries, and keys and values with the block before", 5 * width, size)
     if not in_blocks:
-        meeting = Saved("queries, keys and values", 3 * width, size)
+        meeting = SavedTensor("queries, keys and values", 3 * width, size)
     span = 2 * window if in_blocks else shape.context
     if shape.dropout and (in_blocks or not place.gpu or place.precision == "fp64"):  # the weights are written out
-        saved = [meeting, Saved("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size)]
+        saved = [
+            meeting,
+            SavedTensor("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size),
+        ]
         changed = shape.qk_norm
     elif not in_blocks and shape.context <= SHORT and (not place.gpu or place.precision == "fp64"):
-        saved = [meeting, Saved("weights", heads * span, size)]
+        saved = [meeting, SavedTensor("weights", heads * span, size)]
         changed = shape.qk_norm
     elif in_blocks and not place.gpu:  # the library writes them out
         full = place.full_size
-        saved = [Saved(meeting.name, meeting.elements, full), Saved("weights", heads * span, full)]
+        saved = [SavedTensor(meeting.name, meeting.elements, full), SavedTensor("weights", heads * span, full)]
         changed = shape.qk_norm
     else:
-        saved = [meeting, Saved("logarithms of the weights' sums", heads, 4)]
+        saved = [meeting, SavedTensor("logarithms of the weights' sums", heads, 4)]
         changed = (rotary or shape.qk_norm) and not in_blocks
         if changed:
-            saved += [Saved("queries and keys as they meet", 2 * width, size), Saved("heads as they were", width, size)]
+            saved += [
+                SavedTensor("queries and keys as they meet", 2 * width, size),
+                SavedTensor("heads as they were", width, size),
+            ]
     if changed and rotary and shape.qk_norm:
-        saved.append(Saved("queries and keys between rotation and norm", 2 * width, between))
+        saved.append(SavedTensor("queries and keys between rotation and norm", 2 * width, between))
     return saved
 
 
-def _saved_by_lstm(shape: Shape, place: Place) -> list[Saved]:
+def _saved_by_lstm(shape: Shape, place: Execution) -> list[SavedTensor]:
     width, units, size = shape.width, shape.units, place.size
     # cuDNN's is what the formulas need: four gates, cells and their tanh. oneDNN's was measured.
     workspace = 6 if place.gpu else 22 if size == 2 else 16
     saved = [
-        Saved("input", width, size),
-        Saved("the library's workspace", workspace * units, size),
-        Saved("states", units, size),
+        SavedTensor("input", width, size),
+        SavedTensor("the library's workspace", workspace * units, size),
+        SavedTensor("states", units, size),
     ]
     if shape.dropout:
-        saved.append(Saved("states that are kept", units, size))
+        saved.append(SavedTensor("states that are kept", units, size))
     if shape.dropout and not place.compiled:
-        saved.append(Saved("masks", units + width, size))
+        saved.append(SavedTensor("masks", units + width, size))
     return saved
 
 
@@ -178,7 +184,7 @@ class Memory:
         return sum(vars(self).values())
 
 
-def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Place) -> Memory:
+def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execution) -> Memory:
     """Return what an update needs at its peak with so many sequences at once."""
     shape = recipe.shape
     parameters = count_parameters(shape, vocab_size).total
@@ -200,7 +206,7 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Place
     )
 
 
-def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Place) -> int:
+def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Execution) -> int:
     """Return what the loss holds: some logits, and the gradients of the hidden states and of the output matrix."""
     logits = min(tokens * vocab_size, max(CUDA_LOGITS if place.gpu else CPU_LOGITS, vocab_size))
     # A GPU's kernel writes the gradient over the logits; elsewhere the softmax is written out besides.
@@ -208,7 +214,7 @@ def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Place) -> int
     return logits_bytes + tokens * shape.width * place.size + vocab_size * shape.width * place.full_size
 
 
-def largest_micro_batch(recipe: Recipe, vocab_size: int, place: Place, memory: int) -> int:
+def largest_micro_batch(recipe: Recipe, vocab_size: int, place: Execution, memory: int) -> int:
     """Return the most sequences of the batch that can be computed at once in so many bytes; 0: not even one."""
     return bisect_right(
         range(1, recipe.training.batch + 1),
@@ -217,7 +223,7 @@ def largest_micro_batch(recipe: Recipe, vocab_size: int, place: Place, memory: i
     )
 
 
-def fitting(recipe: Recipe, vocab_size: int, place: Place, memory: int) -> list[str]:
+def fitting(recipe: Recipe, vocab_size: int, place: Execution, memory: int) -> list[str]:
     """Return the settings with which a recipe fits into so many bytes, the cheapest ones; none if it fits as it is."""
     training = recipe.training
     if min(training.micro_batch or training.batch, training.batch) <= (

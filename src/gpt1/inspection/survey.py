@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpt1.corpus.documents import Part
+from gpt1.corpus.documents import DocumentPart
 from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
 from gpt1.corpus.unwrap import STRETCH, looks_wrapped
 from gpt1.inspection.leakage import Hits, find_hits
@@ -82,7 +82,7 @@ def begin_worker(vocabulary: Vocabulary | None, task_runs: Path) -> None:
     )
 
 
-def survey_batch(task: tuple[Path, list[Part]]) -> Sighting:
+def survey_batch(task: tuple[Path, list[DocumentPart]]) -> Sighting:
     """Write the facts about every part of a batch into its file and return what was seen in it as a whole."""
     path, parts = task
     assert _tools is not None
@@ -119,7 +119,9 @@ def survey_batch(task: tuple[Path, list[Part]]) -> Sighting:
     return _look_at(texts, raw_bytes, unknown, find_hits(hashed, _tools.task_runs))
 
 
-def _count_tokens(parts: Sequence[Part], texts: Sequence[str], tokenizer: Tokenizer) -> dict[str, npt.NDArray[Any]]:
+def _count_tokens(
+    parts: Sequence[DocumentPart], texts: Sequence[str], tokenizer: Tokenizer
+) -> dict[str, npt.NDArray[Any]]:
     """Return the columns that hang on the tokenizer, as `prepare` would have them."""
     ids, ends = tokenizer.encode_flat(texts)
     unknown_so_far = np.append(0, np.cumsum(ids == tokenizer.unknown_id))
@@ -131,7 +133,7 @@ def _count_tokens(parts: Sequence[Part], texts: Sequence[str], tokenizer: Tokeni
     }
 
 
-def _count_lines(part: Part) -> int:
+def _count_lines(part: DocumentPart) -> int:
     """Count the lines that end in a part; the last one of a document needs no newline."""
     return part.text.count("\n") + (part.last and bool(part.text) and not part.text.endswith("\n"))
 

@@ -28,3 +28,13 @@ __all__ = [
     "read",
     "token_losses",
 ]
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "attention": ["SHORT"],
+    "classifier": ["head_name"],
+    "costs": ["flops_per_token", "product_weights"],
+    "cuda_graphs": ["Pass", "Recorder"],
+    "layers": ["LAYER_EPSILON"],
+    "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
+}

@@ -31,6 +31,7 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.distributed import World, join_world
 from gpt1.training.session import (
+    Looked,
     as_recipe,
     begun_run,
     checkpoint_to_resume,
@@ -45,7 +46,7 @@ from gpt1.training.trainer import Evaluation, Trainer
 
 
 @dataclass(frozen=True)
-class Asked:
+class PretrainRequest:
     """What the caller of `pretrain` wants."""
 
     recipe: Recipe | str | None
@@ -75,7 +76,7 @@ def pretrain(
     such as `training.batch=32`; `init` is a run whose weights to begin with; `resume` goes on with the run in `out`;
     after `minutes` it stops, saved; `curves` writes for TensorBoard. A signal to stop ends in `Interrupted`, saved too.
     """
-    asked = Asked(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
+    asked = PretrainRequest(recipe, Path(corpus), Path(out), None if init is None else Path(init), resume, changes)
     with join_world(find_device(device)) as (world, own_device):
         texts = TokenStream(asked.corpus, "train"), _validation(asked.corpus)
         _check_tokenizer(asked.corpus, texts[0])
@@ -97,7 +98,7 @@ def pretrain(
 
 
 def _train(
-    asked: Asked,
+    asked: PretrainRequest,
     recipe: Recipe,
     model: Model,
     texts: tuple[TokenStream, TokenStream | None],
@@ -143,16 +144,6 @@ def _train(
 # ---- what would be run ----
 
 
-@dataclass(frozen=True)
-class Looked:
-    """What is to be run, as the folder for it was found."""
-
-    going_on: bool
-    recipe: Recipe
-    notices: tuple[str, ...]
-    init: Path | None  # the run whose weights to begin with
-
-
 def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
     """Refuse a corpus whose tokenizer is another's: the run would take it over."""
     path = corpus / TOKENIZER_FILE
@@ -161,7 +152,7 @@ def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
         raise FormatError(f"{path} is not the tokenizer with which {corpus} was prepared; bring it back")
 
 
-def _look(asked: Asked, train: TokenStream) -> Looked:
+def _look(asked: PretrainRequest, train: TokenStream) -> Looked:
     """Return what is to be run, or refuse the folder."""
     tokenizer = asked.corpus / TOKENIZER_FILE
     require_own_folder(asked.out, lambda entry: is_run(asked.out) or is_left_over(entry, tokenizer))
@@ -170,7 +161,7 @@ def _look(asked: Asked, train: TokenStream) -> Looked:
     return Looked(going_on, recipe, tuple(notices), _first_weights(asked, going_on))
 
 
-def _new_recipe(asked: Asked) -> Recipe:
+def _new_recipe(asked: PretrainRequest) -> Recipe:
     if is_run(asked.out):
         raise InputError(f"{asked.out} holds a run already; choose another folder, or go on with it by `resume=True`")
     if asked.init is None:
@@ -186,7 +177,7 @@ def _new_recipe(asked: Asked) -> Recipe:
     return recipe
 
 
-def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]]:
+def _resumed_recipe(asked: PretrainRequest, train: TokenStream) -> tuple[Recipe, list[str]]:
     """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
     begun = begun_run(asked.out, PRETRAINING)
     if begun.tokenizer != train.fingerprint:
@@ -206,7 +197,9 @@ def _resumed_recipe(asked: Asked, train: TokenStream) -> tuple[Recipe, list[str]
 # ---- the folder and the weights ----
 
 
-def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: Hardware) -> None:
+def _prepare_folder(
+    asked: PretrainRequest, recipe: Recipe, train: TokenStream, going_on: bool, trained_on: Hardware
+) -> None:
     corpus = RecordedCorpus(str(asked.corpus.resolve()), train.identity, len(train))
     if going_on:
         clean_up(asked.out)
@@ -225,7 +218,7 @@ def _prepare_folder(asked: Asked, recipe: Recipe, train: TokenStream, going_on: 
     begin_run(asked.out, record, asked.corpus / TOKENIZER_FILE)
 
 
-def _first_weights(asked: Asked, going_on: bool) -> Path | None:
+def _first_weights(asked: PretrainRequest, going_on: bool) -> Path | None:
     """Return the run whose weights to begin with: also for a run that ended before its first checkpoint."""
     if not going_on:
         return asked.init

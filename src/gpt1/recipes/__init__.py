@@ -1,1 +1,20 @@
 """What a run is, as values."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "catalog": ["FINETUNE", "PAPER", "RECIPES", "find_recipe", "recipe"],
+    "changes": ["change", "differences", "recipe_as_json", "recipe_from_json", "settings"],
+    "old_names": ["todays_names", "todays_section"],
+    "values": [
+        "AUGMENTED",
+        "FSDP",
+        "Finetuning",
+        "LSTM",
+        "Logging",
+        "Optimizer",
+        "Recipe",
+        "Schedule",
+        "Shape",
+        "TRANSFORMER",
+    ],
+}

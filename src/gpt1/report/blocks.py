@@ -32,7 +32,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table; `share` (0 to 100) shades it, as right or as wrong."""
 
     text: str
@@ -44,11 +44,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of a table: its name, in small letters below what is to be said of it, and its cells."""
 
     name: str
-    cells: list[Cell]
+    cells: list[TableCell]
     note: str = ""
 
 
@@ -59,7 +59,7 @@ class Table:
     kind: ClassVar[str] = "table"
     caption: str
     header: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
     over: str = ""  # a line over all columns but the first
 
     @property

@@ -8,7 +8,6 @@ from gpt1.base.wording import many
 from gpt1.report.blocks import (
     Beside,
     Block,
-    Cell,
     Facts,
     Folded,
     Heading,
@@ -17,9 +16,10 @@ from gpt1.report.blocks import (
     Pictures,
     Quote,
     Quotes,
-    Row,
     Section,
     Table,
+    TableCell,
+    TableRow,
 )
 from gpt1.report.gather import Calibration, Confusion, Curve, Evaluation, GatheredRun, Mistake, Seeds
 from gpt1.report.plots import SCORE_SPAN, draw_curves, draw_reliability
@@ -99,14 +99,14 @@ def _scores(evaluations: Sequence[Evaluation]) -> Table:
     header += ["ECE", "Brier", "log loss"] if calibrated else []
     rows = []
     for one in evaluations:
-        cells = [Cell(f"{one.examples:,}", note=f"update {one.step:,}")]
+        cells = [TableCell(f"{one.examples:,}", note=f"update {one.step:,}")]
         cells += [_metric(one, name) for name in metrics]
-        cells += [number(one.residuals[name]) if name in one.residuals else Cell("–") for name in residuals]
+        cells += [number(one.residuals[name]) if name in one.residuals else TableCell("–") for name in residuals]
         cells += [_commonest(one.confusion)] if common else []
         if calibrated:
             found = one.calibration
-            cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [Cell("–")] * 3
-        rows.append(Row(one.split, cells))
+            cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [TableCell("–")] * 3
+        rows.append(TableRow(one.split, cells))
     caption = "Below a score is its 95 % interval, over examples."
     caption += " Always answering the commonest label would be right in the share told." if common else ""
     caption += (
@@ -115,18 +115,18 @@ def _scores(evaluations: Sequence[Evaluation]) -> Table:
     return Table(caption, header, rows)
 
 
-def _metric(evaluation: Evaluation, name: str) -> Cell:
+def _metric(evaluation: Evaluation, name: str) -> TableCell:
     if name not in evaluation.metrics:
-        return Cell("–")
+        return TableCell("–")
     interval = evaluation.intervals.get(name)
-    return Cell(figure(evaluation.metrics[name]), note=between(interval) if interval else "")
+    return TableCell(figure(evaluation.metrics[name]), note=between(interval) if interval else "")
 
 
-def _commonest(confusion: Confusion | None) -> Cell:
+def _commonest(confusion: Confusion | None) -> TableCell:
     if confusion is None:
-        return Cell("–")
+        return TableCell("–")
     most = max(confusion.rates, key=lambda one: one.support)
-    return Cell(figure(most.support / sum(one.support for one in confusion.rates)), note=most.label)
+    return TableCell(figure(most.support / sum(one.support for one in confusion.rates)), note=most.label)
 
 
 def _seeds(run: GatheredRun, seeds: Seeds) -> list[Block]:
@@ -134,8 +134,8 @@ def _seeds(run: GatheredRun, seeds: Seeds) -> list[Block]:
     rows = []
     for name, figures in seeds.summary.items():
         each = [figure(scores[name]) for scores in seeds.scores.values() if name in scores]
-        values = [Cell(figure(figures[what])) if what in figures else Cell("–") for what in _SUMMARY]
-        rows.append(Row(name, [*values, Cell(", ".join(each))]))
+        values = [TableCell(figure(figures[what])) if what in figures else TableCell("–") for what in _SUMMARY]
+        rows.append(TableRow(name, [*values, TableCell(", ".join(each))]))
     found: list[Block] = [
         Table(f"{many(len(seeds.scores), 'seed')}: {', '.join(seeds.scores)}.", header, rows),
         Note(f"{seeds.best} is the best on dev and was kept; all that follows is of this one."),
@@ -217,7 +217,9 @@ def _confusion(confusion: Confusion) -> list[Block]:
         f"How the {MOST_RATES} most frequent labels were answered." if many_labels else "How each label was answered.",
         ["label", "precision", "recall", "F1", "examples"],
         [
-            Row(one.label, [number(one.precision), number(one.recall), number(one.f1), Cell(f"{one.support:,}")])
+            TableRow(
+                one.label, [number(one.precision), number(one.recall), number(one.f1), TableCell(f"{one.support:,}")]
+            )
             for one in most
         ],
     )
@@ -228,10 +230,10 @@ def _confusion(confusion: Confusion) -> list[Block]:
     for place, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True)):
         total = sum(counts) or 1
         cells = [
-            Cell(f"{count:,}", share=round(100 * count / total), is_wrong=column != place)
+            TableCell(f"{count:,}", share=round(100 * count / total), is_wrong=column != place)
             for column, count in enumerate(counts)
         ]
-        rows.append(Row(label, cells))
+        rows.append(TableRow(label, cells))
     caption = "Rows are labels, columns are answers; the stronger the colour, the larger the share of the row."
     return [
         Table(caption, ["label", *confusion.labels], rows, over="answered"),
@@ -241,7 +243,7 @@ def _confusion(confusion: Confusion) -> list[Block]:
 
 def _commonest_confusions(confusion: Confusion) -> Table:
     rows = [
-        Row(label, [Cell(answer, is_number=False), Cell(f"{count:,}")])
+        TableRow(label, [TableCell(answer, is_number=False), TableCell(f"{count:,}")])
         for count, label, answer in confusion.pairs[:WIDE]
     ]
     caption = f"What is mixed up most, of {len(confusion.labels):,} labels."

@@ -64,7 +64,7 @@ _STYLE = {
 
 
 @dataclass(frozen=True)
-class Bar:
+class Estimate:
     """A value with its interval, where that is known."""
 
     value: float
@@ -142,7 +142,7 @@ def draw_lines(
         return _svg(figure)
 
 
-def draw_bars(rows: dict[str, dict[str, Bar]], value: str) -> str:
+def draw_bars(rows: dict[str, dict[str, Estimate]], value: str) -> str:
     """Return a row of bars for each name, one bar a group, with whiskers for the intervals."""
     groups = list(dict.fromkeys(group for bars in rows.values() for group in bars))
     labels = [_wrapped(name) for name in rows]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpt1.base.wording import many
-from gpt1.report.blocks import Block, Cell, Heading, Note, Picture, Pictures, Row, Section, Table
+from gpt1.report.blocks import Block, Heading, Note, Picture, Pictures, Section, Table, TableCell, TableRow
 from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
-from gpt1.report.plots import Bar, draw_bars
+from gpt1.report.plots import Estimate, draw_bars
 from gpt1.report.pretrained import Reached, reached
 from gpt1.report.wording import between, figure, metric_name, rough, signed, start_in_words
 from gpt1.studies.comparison import RESAMPLES
@@ -38,7 +38,7 @@ def _comparison(comparison: Comparison) -> list[Block]:
         cells = [_cell(run, standings.get(column), comparison.best(column)) for column in comparison.columns]
         note = start_in_words(run.recipe.finetuning) + ("" if labels is None else f", {many(labels, 'label')}")
         seeds = max((standing.seeds for standing in standings.values()), default=1)
-        rows.append(Row(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
+        rows.append(TableRow(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
     caption = "Below a figure is its 95 % interval, over examples."
     caption += " Best in bold." if several else ""
     blocks: list[Block] = [
@@ -52,12 +52,12 @@ def _comparison(comparison: Comparison) -> list[Block]:
     return [*blocks, *map(Note, comparison.remarks)]
 
 
-def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> Cell:
+def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> TableCell:
     if standing is None:
-        return Cell("–")
+        return TableCell("–")
     notes = [between(standing.interval)] if standing.interval else []
     notes += [f"{run.seeds.best} only"] if run.seeds and standing.seeds == 1 else []
-    return Cell(figure(standing.value), note=", ".join(notes), is_best=standing.value == best)
+    return TableCell(figure(standing.value), note=", ".join(notes), is_best=standing.value == best)
 
 
 def _bars(comparison: Comparison) -> Picture:
@@ -66,7 +66,7 @@ def _bars(comparison: Comparison) -> Picture:
     drawn = [row for row in comparison.rows if any(column in row[1] for column in columns)][:MOST_BARS]
     bars = {
         run.name: {
-            split: Bar(standings[split, name].value, standings[split, name].interval)
+            split: Estimate(standings[split, name].value, standings[split, name].interval)
             for split, name in columns
             if (split, name) in standings
         }
@@ -88,11 +88,11 @@ def _differences(differences: Sequence[Difference]) -> Table:
     for one in differences:
         verdict = "better, beyond chance" if one.is_certain else "could be chance" if one.low < one.high else "the same"
         cells = [
-            Cell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
-            Cell(verdict, is_number=False),
+            TableCell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
+            TableCell(verdict, is_number=False),
         ]
         note = f"{one.split} {metric_name(one.metric)}, {many(one.examples, 'example')}"
-        rows.append(Row(f"{one.better} over {one.other}", cells, note))
+        rows.append(TableRow(f"{one.better} over {one.other}", cells, note))
     caption = (
         f"The best against each other run, in pairs: examples are drawn with replacement {RESAMPLES:,} times, the same "
         "for both; below a difference is its 95 % interval."
@@ -106,7 +106,7 @@ def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
     texts = {(run.record.corpus and run.record.corpus.identity, run.record.tokenizer) for run in runs}
     losses = [one.loss for _, one in found if one.loss is not None]
     best = min(losses) if len(losses) > 1 and len(texts) == 1 else None
-    rows = [Row(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]
+    rows = [TableRow(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]
     caption = "Loss in nats a token, at the best evaluation of each run."
     if len(runs) > 1:
         caption += (
@@ -118,11 +118,13 @@ def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
     return [Heading("Pre-training"), Table(caption, header, rows)]
 
 
-def _reached_cells(found: Reached, best: float | None) -> list[Cell]:
+def _reached_cells(found: Reached, best: float | None) -> list[TableCell]:
     return [
-        Cell("–" if found.loss is None else figure(found.loss), is_best=found.loss is not None and found.loss == best),
-        Cell("–" if found.perplexity is None else f"{found.perplexity:,.1f}"),
-        Cell("–" if found.bits_per_byte is None else figure(found.bits_per_byte)),
-        Cell(rough(found.parameters)),
-        Cell("–" if found.tokens is None else rough(found.tokens)),
+        TableCell(
+            "–" if found.loss is None else figure(found.loss), is_best=found.loss is not None and found.loss == best
+        ),
+        TableCell("–" if found.perplexity is None else f"{found.perplexity:,.1f}"),
+        TableCell("–" if found.bits_per_byte is None else figure(found.bits_per_byte)),
+        TableCell(rough(found.parameters)),
+        TableCell("–" if found.tokens is None else rough(found.tokens)),
     ]

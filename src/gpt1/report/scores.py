@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpt1.base.wording import many
-from gpt1.report.blocks import Cell, Note, Picture, Row, Table
+from gpt1.report.blocks import Note, Picture, Table, TableCell, TableRow
 from gpt1.report.plots import SCORE_SPAN, Point, draw_lines
 from gpt1.report.wording import MINUS, metric_name
 from gpt1.studies.comparison import RESAMPLES
@@ -72,9 +72,9 @@ def pairs_table(
     for one in pairs:
         said = verdict(one["low"], one["high"], is_better=one["difference"] > 0)
         interval = f"{signed_hundred(one['low'])} to {signed_hundred(one['high'])}"
-        cells = [Cell(signed_hundred(one["difference"]), note=interval), Cell(said, is_number=False)]
+        cells = [TableCell(signed_hundred(one["difference"]), note=interval), TableCell(said, is_number=False)]
         note = f"{place(one)} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
-        rows.append(Row(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
+        rows.append(TableRow(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
     how = (
         f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is "
         "its 95 % interval."

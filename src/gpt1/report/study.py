@@ -11,7 +11,20 @@ from typing import Any
 
 from gpt1.base.errors import FormatError
 from gpt1.base.wording import many
-from gpt1.report.blocks import Block, Cell, Facts, Folded, Heading, Lines, Note, Picture, Pictures, Row, Section, Table
+from gpt1.report.blocks import (
+    Block,
+    Facts,
+    Folded,
+    Heading,
+    Lines,
+    Note,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    TableCell,
+    TableRow,
+)
 from gpt1.report.plots import Point
 from gpt1.report.scores import (
     Content,
@@ -88,16 +101,16 @@ def _tables(content: Content) -> list[Block]:
     return blocks
 
 
-def _published(row: Content) -> Row:
+def _published(row: Content) -> TableRow:
     ours = 100 * row["median"]
     best = max(round(ours, 1), row["paper_percent"], row["previous_percent"])
     cells = [
-        Cell(hundred(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
-        Cell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
-        Cell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
+        TableCell(hundred(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
+        TableCell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
+        TableCell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
     ]
     examples = many(row["examples"], "example")
-    return Row(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {examples}")
+    return TableRow(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {examples}")
 
 
 def _ablations(content: Content) -> list[Block]:
@@ -110,13 +123,13 @@ def _ablations(content: Content) -> list[Block]:
     rows = []
     for arm, name in content["arms"].items():
         average = content["average"][arm]
-        cells = [Cell("–")]
+        cells = [TableCell("–")]
         if average:
             theirs = "" if average["paper_percent"] is None else f"paper {average['paper_percent']:.1f}"
-            cells = [Cell(hundred(average["median"]), note=theirs, is_best=average["median"] == best["average"])]
+            cells = [TableCell(hundred(average["median"]), note=theirs, is_best=average["median"] == best["average"])]
         for task, arms in tasks.items():
             cells.append(_ablated(arms.get(arm), content["paper_percent"][arm].get(task), best[task]))
-        rows.append(Row(name, cells))
+        rows.append(TableRow(name, cells))
     figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
     where = "; ".join(f"{task} on {judged_on(figure)}" for task, figure in figures.items())
     between = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
@@ -127,11 +140,11 @@ def _ablations(content: Content) -> list[Block]:
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
 
 
-def _ablated(figure: Content | None, published: float | None, best: float | None) -> Cell:
+def _ablated(figure: Content | None, published: float | None, best: float | None) -> TableCell:
     theirs = "" if published is None else f"paper {published:.1f}"
     if figure is None:
-        return Cell("–", note=theirs)
-    return Cell(
+        return TableCell("–", note=theirs)
+    return TableCell(
         hundred(figure["median"]),
         note="; ".join(filter(None, [spread(figure), theirs])),
         is_best=figure["median"] == best,
@@ -204,17 +217,17 @@ def _scale_in_words(scale: Content | None) -> str:
     return f": 0 is a guess ({scale['chance']:g}), 1 the best of the time ({scale['best']:g}{remark})"
 
 
-def _last(task: str, run: str, kind: str, points: Sequence[Content]) -> Row:
+def _last(task: str, run: str, kind: str, points: Sequence[Content]) -> TableRow:
     last = points[-1]
     examples = many(last["examples"], "example")
     scaled = [point["normalised"] for point in points if point["normalised"] is not None]
     cells = [
-        Cell(f"{last['step']:,}"),
-        Cell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
-        Cell(_plain(last["normalised"])),
-        Cell(_plain(max(scaled, default=None))),
+        TableCell(f"{last['step']:,}"),
+        TableCell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
+        TableCell(_plain(last["normalised"])),
+        TableCell(_plain(max(scaled, default=None))),
     ]
-    return Row(f"{task}, {run}", cells, kind)
+    return TableRow(f"{task}, {run}", cells, kind)
 
 
 def _plain(value: float | None) -> str:
@@ -242,13 +255,13 @@ def _transfer(content: Content) -> list[Block]:
     return [Heading("Blocks taken over"), Pictures(pictures), numbers_beside("transfer", drawn), *tables]
 
 
-def _layers(point: Content) -> Row:
+def _layers(point: Content) -> TableRow:
     behind = point.get("behind_most")
-    cells = [Cell(hundred(point["median"]), note=spread(point)), Cell("–")]
+    cells = [TableCell(hundred(point["median"]), note=spread(point)), TableCell("–")]
     if behind is not None:
         interval = f"{signed_hundred(behind['low'])} to {signed_hundred(behind['high'])}"
-        cells[1] = Cell(signed_hundred(behind["difference"]), note=interval)
-    return Row(f"{point['layers']}" if point["layers"] else "0 (embeddings alone)", cells)
+        cells[1] = TableCell(signed_hundred(behind["difference"]), note=interval)
+    return TableRow(f"{point['layers']}" if point["layers"] else "0 (embeddings alone)", cells)
 
 
 def _labels(content: Content) -> list[Block]:
@@ -263,7 +276,7 @@ def _labels(content: Content) -> list[Block]:
         found = {arm: {point["labels"]: point for point in points} for arm, points in arms.items()}
         best = {count: max(points[count]["median"] for points in found.values() if count in points) for count in counts}
         rows = [
-            Row(content["arms"][arm], [_ablated(points.get(count), None, best[count]) for count in counts])
+            TableRow(content["arms"][arm], [_ablated(points.get(count), None, best[count]) for count in counts])
             for arm, points in found.items()
         ]
         figures = [point for points in arms.values() for point in points]

@@ -10,7 +10,7 @@ from gpt1.base.wording import many
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
 from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import Finetuning
-from gpt1.report.blocks import Block, Cell, Facts, Folded, Lines, Note, Row, Table
+from gpt1.report.blocks import Block, Facts, Folded, Lines, Note, Table, TableCell, TableRow
 from gpt1.report.gather import Curve, GatheredRun
 from gpt1.report.plots import neighbours
 
@@ -54,9 +54,9 @@ def metric_name(metric: str) -> str:
     return names.get(name, name.replace("_", " ")) + (f" ({group})" if slash else "")
 
 
-def number(value: float) -> Cell:
+def number(value: float) -> TableCell:
     """Return a cell for a score."""
-    return Cell(figure(value))
+    return TableCell(figure(value))
 
 
 def told(curve: Curve) -> str:
@@ -99,7 +99,7 @@ def configuration(run: GatheredRun) -> Folded:
     own, papers = settings(run.recipe), settings(FINETUNE if run.is_finetuned else PAPER)
     own = {name: value for name, value in own.items() if run.is_finetuned or not name.startswith("finetuning.")}
     rows = [
-        Row(name, [Cell(_value(value), is_number=False), Cell(_value(papers[name]), is_number=False)])
+        TableRow(name, [TableCell(_value(value), is_number=False), TableCell(_value(papers[name]), is_number=False)])
         for name, value in own.items()
         if value != papers[name]
     ]

@@ -29,7 +29,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedText:
     """One text of a request: what comes before it, its tokens, how it is continued, what is shown before it."""
 
     ids: list[int]
@@ -38,7 +38,7 @@ class Asked:
     echo: str
 
 
-async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Limits) -> list[Asked]:
+async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Limits) -> list[AskedText]:
     """Return the texts of a request, each prompt `n` times, after all limits have been checked."""
     _check_supported(asked)
     prompts = _prompts(asked.prompt)
@@ -52,11 +52,11 @@ async def completion_wishes(asked: CompletionRequest, engine: Engine, limits: Li
     for prompt in prompts:
         ids = await _ids(prompt, engine, limits)
         echo = "" if not asked.echo else prompt if isinstance(prompt, str) else engine.run.tokenizer.decode(ids)
-        found += [Asked(ids, engine.run.tokenizer.unknown_among(ids), wanted, echo)] * samples
+        found += [AskedText(ids, engine.run.tokenizer.unknown_among(ids), wanted, echo)] * samples
     return [replace(one, wanted=replace(wanted, seed=(wanted.seed + place) % SEEDS)) for place, one in enumerate(found)]
 
 
-async def completed(asked: CompletionRequest, wishes: Sequence[Asked], engine: Engine) -> Response:
+async def completed(asked: CompletionRequest, wishes: Sequence[AskedText], engine: Engine) -> Response:
     """Return the whole answer."""
     request, tokenizer = object(), engine.run.tokenizer
     futures = [asyncio.wrap_future(engine.write(wish.ids, wish.wanted, request=request)) for wish in wishes]
@@ -82,7 +82,7 @@ class Pieces:
     have more and more to send, and time for nothing else.
     """
 
-    def __init__(self, wishes: Sequence[Asked], engine: Engine, place: ExitStack) -> None:
+    def __init__(self, wishes: Sequence[AskedText], engine: Engine, place: ExitStack) -> None:
         self._loop = asyncio.get_running_loop()
         self._came: deque[tuple[int, str | None]] = (
             deque()
@@ -132,7 +132,7 @@ class Pieces:
 
 
 async def streamed(
-    asked: CompletionRequest, wishes: Sequence[Asked], pieces: Pieces, limits: Limits, deadline: float
+    asked: CompletionRequest, wishes: Sequence[AskedText], pieces: Pieces, limits: Limits, deadline: float
 ) -> AsyncIterator[bytes]:
     """Yield the answer as events, until that time on the event loop's clock."""
     head, left = _head(asked), len(wishes)
@@ -245,7 +245,7 @@ def _choice(
     return {"index": place, "text": text, "logprobs": log_probabilities, "finish_reason": ended}
 
 
-def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Completion) -> dict[str, Any] | None:
+def _log_probabilities(tokenizer: Tokenizer, wish: AskedText, written: Completion) -> dict[str, Any] | None:
     """Return what the network thought of each token, in OpenAI's form, where that was asked for."""
     if wish.wanted.top_logprobs is None:
         return None
@@ -258,7 +258,7 @@ def _log_probabilities(tokenizer: Tokenizer, wish: Asked, written: Completion) -
     }
 
 
-def _usage(asked: CompletionRequest, wishes: Sequence[Asked], tokens: int) -> dict[str, int]:
+def _usage(asked: CompletionRequest, wishes: Sequence[AskedText], tokens: int) -> dict[str, int]:
     read = wishes[:: asked.n or 1]  # each prompt once, as OpenAI counts
     prompts, unknown = sum(len(wish.ids) for wish in read), sum(wish.unknown for wish in read)
     total = prompts + tokens

@@ -1,1 +1,17 @@
 """The paper's experiments: many runs and measurements, kept cell by cell, as tables and curves."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "ablations": ["study_ablations"],
+    "baseline": ["answer_by_words"],
+    "cells": ["Cell", "CellResult", "has_cells", "seconds_left"],
+    "comparison": ["RESAMPLES", "Sheet", "paired_difference", "read_sheet", "resampled_interval"],
+    "finetuned": ["FinetuningSettings"],
+    "folder": ["STUDY_FILE", "is_study", "read_study"],
+    "labels": ["study_labels"],
+    "paper": ["SCALES", "normalised"],
+    "reproduce": ["reproduce"],
+    "transfer": ["study_transfer"],
+    "wording": ["describe"],
+    "zeroshot": ["study_zeroshot"],
+}

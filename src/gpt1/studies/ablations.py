@@ -14,8 +14,8 @@ from gpt1.studies import paper
 from gpt1.studies.cells import CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import (
     Arm,
+    FinetuningSettings,
     Plan,
-    Training,
     differences,
     figures,
     finetuning_cell,
@@ -43,7 +43,7 @@ def study_ablations(
     out: str | Path,
     *,
     source: Source,
-    training: Training,
+    training: FinetuningSettings,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def make_arms(start: InitRun, lstm: InitRun | None) -> list[Arm]:
     return arms
 
 
-def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: Training) -> Plan[str]:
+def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: FinetuningSettings) -> Plan[str]:
     """Return the cells by task, arm and seed."""
     cells: Plan[str] = {}
     for name, one in labelled.items():

@@ -34,7 +34,7 @@ Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
 
 @dataclass(frozen=True)
-class Training:
+class FinetuningSettings:
     """How the fine-tunings of a study are made, arms and seeds apart."""
 
     recipe: str = "finetune"
@@ -58,7 +58,9 @@ class Arm:
     changes: Sequence[str] = ()
 
 
-def finetuning_cell(arm: Arm, encoded: EncodedTask, rows: str, training: Training, seed: int, *more: object) -> Cell:
+def finetuning_cell(
+    arm: Arm, encoded: EncodedTask, rows: str, training: FinetuningSettings, seed: int, *more: object
+) -> Cell:
     """Return the cell of one arm, task and seed; `rows` tells the examples from all others, `more` ends its name."""
     changes = [*training.changes, *arm.changes, f"training.seed={seed}"]
     inputs = {
@@ -77,7 +79,7 @@ def finetuning_cell(arm: Arm, encoded: EncodedTask, rows: str, training: Trainin
     )
 
 
-def _computation(arm: Arm, encoded: EncodedTask, training: Training, changes: Sequence[str]) -> Compute:
+def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, changes: Sequence[str]) -> Compute:
     def compute(folder: Path, listener: Listener) -> Result:
         run = folder / RUN
         newest = newest_checkpoint(run, lambda _: None)

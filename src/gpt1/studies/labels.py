@@ -23,8 +23,8 @@ from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
 from gpt1.studies.finetuned import (
     Arm,
+    FinetuningSettings,
     Plan,
-    Training,
     differences,
     figures,
     finetuning_cell,
@@ -54,7 +54,7 @@ def study_labels(
     out: str | Path,
     *,
     source: Source,
-    training: Training,
+    training: FinetuningSettings,
     counts: Sequence[int],
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
@@ -77,7 +77,9 @@ def study_labels(
     )
 
 
-def plan(start: InitRun, labelled: Mapping[str, TaskData], training: Training, counts: Sequence[int]) -> Plan[Key]:
+def plan(
+    start: InitRun, labelled: Mapping[str, TaskData], training: FinetuningSettings, counts: Sequence[int]
+) -> Plan[Key]:
     """Return the cells by task, arm and count, and seed."""
     arms = [Arm(FULL, start), Arm(SCRATCH, start, ["finetuning.scratch=true"])]
     cells: Plan[Key] = {}

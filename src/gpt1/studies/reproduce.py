@@ -16,7 +16,7 @@ from gpt1.finetuning.seeds import summarise
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
-from gpt1.studies.finetuned import Plan, Training, judged_splits, whole_arms
+from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
@@ -33,7 +33,7 @@ def reproduce(
     out: str | Path,
     *,
     data: str | Path,
-    training: Training,
+    training: FinetuningSettings,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
 from gpt1.studies.cells import Notebook, Watcher
-from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
+from gpt1.studies.finetuned import Arm, FinetuningSettings, Plan, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
@@ -23,7 +23,7 @@ def study_transfer(
     out: str | Path,
     *,
     source: Source,
-    training: Training,
+    training: FinetuningSettings,
     layers: Sequence[int] | None = None,
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def study_transfer(
 
 
 def plan(
-    start: InitRun, labelled: Mapping[str, TaskData], training: Training, layers: Sequence[int] | None
+    start: InitRun, labelled: Mapping[str, TaskData], training: FinetuningSettings, layers: Sequence[int] | None
 ) -> Plan[int]:
     """Return the cells by task, number of blocks taken over, and seed."""
     counts = sorted(set(range(start.blocks + 1) if layers is None else layers))

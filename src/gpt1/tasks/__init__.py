@@ -1,1 +1,40 @@
 """Labelled rows to token sequences: which tasks exist, how their rows are read, laid out and stored."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "answers": ["Floats", "answers", "balanced_weights", "predictions", "soft_targets"],
+    "assessment": [
+        "Answered",
+        "MOST_SHARES",
+        "answer_name",
+        "assess",
+        "hold_against",
+        "joined",
+        "likeliest",
+        "share_names",
+    ],
+    "catalog": ["CATALOGUE", "Task", "find_task", "task_as_json"],
+    "data_warnings": ["number", "refuse_one_label"],
+    "describe": ["check_task", "describe_catalogue", "describe_check"],
+    "encoded": [
+        "EncodedSplit",
+        "EncodedTask",
+        "MANIFEST",
+        "TaskTokenizer",
+        "choose",
+        "encode_task",
+        "encode_texts",
+        "load",
+    ],
+    "examples": ["Example", "Labelled", "Row", "label_name", "make_example", "to_score"],
+    "hub": ["HUB", "read_hub"],
+    "metrics": ["matthews", "scores"],
+    "packed": ["PackedRow", "pack_sequences"],
+    "preparing": ["complete", "describe", "prepare_task", "read_table", "read_task"],
+    "preview": ["in_lines", "show_task"],
+    "readers": ["read_folder", "read_split", "tasks_in"],
+    "shapes": ["BOTH", "CHOICES", "PAIR", "SINGLE"],
+    "splitting": ["with_dev"],
+    "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
+    "unknowns": ["Unknown", "count_unknown", "unknown_by_example"],
+}

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
-from gpt1.tasks.encoded import EncodedSplit, Tokenizer, encode_task
+from gpt1.tasks.encoded import EncodedSplit, TaskTokenizer, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.official import expected_files
 from gpt1.tasks.preparing import read_task
@@ -33,7 +33,7 @@ def check_task(
     name: str,
     *,
     data: str | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: TaskTokenizer | None = None,
     context: int = CONTEXT,
     encoding: str = "utf-8",
 ) -> dict[str, Any]:

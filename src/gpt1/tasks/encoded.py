@@ -43,7 +43,7 @@ from gpt1.tasks.shapes import CONTEXT, lay_out
 from gpt1.text.specials import SPECIALS
 
 if TYPE_CHECKING:  # reading an encoded task must not pull in what opens tables
-    from gpt1.tasks.readers import Example
+    from gpt1.tasks.examples import Example
 
 MANIFEST = "task.json"
 FORMAT = "gpt1-encoded-task"
@@ -77,7 +77,7 @@ class _Manifest(TypedDict):
     splits: dict[str, _SplitRecord]
 
 
-class Tokenizer(Protocol):
+class TaskTokenizer(Protocol):
     """What encoding needs of a tokenizer."""
 
     @property
@@ -130,7 +130,7 @@ class EncodedTask:
 
 
 def encode_task(
-    task: Task, splits: Mapping[str, Sequence[Example]], tokenizer: Tokenizer, context: int = CONTEXT
+    task: Task, splits: Mapping[str, Sequence[Example]], tokenizer: TaskTokenizer, context: int = CONTEXT
 ) -> EncodedTask:
     """Turn the examples of every split into token sequences."""
     for split in splits:
@@ -150,7 +150,7 @@ def encode_task(
     )
 
 
-def encode_texts(texts: Iterable[str], tokenizer: Tokenizer) -> dict[str, array[int]]:
+def encode_texts(texts: Iterable[str], tokenizer: TaskTokenizer) -> dict[str, array[int]]:
     """Encode every distinct text once: a passage of RACE comes with each of its questions."""
     distinct = list(dict.fromkeys(texts))
     ids_of = {}

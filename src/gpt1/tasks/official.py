@@ -28,7 +28,7 @@ Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitFiles:
     """The files of one split, put together in their order, and what reads one of them."""
 
     files: tuple[str, ...]  # names or patterns, relative to the folder
@@ -41,7 +41,7 @@ class Layout:
     """How one publisher lays out a task."""
 
     folders: tuple[str, ...]
-    parts: dict[str, Part]
+    parts: dict[str, SplitFiles]
     dev: Callable[[Path, Rows], Sequence[int]] | None = None  # which training rows are for development
     dev_rule: str = ""  # the same in words
     may_break: bool = False  # lines with too few cells are known to stand in the official files
@@ -88,7 +88,7 @@ def _layouts(task: Task) -> tuple[Layout, ...]:
     return LAYOUTS.get(task.name, ()) if CATALOGUE.get(task.name) == task else ()
 
 
-def _files(base: Path, part: Part) -> list[Path]:
+def _files(base: Path, part: SplitFiles) -> list[Path]:
     """Return the files of a part that are there, each pattern's in order of number or name."""
     files: list[Path] = []
     for name in part.files:
@@ -106,7 +106,7 @@ def _number_or_name(path: Path) -> tuple[int, str]:
 
 
 def _usable_rows(
-    task: Task, split: str, layout: Layout, part: Part, files: Sequence[Path], encoding: str
+    task: Task, split: str, layout: Layout, part: SplitFiles, files: Sequence[Path], encoding: str
 ) -> tuple[list[tuple[int, Row]], list[str]]:
     """Return the rows that can be used, counted on from file to file, and what is to be told of the others."""
     needed = [*task.fields, *([] if split in task.test_splits else [task.label_field])]
@@ -193,13 +193,13 @@ def _glue(folder: str, train: Reader, test: Reader, **more: Any) -> Layout:
     files = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
     return Layout(
         (folder,),
-        {split: Part(names, test if split == "test" else train) for split, names in files.items()},
+        {split: SplitFiles(names, test if split == "test" else train) for split, names in files.items()},
         **more,
     )
 
 
-def _files_of_splits(reader: Reader, **names: str) -> dict[str, Part]:
-    return {split: Part(tuple(name.split("|")), reader, many=reader is race) for split, name in names.items()}
+def _files_of_splits(reader: Reader, **names: str) -> dict[str, SplitFiles]:
+    return {split: SplitFiles(tuple(name.split("|")), reader, many=reader is race) for split, name in names.items()}
 
 
 _COLA = tsv(label=1, text=3)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedRow:
     """The tokens of all sequences, where each sequence begins, and where each token stands."""
 
     ids: NDArray[np.int32]
@@ -30,7 +30,7 @@ class Row:
         return {"ids": self.ids, "offsets": self.offsets, "sequence": self.sequence, "position": self.position}
 
 
-def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler: int = 0) -> Row:
+def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler: int = 0) -> PackedRow:
     """Return sequences side by side; one more sequence of `filler` fills the row up to a multiple of `block` tokens.
 
     With a block above 1 that sequence is always there, empty if need be, so that rows of one block count look alike.
@@ -41,7 +41,7 @@ def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler:
         sequences = [*sequences, np.full(lengths[-1], filler)]
     offsets = np.cumsum([0, *lengths])
     sequence = np.repeat(np.arange(len(lengths)), lengths)
-    return Row(
+    return PackedRow(
         ids=np.concatenate(sequences).astype(np.int32),
         offsets=offsets.astype(np.int32),
         sequence=sequence,

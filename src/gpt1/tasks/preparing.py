@@ -12,7 +12,7 @@ from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
 from gpt1.tasks.catalog import find_task
 from gpt1.tasks.data_warnings import look_at_rows
-from gpt1.tasks.encoded import EncodedTask, Tokenizer, check_folder, encode_task, save
+from gpt1.tasks.encoded import EncodedTask, TaskTokenizer, check_folder, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.hub import HUB, read_hub
 from gpt1.tasks.readers import read_folder, read_tables
@@ -24,7 +24,7 @@ _MODULE = re.compile(r"[\w.]+:\w+")
 
 def prepare_task(
     task: str,
-    tokenizer: Tokenizer,
+    tokenizer: TaskTokenizer,
     out: str | Path,
     *,
     data: str | Path | None = None,

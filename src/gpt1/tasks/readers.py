@@ -23,8 +23,6 @@ from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, label_name, make_
 from gpt1.tasks.official import expected_files, find_layout, read_official
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
-__all__ = ["Example", "Labelled", "find_splits", "read_folder", "read_split", "read_tables", "sort_labels", "tasks_in"]
-
 # Names that tell what a column is for. The first of a list wins outright; of the others only one may be there.
 _TEXT_NAMES = ("text", "sentence", "review", "content", "body", "message", "document", "comment")
 _LABEL_NAMES = ("label", "class", "category", "target", "gold_label", "sentiment", "stars", "rating", "score")

@@ -1,1 +1,24 @@
 """Text to ids and back: the paper's tokenizer, a byte-level one, and training a vocabulary for either."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "chunks": ["Ids", "Offsets"],
+    "cleaning": ["TAME", "clean", "to_utf8"],
+    "importing": ["import_tokenizer"],
+    "pieces": ["LIMIT", "pieces"],
+    "specials": ["SPECIALS", "special_ids"],
+    "streaming": ["TextStream"],
+    "tokenizer": [
+        "FILE_NAME",
+        "KINDS",
+        "Tokenizer",
+        "Vocabulary",
+        "joints_before",
+        "load_tokenizer",
+        "new_tokenizer",
+        "tokenizer_target",
+    ],
+    "training": ["CHARACTERS", "WordCounter", "train_bytes", "train_words"],
+    "unknowns": ["in_numbers", "is_told", "text_notice"],
+    "words": ["WORD_END"],
+}

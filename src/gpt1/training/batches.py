@@ -22,7 +22,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Part:
+class MicroBatchArrays:
     """What a device works on at once."""
 
     arrays: Arrays
@@ -40,7 +40,7 @@ class AnyBatch(Protocol):
     def __len__(self) -> int:
         """Return how many examples there are."""
 
-    def part(self, first: int, real: int, size: int) -> Part:
+    def part(self, first: int, real: int, size: int) -> MicroBatchArrays:
         """Return `real` examples from `first` on, and so many to fill up to `size` that have nothing to predict."""
 
 
@@ -54,11 +54,11 @@ class Batch:
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
 
-    def part(self, first: int, real: int, size: int) -> Part:
+    def part(self, first: int, real: int, size: int) -> MicroBatchArrays:
         """Return `real` rows from `first` on, filled up to `size` rows."""
         rows = np.arange(first, first + real)
         arrays = {name: _padded(array, rows, size, FILL.get(name, 0)) for name, array in self.arrays.items()}
-        return Part(arrays, np.arange(first, first + size, dtype=np.int32))
+        return MicroBatchArrays(arrays, np.arange(first, first + size, dtype=np.int32))
 
 
 class Batches(Protocol):
@@ -77,7 +77,7 @@ class MicroBatch:
     facts: dict[str, Any]
 
 
-def share_of(batch: AnyBatch, size: int, micro: int, rank: int, ranks: int) -> Iterator[Part]:
+def share_of(batch: AnyBatch, size: int, micro: int, rank: int, ranks: int) -> Iterator[MicroBatchArrays]:
     """Yield a rank's share of a batch of `size` examples in parts of `micro` examples each.
 
     Every rank gets as many parts as the others, and all have `micro` examples, so that collective operations pair up

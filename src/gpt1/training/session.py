@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import nn
@@ -41,8 +41,17 @@ FREE_ON_RESUME = (
 )
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What is to be run, as the folder for it was found."""
+
+    going_on: bool
+    recipe: Recipe
+    notices: tuple[str, ...]
+    init: Path | None  # the run whose weights to begin with; None: new ones, or those of a checkpoint
+
+
 Notify = Callable[[str | None], None]
-Found = TypeVar("Found")
 
 
 def notifier(listeners: Sequence[Listener]) -> Notify:
@@ -99,7 +108,7 @@ def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
     return checkpoint
 
 
-def require_as_found(run: Path, found: Found, look: Callable[[], Found]) -> None:
+def require_as_found(run: Path, found: Looked, look: Callable[[], Looked]) -> None:
     """Look again at a folder that is held now: another command may have ended there since it was looked at."""
     if look() != found:
         raise InputError(f"another command was at work in {run} while this one began; give the command again")

@@ -74,7 +74,7 @@ class Evaluation(NamedTuple):
 
 
 @dataclass
-class Progress:
+class TrainerState:
     """Where a run is: with weights and moments, all that a restart needs."""
 
     step: int = 0  # updates made
@@ -162,7 +162,7 @@ class Trainer:
             batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
         )
         self._scales_loss = training.precision == "fp16"
-        self.progress = Progress(loss_scale=FIRST_LOSS_SCALE if self._scales_loss else 1.0)
+        self.progress = TrainerState(loss_scale=FIRST_LOSS_SCALE if self._scales_loss else 1.0)
         self._dtype = torch.float64 if training.precision == "fp64" else torch.float32
         self._running = torch.tensor(math.nan, device=device, dtype=self._dtype)
         self._stopping = False
@@ -189,7 +189,7 @@ class Trainer:
         reshard(self.model)
         self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
         load_whole(self.model, checkpoint.model)
-        self.progress = check_record(checkpoint.progress, Progress, checkpoint.path)
+        self.progress = check_record(checkpoint.progress, TrainerState, checkpoint.path)
         running = self.progress.running_loss
         self._running = torch.tensor(math.nan if running is None else running, device=self.device, dtype=self._dtype)
 

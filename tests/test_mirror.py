@@ -1,0 +1,109 @@
+"""tests/ mirrors src/: who reads a file knows where its tests are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gpt1
+
+SOURCE = Path(gpt1.__file__).parent
+TESTS = Path(__file__).parent
+
+# Files that are tested through others, and where.
+TESTED_IN = {
+    "base/record_files.py": "base/test_records.py",
+    "cli/completion.py": "cli/test_app.py",
+    "cli/export.py": "cli/test_exchange.py",
+    "cli/import_.py": "cli/test_exchange.py",
+    "cli/options.py": "cli/test_app.py",
+    "cli/reproduce.py": "cli/test_study.py",
+    "cli/serve.py": "serve/test_server.py",
+    "cli/tokenizer.py": "cli/test_app.py",
+    "cli/training.py": "cli/test_pretrain.py",
+    "corpus/assembly.py": "corpus/test_prepare.py",
+    "corpus/batches.py": "corpus/test_prepare.py",
+    "corpus/meter.py": "corpus/test_prepare.py",
+    "demo/forms.py": "demo/test_world.py",
+    "demo/learning.py": "demo/test_tour.py",
+    "demo/page.py": "demo/test_tour.py",
+    "demo/recipe.py": "demo/test_tour.py",
+    "demo/stories.py": "demo/test_world.py",
+    "demo/writing.py": "demo/test_tasks.py",
+    "demo/zeroshot.py": "demo/test_tour.py",
+    "estimators/folders.py": "estimators/test_estimators.py",
+    "exchange/from_transformers.py": "exchange/test_transformers.py",
+    "exchange/imported.py": "exchange/test_from_openai.py",
+    "exchange/names.py": "exchange/test_transformers.py",
+    "exchange/sums.py": "exchange/test_transformers.py",
+    "exchange/to_transformers.py": "exchange/test_transformers.py",
+    "finetuning/evaluate.py": "finetuning/test_measure.py",
+    "finetuning/objective.py": "finetuning/test_parity.py",
+    "finetuning/wording.py": "finetuning/test_measure.py",
+    "inference/classification.py": "inference/test_predicting.py",
+    "inference/glue.py": "cli/test_submit.py",
+    "inference/portions.py": "inference/test_scoring.py",
+    "inspection/census.py": "inspection/test_doctor.py",
+    "inspection/survey.py": "inspection/test_doctor.py",
+    "model/costs.py": "inspection/test_plan.py",
+    "model/kernels/dropout.py": "model/test_dropout.py",
+    "model/transformer.py": "model/test_network.py",
+    "pretraining/objective.py": "training/test_golden.py",
+    "records/run.py": "runs/test_folder.py",
+    "report/blocks.py": "report/test_page.py",
+    "report/finetuned.py": "report/test_page.py",
+    "report/pretrained.py": "report/test_page.py",
+    "report/results.py": "report/test_page.py",
+    "report/scores.py": "report/test_study.py",
+    "report/svg.py": "report/test_plots.py",
+    "report/wording.py": "report/test_page.py",
+    "serve/answers.py": "serve/test_app.py",
+    "serve/bodies.py": "serve/test_app.py",
+    "serve/completions.py": "serve/test_engine.py",
+    "serve/guards.py": "serve/test_app.py",
+    "serve/limits.py": "serve/test_server.py",
+    "serve/logs.py": "serve/test_server.py",
+    "serve/meters.py": "serve/test_app.py",
+    "serve/schemas.py": "serve/test_app.py",
+    "studies/finetuned.py": "studies/test_ablations.py",
+    "studies/material.py": "studies/test_labels.py",
+    "tasks/examples.py": "tasks/test_readers.py",
+    "tasks/formats.py": "tasks/test_official.py",
+    "text/chunks.py": "text/test_words.py",
+    "text/cleaning.py": "text/test_words.py",
+    "text/probe.py": "text/test_tokenizer.py",
+    "text/specials.py": "text/test_tokenizer.py",
+    "text/splitting.py": "text/test_words.py",
+    "text/unknowns.py": "pretraining/test_measure.py",
+    "training/distributed.py": "training/test_session.py",
+    "training/fused.py": "training/test_optimizers.py",
+}
+# Files that nothing is built on: they are called by hand.
+BY_HAND = {"demo/tuning.py"}
+# Tests of what several files do together.
+OF_SEVERAL = {
+    "benchmarks/test_ngrams.py",  # benchmarks/
+    "cli/test_defaults.py",  # all verbs, against the owners of their defaults
+    "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
+    "cli/test_exchange.py",  # gpt1 import and gpt1 export
+    "exchange/test_transformers.py",  # there and back
+    "faults/test_faults.py",  # kills and turned bits, everywhere
+    "finetuning/test_parity.py",  # against a plain implementation
+    "finetuning/test_reference.py",
+    "inference/test_belonging.py",  # files of a run that are another's
+    "serve/test_hostility.py",  # hostile clients
+    "training/test_golden.py",  # losses that must not move
+    "training/test_parity.py",  # against a plain implementation
+}
+
+
+def test_every_file_has_its_tests_in_the_same_place_or_a_named_one() -> None:
+    files = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if not path.stem.startswith("__")}
+    without = {name for name in files if not (TESTS / Path(name).parent / f"test_{Path(name).name}").exists()}
+    assert without == TESTED_IN.keys() | BY_HAND
+    assert {name for name in TESTED_IN.values() if not (TESTS / name).exists()} == set()
+
+
+def test_every_test_of_a_room_is_of_one_of_its_files_or_of_several() -> None:
+    tests = {path.relative_to(TESTS) for path in TESTS.rglob("test_*.py") if path.parent != TESTS}
+    other = {str(path) for path in tests if not (SOURCE / path.parent / path.name.removeprefix("test_")).exists()}
+    assert other == OF_SEVERAL
