@@ -36,7 +36,9 @@ NOT_RUN = (
     "gpt1 demo",
     "gpt1 serve",
 )
-A_GLANCE = Plan(reading=replace(PRETRAINING, training=replace(PRETRAINING.training, steps=2)))  # of the demo's reader
+A_GLANCE = Plan(
+    pretraining=replace(PRETRAINING, training=replace(PRETRAINING.training, steps=2))
+)  # of the demo's reader
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
 COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 # Of tasks with labels 0 and 1: a row without its label.

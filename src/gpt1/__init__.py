@@ -1,4 +1,4 @@
-"""GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels.
+"""GPT-1 end to end: a model is pre-trained on unlabelled text, then learns tasks from few labels.
 
 The names in `__all__` are stable; everything else may change without notice. Each is imported when first used, so
 that `import gpt1` costs nothing.

@@ -32,13 +32,20 @@ def test_runs_as_they_are_left_make_a_page(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "page.html"
-    code, printed, _ = run(capsys, "report", *map(str, runs), "--out", str(out), "--title", "What reading brings")
+    code, printed, _ = run(capsys, "report", *map(str, runs), "--out", str(out), "--title", "What pre-training brings")
     assert code == 0
     assert printed == f"{out} is written; open it in a browser\n"
     found = PageReader(out.read_text("utf-8"))
     titles = ["Results", "run", "read", "scratch", "seeds"]
     assert [tag for tag, _ in found.elements].count("section") == len(titles)
-    for fact in ("What reading brings", *titles, "from scratch", "median of 2 seeds", "seed-0, seed-1", "update 12"):
+    for fact in (
+        "What pre-training brings",
+        *titles,
+        "from scratch",
+        "median of 2 seeds",
+        "seed-0, seed-1",
+        "update 12",
+    ):
         assert fact in found.words
     assert " over " in found.words  # a difference, judged in pairs
 

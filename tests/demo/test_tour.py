@@ -46,7 +46,7 @@ from tests.waiting import eventually
 SMALL = Plan(
     stories=120,
     counts={"train": 24, "dev": 12, "test": 20, "other": 20},
-    reading=replace(
+    pretraining=replace(
         PRETRAINING,
         training=replace(PRETRAINING.training, steps=6),
         logging=replace(PRETRAINING.logging, log_every=1, evaluate_every=3, evaluate_tokens=400, save_every=3),
@@ -73,7 +73,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return out, tour(out, plan=SMALL, progress=told), told.lines
 
 
-def test_every_task_is_learned_after_reading_and_from_scratch(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
+def test_every_task_is_learned_pre_trained_and_from_scratch(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
     out, found, told = finished
     assert [row["task"] for row in found["tasks"]] == [task.name for task in LEARNED]
     for row in found["tasks"]:
@@ -127,7 +127,9 @@ def test_what_it_cannot_go_on_with_is_told_with_the_folder_to_remove(
     if damaged:
         (out / damaged).write_bytes((out / damaged).read_bytes()[:100])
     else:  # of another version
-        plan = replace(SMALL, reading=replace(SMALL.reading, optimizer=replace(SMALL.reading.optimizer, lr=0.1)))
+        plan = replace(
+            SMALL, pretraining=replace(SMALL.pretraining, optimizer=replace(SMALL.pretraining.optimizer, lr=0.1))
+        )
     with pytest.raises(error, match=rf"rm -r '{re.escape(str(out))}'"):
         tour(out, plan=plan, progress=Silent())
 
@@ -160,7 +162,7 @@ def test_the_page_opens_with_the_table_of_the_tour(
 ) -> None:
     out, found, _ = finished
     page = report(runs_of(out, 1), tmp_path / "page.html", "A demo", [opening(found)]).read_text()
-    assert page.index("What reading brings") < page.index("unseen names, forms") < page.rindex(READER)
+    assert page.index("What pre-training brings") < page.index("unseen names, forms") < page.rindex(READER)
     shown = "\n".join(lines(found))
     assert f"brings {gain(found):.1f} points" in shown
     assert all(task.title in shown for task in LEARNED)

@@ -82,7 +82,7 @@ class LazyVerbs(Verbs):
 @click.version_option(__version__, prog_name="gpt1")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error; goes anywhere.")
 def gpt1() -> None:
-    """GPT-1 end to end: a model reads unlabelled text, then learns tasks from few labels."""
+    """GPT-1 end to end: a model is pre-trained on unlabelled text, then learns tasks from few labels."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -14,11 +14,11 @@ from gpt1.cli import options, words
 
 @click.command()
 @click.option("--out", metavar="DIR", help="Folder for all of it.  [gpt1-demo; with --text: gpt1-demo-text]")
-@click.option("--text", multiple=True, metavar="PATH", help="Read your own text in place of the stories; repeatable.")
+@click.option("--text", multiple=True, metavar="PATH", help="Pre-train on your own text, not on stories; repeatable.")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning; not with --text.  [1]")
 @options.as_json
 def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: bool) -> None:
-    """Show the paper's idea: a small network reads stories, then learns four tasks from few labels.
+    """Show the paper's idea: a small network is pre-trained on stories, then learns four tasks from few labels.
 
     About five minutes on two cores. Stopped and called again, it goes on where it was.
 
@@ -58,7 +58,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     if as_json:
         click.echo(to_json({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
         return
-    said = [f"The network has read your text: {run}"] if text else lines(found)
+    said = [f"The network is pre-trained on your text: {run}"] if text else lines(found)
     following = (
         f"Teach it your labels: gpt1 finetune --init {shlex.quote(str(run))} --train labels.csv --out classifier"
         if text

@@ -38,7 +38,7 @@ class Job:
     seeds: int = 1
 
     def __str__(self) -> str:
-        return f"{self.task}, {'from scratch' if self.arm == SCRATCH else 'after reading'}"
+        return f"{self.task}, {'from scratch' if self.arm == SCRATCH else 'pre-trained'}"
 
 
 def learn(job: Job) -> None:

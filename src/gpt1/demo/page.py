@@ -12,15 +12,15 @@ from gpt1.report.blocks import Block, Note, Picture, Pictures, Section, Table, T
 from gpt1.report.gather import Curve
 from gpt1.report.plots import SCORE_SPAN, draw_curves
 
-TITLE = "Reading first, then learning from few labels"
-HEADER = ("chance", "bag of words", "from scratch", "after reading", "unseen names, forms")
+TITLE = "Pre-training first, then learning from few labels"
+HEADER = ("chance", "bag of words", "from scratch", "pre-trained", "unseen names, forms")
 
 
 def lines(found: dict[str, Any]) -> list[str]:
     """Return the table of the tour, and what it says."""
-    rows = [("", ("chance", "words", "scratch", "reading", "unseen")), *_figures(found)]
+    rows = [("", ("chance", "words", "scratch", "pre-trained", "unseen")), *_figures(found)]
     width = max(len(name) for name, _ in rows)
-    table = [f"{name:{width}}" + "".join(f"{cell:>9}" for cell in cells) for name, cells in rows]
+    table = [f"{name:{width}}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
     return [*table, "", *_legend(found)]
 
 
@@ -29,7 +29,7 @@ def opening(found: dict[str, Any]) -> Section:
     shapes = [row["shape"] for row in found["tasks"]]
     rows = [
         TableRow(
-            name, [TableCell(cell, is_best=HEADER[place] == "after reading") for place, cell in enumerate(cells)], note
+            name, [TableCell(cell, is_best=HEADER[place] == "pre-trained") for place, cell in enumerate(cells)], note
         )
         for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True)
     ]
@@ -41,11 +41,11 @@ def opening(found: dict[str, Any]) -> Section:
         Pictures([_growth(found)]),
     ]
     lead = (
-        "A small network read made-up stories, then learned four tasks about others, each from a few hundred labels. "
-        "The same network that had read nothing learned them beside it. No test story, and nobody with the trade of a "
-        "test, stands in what was read."
+        "A small network was pre-trained on made-up stories, then learned four tasks about others, each from a few "
+        "hundred labels. The same network learned them from scratch beside it. No test story, and nobody with the "
+        "trade of a test, stands in the text of the pre-training."
     )
-    return Section("demo", "What reading brings", lead, blocks)
+    return Section("demo", "What pre-training brings", lead, blocks)
 
 
 def _figures(found: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
@@ -66,7 +66,7 @@ def _figures(found: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
 
 def _legend(found: dict[str, Any]) -> list[str]:
     return [
-        f"Reading first brings {gain(found):.1f} points on average{_of_seeds(found)}: the same network, labels and "
+        f"Pre-training brings {gain(found):.1f} points on average{_of_seeds(found)}: the same network, labels and "
         "number of updates, each way with its own best rate.",
         f"Bag of words: TF-IDF and logistic regression. Unseen: {found['rows'][OTHER]} rows with people and sentence "
         "forms that the labelled examples never have.",
@@ -85,6 +85,6 @@ def _growth(found: dict[str, Any]) -> Picture:
     last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
     return Picture(
         draw_curves(curves, "accuracy without labels", least_span=SCORE_SPAN),
-        f"Accuracy without labels against updates of reading; at the end: {last}.",
-        "What the network knows without a single label while it reads: the likelier of two texts is its answer.",
+        f"Accuracy without labels against updates of pre-training; at the end: {last}.",
+        "What the network knows without labels while it is pre-trained: the likelier of two texts is its answer.",
     )

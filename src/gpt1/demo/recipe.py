@@ -17,7 +17,7 @@ MERGES = 2_000  # more than the world's words need: each of them is one token
 
 # So narrow a network needs larger first weights than 0.02. Norms stand before the branches, positions are rotary and
 # heads are narrow, against the paper: otherwise the comparison of a gift with a trade, on which most tasks rest, is
-# learned too late, or in some readings not at all.
+# learned too late, or in some pre-trainings not at all.
 PRETRAINING = replace(
     PAPER,
     name="demo",
@@ -70,5 +70,5 @@ class Plan:
 
     stories: int = 22_000  # about 1.9 million tokens, read once
     counts: Mapping[str, int] = field(default_factory=lambda: dict(COUNTS))  # labelled rows of each split
-    reading: Recipe = PRETRAINING
+    pretraining: Recipe = PRETRAINING
     learning: Recipe = LEARNING

@@ -1,9 +1,9 @@
-"""`gpt1 demo`: the paper's idea from end to end. A small network reads stories, then learns four tasks from few labels;
-the same network that has read nothing learns them too, as far as it can.
+"""`gpt1 demo`: the paper's idea from end to end. A small network is pre-trained on stories, then learns four tasks
+from few labels; the same network learns them from scratch too, as far as it can.
 
 Every stage leaves its result in the folder, and is passed over when it is there: stopped, the tour goes on. Everything
-runs on one thread, so that the figures are the same on any number of cores: while the network reads, other processes
-learn from scratch, which needs nothing of what it reads.
+runs on one thread, so that the figures are the same on any number of cores: while the network is pre-trained, other
+processes learn from scratch, which needs nothing of it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def tour(
     with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
         words = _once(out / BASELINE, lambda: _count_words(out), progress)
-        asking = Asking(out, plan.reading.logging.save_every, progress)
+        asking = Asking(out, plan.pretraining.logging.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, progress, [*listeners, from_scratch, asking])
         from_scratch.begin()
@@ -86,7 +86,7 @@ def tour(
 def read_own_text(
     out: str | Path, text: Sequence[str], *, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
 ) -> Path:
-    """Have the demo's network read texts of the user's instead of stories, and return the run."""
+    """Pre-train the demo's network on texts of the user's instead of stories, and return the run."""
     out = _own_folder(out)
     if (out / WORLD).is_dir():
         raise InputError(f"{out} holds a demo with stories; choose another folder for your text with `out`")
@@ -98,7 +98,7 @@ def read_own_text(
             with or_begin_anew(out):
                 corpus = prepare(text, out / TOKENIZER, out / TOKENS, progress=progress, **cutting)
                 _warn_of_little_text(corpus, progress)
-                pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
+                pretrain(plan.pretraining, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
     return out / READER
 
 
@@ -147,7 +147,7 @@ def make_reader(out: Path, plan: Plan, progress: Progress, listeners: Iterable[L
         train_tokenizer(stories, merges=MERGES, out=out / TOKENIZER, progress=progress)
     if not _is_whole(out / TOKENS):
         prepare(stories, out / TOKENIZER, out / TOKENS, duplicates="keep", restart=True, progress=progress)
-    pretrain(plan.reading, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
+    pretrain(plan.pretraining, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
 
 
 def _is_whole(corpus: Path) -> bool:
@@ -227,7 +227,7 @@ def _folder(out: Path, task: str, arm: str, seeds: int) -> Path:
 
 
 def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-    """Return a row for each task: what words alone, scratch and reading give on the test and the other set."""
+    """Return a row for each task: what words alone, scratch and pre-training give on the test and the other set."""
     return [
         {
             "task": task.name,
@@ -256,7 +256,7 @@ def runs_of(out: str | Path, seeds: int) -> list[Path]:
 
 
 def gain(found: dict[str, Any]) -> float:
-    """Return by how many points reading beats scratch on the test sets, on average over the tasks."""
+    """Return by how many points pre-training beats scratch on the test sets, on average over the tasks."""
     return 100 * statistics.fmean(row[PRETRAINED]["test"] - row[SCRATCH]["test"] for row in found["tasks"])
 
 

@@ -88,7 +88,7 @@ def _what(run: GatheredRun, found: Reached) -> list[tuple[str, str]]:
         times = f", {_times(found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
-        facts.append(("read", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
+        facts.append(("trained on", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
     return [*facts, ("seed", str(run.record.seed))]
 
 

@@ -112,9 +112,9 @@ def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
         caption += (
             " Best in bold."
             if len(texts) == 1
-            else " These runs read different text or have different tokens, so their losses are not to be ranked."
+            else " These runs saw different text or have different tokens, so their losses are not to be ranked."
         )
-    header = ["run", "validation loss", "perplexity", "bits per byte", "parameters", "tokens read"]
+    header = ["run", "validation loss", "perplexity", "bits per byte", "parameters", "training tokens"]
     return [Heading("Pre-training"), Table(caption, header, rows)]
 
 
