@@ -38,7 +38,7 @@ from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.text.specials import SPECIALS, special_ids
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 
 TASK, EXAMPLES = CATALOGUE["sst2"], 3200
 
@@ -79,17 +79,18 @@ def ours(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, wa
     logging = replace(recipe.logging, log_every=warm, evaluate_every=10**9, save_every=10**9)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
-            TaskLearning(model, lm_weight=0.5, tasks=[TASK.name]),
-            batches,
-            warm + steps,
-            replace(recipe, logging=logging),
+            TrainerConfig(
+                objective=TaskLearning(model, lm_weight=0.5, tasks=[TASK.name]),
+                batches=batches,
+                updates=warm + steps,
+                recipe=replace(recipe, logging=logging),
+                tokens_per_step=round(batches.tokens_a_batch),
+                flops_per_token=1.0,
+            ),
             Path(folder),
             device=device,
             world=World(),
             listeners=[listen],
-            tokens_per_step=round(batches.tokens_a_batch),
-            flops_per_token=1.0,
-            peak_flops=None,
         ).train()
     return (times[-1] - times[1]) / steps  # from the end of the warm-up to the last step
 

@@ -36,7 +36,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Event, Stepped
 from gpt1.training.batches import Batch
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 
 
 class RandomTokens:
@@ -66,22 +66,23 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
         model.compile()
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
-            LanguageModelling(model),
-            RandomTokens(training.batch, shape.context, vocab_size),
-            warm + steps,
-            replace(
-                recipe,
-                logging=replace(
-                    recipe.logging, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
+            TrainerConfig(
+                objective=LanguageModelling(model),
+                batches=RandomTokens(training.batch, shape.context, vocab_size),
+                updates=warm + steps,
+                recipe=replace(
+                    recipe,
+                    logging=replace(
+                        recipe.logging, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
+                    ),
                 ),
+                tokens_per_step=training.batch * shape.context,
+                flops_per_token=flops_per_token(shape, vocab_size),
             ),
             Path(folder),
             device=device,
             world=World(),
             listeners=[listen],
-            tokens_per_step=training.batch * shape.context,
-            flops_per_token=flops_per_token(shape, vocab_size),
-            peak_flops=None,
         ).train()
     return (times[-1] - times[1]) / steps  # from the end of the warm-up to the last step
 

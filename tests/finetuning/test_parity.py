@@ -35,7 +35,7 @@ from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.batches import share_of
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 from tests.conftest import make_text
 from tests.finetuning.reference_data import CASES, NETWORK, VOCABULARY, Case, encoded, make_weights
 from tests.model.tools import MODERN, SMALL_LSTM, relative_error, shaken
@@ -396,17 +396,18 @@ def test_whole_updates_are_the_papers(tmp_path: Path, names: list[str], micro: i
             found[event.step] = {name: x.detach().clone() for name, x in named.items()}
 
     trainer = Trainer(
-        TaskLearning(model, lm_weight=0.5, tasks=names),
-        batches,
-        UPDATES,
-        replace(RECIPE, training=replace(RECIPE.training, micro_batch=micro)),
+        TrainerConfig(
+            objective=TaskLearning(model, lm_weight=0.5, tasks=names),
+            batches=batches,
+            updates=UPDATES,
+            recipe=replace(RECIPE, training=replace(RECIPE.training, micro_batch=micro)),
+            tokens_per_step=1,
+            flops_per_token=1.0,
+        ),
         tmp_path,
         device=torch.device("cpu"),
         world=World(),
         listeners=[photograph],
-        tokens_per_step=1,
-        flops_per_token=1.0,
-        peak_flops=None,
     )
     assert trainer.train()
     assert seen == pytest.approx(losses, rel=1e-10)

@@ -50,7 +50,7 @@ def test_every_listener_hears_everything_and_only_the_first_process_speaks(tmp_p
     assert trainer.train()
     assert one.events == other.events != []
     trainer.world = World(rank=1, size=2)
-    trainer._tell(Noticed("nobody hears this"))
+    trainer._notify(Noticed("nobody hears this"))
     assert Noticed("nobody hears this") not in one.events
 
 

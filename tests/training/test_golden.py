@@ -19,7 +19,7 @@ from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.catalog import TINY
 from gpt1.training.batches import Batch
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 from tests.training.tools import NEVER, Recorder
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tiny.txt"
@@ -48,17 +48,18 @@ def losses(folder: Path) -> list[float]:
     """Train on one thread and return the loss of each update."""
     record = Recorder()
     trainer = Trainer(
-        LanguageModelling(build_model(RECIPE.shape, VOCABULARY, seed=RECIPE.training.seed)),
-        RuledText(),
-        UPDATES,
-        RECIPE,
+        TrainerConfig(
+            objective=LanguageModelling(build_model(RECIPE.shape, VOCABULARY, seed=RECIPE.training.seed)),
+            batches=RuledText(),
+            updates=UPDATES,
+            recipe=RECIPE,
+            tokens_per_step=SEQUENCES * CONTEXT,
+            flops_per_token=1.0,
+        ),
         folder,
         device=torch.device("cpu"),
         world=World(),
         listeners=[record],
-        tokens_per_step=SEQUENCES * CONTEXT,
-        flops_per_token=1.0,
-        peak_flops=None,
     )
     assert trainer.train()
     return [record.losses[step] for step in range(1, UPDATES + 1)]

@@ -17,7 +17,7 @@ from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Tra
 from gpt1.runs.events import Event, RolledBack, Stepped
 from gpt1.training.batches import NO_TARGET, Batch
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 
 VOCABULARY = 50
 CONTEXT = 8
@@ -78,19 +78,17 @@ def toy_trainer(
         model.compute = torch.float64
     run.mkdir(exist_ok=True)
     device = given.pop("device", torch.device("cpu"))
-    return Trainer(
-        Poisonable(model.to(device)),
-        batches or ToyBatches(recipe.training.batch),
-        recipe.training.steps or 20,
-        recipe,
-        run,
-        device=device,
-        world=world or World(),
+    config = TrainerConfig(
+        objective=Poisonable(model.to(device)),
+        batches=batches or ToyBatches(recipe.training.batch),
+        updates=recipe.training.steps or 20,
+        recipe=recipe,
         tokens_per_step=recipe.training.batch * CONTEXT,
         flops_per_token=1.0,
-        peak_flops=None,
-        **{"listeners": [], **given},
+        evaluate=given.pop("evaluate", None),
+        sample=given.pop("sample", None),
     )
+    return Trainer(config, run, device=device, world=world or World(), **given)
 
 
 class Recorder:

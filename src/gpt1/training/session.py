@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import torch
 from torch import nn
 
-from gpt1.base.devices import device_name
+from gpt1.base.devices import device_name, usable_precision
 from gpt1.base.errors import InputError, Interrupted, SettingError
+from gpt1.base.files import lock_folder
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
 from gpt1.records.run import Hardware, RunRecord
-from gpt1.runs.checkpoints import Checkpoint, check_numbers, newest_checkpoint, remove_old
+from gpt1.runs.checkpoints import Checkpoint, check_numbers, clean_up, newest_checkpoint, remove_old
 from gpt1.runs.events import Listener, Noticed
-from gpt1.runs.files import forget_after, has_begun
-from gpt1.runs.folder import check_made_for, read_run
+from gpt1.runs.files import forget_after, has_begun, who_hears
+from gpt1.runs.folder import begin_run, check_made_for, is_run, read_run, update_run
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer
+from gpt1.training.trainer import Trainer, TrainerConfig
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
 FREE_ON_RESUME = (
@@ -54,6 +58,100 @@ class Looked:
 Notify = Callable[[str | None], None]
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Where a run is trained, for how long, and who is told of it."""
+
+    out: Path
+    world: World
+    device: torch.device
+    resume: bool = False
+    minutes: float | None = None
+    curves: bool = False
+    listeners: tuple[Listener, ...] = ()
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+class Session(ABC, Generic[Network]):
+    """A training from the look at its folder to its end: what pre-training and fine-tuning have in common."""
+
+    def __init__(self, conditions: Conditions, notices: Sequence[str] = ()) -> None:
+        self.conditions = conditions
+        self.out, self.world, self.device = conditions.out, conditions.world, conditions.device
+        self._notices = notices  # on what is learned from
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Path:
+        """The file of the tokenizer that the run takes over."""
+
+    @abstractmethod
+    def look(self) -> Looked:
+        """Return what is to be run, or refuse the folder."""
+
+    @abstractmethod
+    def record(self, recipe: Recipe) -> RunRecord:
+        """Return what the run will say of itself."""
+
+    @abstractmethod
+    def make_model(self, recipe: Recipe, init: Path | None) -> Network:
+        """Return the network with its first weights, those of a run if one is given."""
+
+    @abstractmethod
+    def configure(self, model: Network, recipe: Recipe, notify: Notify) -> TrainerConfig:
+        """Return what the loop needs; the model is on its device."""
+
+    def begin(self) -> None:
+        """Do, in the folder that is held, what comes before the first step."""
+
+    def end(self) -> None:
+        """Do, in the folder that is held, what comes after the last step."""
+
+    def train(self) -> bool:
+        """Train to the end and return True; or stop, saved, when the time is up."""
+        looked = self.look()
+        precision, notice = usable_precision(self.device, looked.recipe.training.precision)
+        recipe = replace(looked.recipe, training=replace(looked.recipe.training, precision=precision))
+        model = self.make_model(recipe, looked.init)
+        self.world.wait()  # every rank has looked before the first one makes the folder
+        with lock_folder(self.out) if self.world.is_first else nullcontext():
+            listeners = self._hold_folder(looked) if self.world.is_first else []
+            notify = notifier(listeners)
+            for text in (*self._notices, *looked.notices, notice):
+                notify(text)
+            checkpoint = checkpoint_to_resume(self.out, notify) if looked.going_on else None
+            if self.world.is_first:
+                self.begin()
+            trainer = Trainer(
+                self.configure(model.to(self.device), recipe, notify),
+                self.out,
+                device=self.device,
+                world=self.world,
+                listeners=listeners,
+                minutes=self.conditions.minutes,
+            )
+            is_done = conduct(trainer, checkpoint, self.conditions.resume, notify)
+            if is_done and self.world.is_first:
+                self.end()
+            self.world.wait()
+        return is_done
+
+    def _hold_folder(self, looked: Looked) -> list[Listener]:
+        """Make the folder, or note what may have changed when its run goes on; return all who hear of the run."""
+        if self.look() != looked:
+            raise InputError(f"another command was at work in {self.out} while this one began; give the command again")
+        record = replace(self.record(looked.recipe), trained_on=Hardware(device_name(self.device), self.world.size))
+        if looked.going_on:
+            clean_up(self.out)
+            told = {name: getattr(record, name) for name in ("recipe", "corpus", "source", "trained_on")}
+            update_run(self.out, **told)
+        else:
+            begin_run(self.out, record, self.tokenizer)
+        return who_hears(self.out, self.conditions.listeners, curves=self.conditions.curves)
+
+
 def notifier(listeners: Sequence[Listener]) -> Notify:
     """Return a function that tells listeners a sentence, if there is one."""
 
@@ -67,6 +165,12 @@ def notifier(listeners: Sequence[Listener]) -> Notify:
 def as_recipe(recipe: Recipe | str) -> Recipe:
     """Return a recipe that is a value or the name of one."""
     return find_recipe(recipe) if isinstance(recipe, str) else recipe
+
+
+def require_no_run(folder: Path) -> None:
+    """Refuse a folder that holds a run, where another is to begin."""
+    if is_run(folder):
+        raise InputError(f"{folder} holds a run already; choose another folder, or go on with it by `resume=True`")
 
 
 def begun_run(run: Path, kind: str) -> RunRecord:
@@ -106,17 +210,6 @@ def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
             "begin anew in another folder"
         )
     return checkpoint
-
-
-def require_as_found(run: Path, found: Looked, look: Callable[[], Looked]) -> None:
-    """Look again at a folder that is held now: another command may have ended there since it was looked at."""
-    if look() != found:
-        raise InputError(f"another command was at work in {run} while this one began; give the command again")
-
-
-def hardware(device: torch.device, world: World) -> Hardware:
-    """Return on what a run is trained."""
-    return Hardware(device_name(device), world.size)
 
 
 def speed_up(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from gpt1.base.devices import memory_peak
+from gpt1.base.devices import device_name, memory_peak, peak_flops
 from gpt1.base.errors import FormatError, Gpt1Error
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
@@ -124,42 +124,48 @@ class StepFigures:
         return cast(list[float], self._figures.tolist())
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """What is trained, on what and how long, and how it is looked at on the way."""
+
+    objective: nn.Module  # an `Objective`
+    batches: Batches
+    updates: int
+    recipe: Recipe
+    tokens_per_step: int
+    flops_per_token: float
+    evaluate: Callable[[], Evaluation] | None = None
+    sample: Callable[[int], Sampled] | None = None
+
+
 class Trainer:
     """Trains a model until its updates are made, it is asked to stop, or it cannot go on."""
 
     def __init__(
         self,
-        objective: nn.Module,
-        batches: Batches,
-        updates: int,
-        recipe: Recipe,
+        config: TrainerConfig,
         run: Path,
         *,
         device: torch.device,
         world: World,
-        listeners: Iterable[Listener],
-        tokens_per_step: int,
-        flops_per_token: float,
-        peak_flops: float | None,
-        evaluate: Callable[[], Evaluation] | None = None,
-        sample: Callable[[int], Sampled] | None = None,
+        listeners: Iterable[Listener] = (),
         minutes: float | None = None,
     ) -> None:
-        self.recipe, self.run, self.updates = recipe, run, updates
-        self.device, self.world = device, world
-        self._listeners = list(listeners)
-        self._evaluate, self._sample, self._minutes = evaluate, sample, minutes
-        self._tokens_per_step, self._flops_per_token, self._peak_flops = tokens_per_step, flops_per_token, peak_flops
-        training = recipe.training
+        self.config, self.recipe, self.updates = config, config.recipe, config.updates
+        self.run, self.device, self.world = run, device, world
+        self._listeners, self._minutes = list(listeners), minutes
+        training = config.recipe.training
+        self._peak_flops = peak_flops(device_name(device), training.precision)
+        objective = config.objective
         self.model = cast(Objective, objective).model
         self._weights = cast(Objective, objective).weights
         self._made_for = made_for(read_run(run)) if world.is_first and is_run(run) else {}
         self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
-        self.optimizer = build_optimizer(recipe.optimizer, self.model.named_parameters())
+        self.optimizer = build_optimizer(config.recipe.optimizer, self.model.named_parameters())
         own = -(-training.batch // world.size)
         self._loader = Loader(
-            batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
+            config.batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
         )
         self._scales_loss = training.precision == "fp16"
         self.progress = TrainerState(loss_scale=FIRST_LOSS_SCALE if self._scales_loss else 1.0)
@@ -205,7 +211,7 @@ class Trainer:
             )
             logging = self.recipe.logging
             remove_old(self.run, self.progress.step, logging.keep, logging.keep_every)
-            self._tell(Saved(self.progress.step, path))
+            self._notify(Saved(self.progress.step, path))
         self.world.wait()
 
     # ---- the loop ----
@@ -247,7 +253,7 @@ class Trainer:
         return self.progress.step >= self.updates or (patience is not None and self.progress.stale >= patience)
 
     def _step(self) -> StepFigures:
-        """Make one update, as far as the host can tell; whether it was one, `_settle` learns."""
+        """Make one update, as far as the host can tell; whether it was one, `_check_step` learns."""
         progress, training = self.progress, self.recipe.training
         k = progress.batch
         following = progress.next_batch(k)
@@ -322,14 +328,14 @@ class Trainer:
     def _roll_back(self, reading: StepFigures, loss: float, norm: float, running: float) -> None:
         skipped = sorted({*self.progress.skipped, reading.batch})
         rollbacks = [*self.progress.rollbacks, reading.batch]
-        good = newest_checkpoint(self.run, lambda text: self._tell(Noticed(text)))
+        good = newest_checkpoint(self.run, lambda text: self._notify(Noticed(text)))
         if good is None:
             raise Diverged(f"the loss is {loss} at step {reading.step} and {self.run} has no checkpoint to go back to")
         self.restore(good)
         self.progress.skipped, self.progress.rollbacks = skipped, rollbacks
         if self.progress.batch in skipped:
             self.progress.batch = self.progress.next_batch(self.progress.batch)
-        self._tell(RolledBack(reading.step, reading.batch, loss, norm, running, good.step))
+        self._notify(RolledBack(reading.step, reading.batch, loss, norm, running, good.step))
         self._restart_clock()
         recent = [batch for batch in rollbacks if batch > reading.batch - ROLLBACK_SPAN]
         if len(recent) >= MOST_ROLLBACKS:
@@ -350,8 +356,9 @@ class Trainer:
     def _evaluate_sample_save(self, reading: StepFigures) -> bool:
         """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
         step, logging, ends = reading.step, self.recipe.logging, reading.step == self.updates
-        evaluates = self._evaluate is not None and (_is_time(step, logging.evaluate_every) or ends)
-        samples = self._sample is not None and logging.sample_every is not None
+        evaluate, sample = self.config.evaluate, self.config.sample
+        evaluates = evaluate is not None and (_is_time(step, logging.evaluate_every) or ends)
+        samples = sample is not None and logging.sample_every is not None
         samples = samples and (_is_time(step, logging.sample_every) or ends)
         # An evaluated checkpoint may be the best, and only what is saved can be.
         saves = _is_time(step, logging.save_every) or ends or self._stopping or evaluates
@@ -363,12 +370,12 @@ class Trainer:
             self._roll_back(reading, loss, norm, running)
             return False
         self.progress.cost = None  # of these very weights: another step's would make this one pass for the best
-        if self._evaluate is not None and evaluates:
-            scores, cost = self._evaluate()
+        if evaluate is not None and evaluates:
+            scores, cost = evaluate()
             self.progress.judge(cost)
-            self._tell(Evaluated(step, scores))
-        if self._sample is not None and samples:
-            self._tell(self._sample(step))
+            self._notify(Evaluated(step, scores))
+        if sample is not None and samples:
+            self._notify(sample(step))
         reshard(self.model)
         if saves:
             self.progress.seconds += paused - self._began
@@ -386,9 +393,9 @@ class Trainer:
     def _log(self, reading: StepFigures, loss: float, norm: float, terms: dict[str, float]) -> None:
         now = time.monotonic()
         steps, seconds = max(self._steps_since_log, 1), max(now - self._logged_at, 1e-9)
-        speed = self._tokens_per_step * steps / seconds
-        utilisation = None if self._peak_flops is None else speed * self._flops_per_token / self._peak_flops
-        self._tell(
+        speed = self.config.tokens_per_step * steps / seconds
+        utilisation = None if self._peak_flops is None else speed * self.config.flops_per_token / self._peak_flops
+        self._notify(
             Stepped(
                 step=reading.step,
                 steps=self.updates,
@@ -405,7 +412,7 @@ class Trainer:
         )
         self._logged_at, self._steps_since_log = now, 0
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         if self.world.is_first:
             for listener in self._listeners:
                 listener(event)
