@@ -10,6 +10,7 @@ from typing import Any
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
+from gpt1.records.study import StudyRecord
 from gpt1.studies import paper
 from gpt1.studies.cells import CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import (
@@ -46,7 +47,7 @@ def study_ablations(
     training: Training,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
     notebook = Notebook(watcher)
     arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))

@@ -18,6 +18,8 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
+from gpt1.records.evaluation import Prediction
+from gpt1.records.study import StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
@@ -57,7 +59,7 @@ def study_labels(
     training: Training,
     counts: Sequence[int],
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Learn from so many labels in each of three ways, and return what was found."""
     notebook = Notebook(watcher)
     start = open_start(init)
@@ -164,7 +166,9 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
                 answers = answer_by_words(task, train, known)
                 found[split] = scores(task, np.array([example.label for example in known]), answers)
                 lines = [
-                    {"label": answer_name(task, float(example.label or 0)), "prediction": answer_name(task, answer)}
+                    Prediction(
+                        label=answer_name(task, float(example.label or 0)), prediction=answer_name(task, answer)
+                    ).as_json()
                     for example, answer in zip(known, answers, strict=True)
                 ]
                 write_lines(predictions_file(folder, task.name, split), lines)

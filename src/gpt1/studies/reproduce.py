@@ -13,6 +13,7 @@ from typing import Any
 from gpt1.base.errors import InputError
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.seeds import summarise
+from gpt1.records.study import StudyRecord
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
@@ -36,7 +37,7 @@ def reproduce(
     training: Training,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Make every table and figure of the paper for which there is data, and return what was found."""
     notebook = Notebook(watcher)
     runs = zeroshot.open_runs([init] if lstm is None else [init, lstm])

@@ -9,6 +9,7 @@ from typing import Any
 from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
+from gpt1.records.study import StudyRecord
 from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, Plan, Training, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, Section, conduct
@@ -26,7 +27,7 @@ def study_transfer(
     training: Training,
     layers: Sequence[int] | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Fine-tune with so many transferred blocks (None: with each number there is), and return what was found."""
     notebook = Notebook(watcher)
     start = open_start(init)

@@ -19,6 +19,7 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
+from gpt1.records.study import StudyRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
@@ -40,7 +41,7 @@ def study_zeroshot(
     seed: int = 0,
     device: str | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Ask all kept checkpoints of runs about tasks, into the folder of a study, and return what was found."""
     notebook = Notebook(watcher)
     starts = open_runs(runs)
@@ -148,7 +149,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
         run = opened(step)
         context = run.recipe.shape.context
         found = answer(run, ask(task))
-        write_lines(predictions_file(folder, found.task, found.split), found.lines)
+        write_lines(predictions_file(folder, found.task, found.split), (line.as_json() for line in found.lines))
         asked = ask(task).asked
         notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}
