@@ -88,9 +88,6 @@ PRIVATE_NAMES = {
 PROMISED = {"_asdict", "_exit", "_replace"}  # of namedtuple and os, whatever they look like
 UNDOCUMENTED = {"uvicorn.protocols": "serve/patience.py", "torch.onnx._internal": "base/torch_internals.py"}
 
-# Classes with a name that another class has, until the records of runs and studies have a room of their own.
-STILL_TWICE = {"Attention", "Evaluation", "Progress", "Section"}
-
 
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
@@ -260,9 +257,7 @@ def test_no_two_classes_have_one_name() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name)
-    twice = {name: files for name, files in homes.items() if len(files) > 1}
-    assert {name: files for name, files in twice.items() if name not in STILL_TWICE} == {}
-    assert twice.keys() == STILL_TWICE, "one of them has a name of its own now: take it out of the list"
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
 @cache

@@ -34,7 +34,7 @@ from gpt1.runs.checkpoints import best_step, list_checkpoints, load_checkpoint
 from gpt1.runs.folder import check_made_for
 from gpt1.studies.cells import Cell, Notebook, find_cells
 from gpt1.studies.comparison import read_sheet
-from gpt1.studies.folder import Section, conduct
+from gpt1.studies.folder import StudySection, conduct
 from gpt1.tasks.encoded import load, save
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import TrainerState
@@ -295,7 +295,7 @@ def test_a_study_and_its_cells(tmp_path: Path) -> None:
     cell = Cell("one", "sst2", "full", {"seed": 0}, lambda folder, listener: _result())
     watcher = Notebook(None)
     content = {"tasks": {"sst2": {"metric": "accuracy", "points": []}}}
-    conduct(tmp_path, "transfer", {}, [cell], lambda done: [Section("transfer", content, [])], watcher)
+    conduct(tmp_path, "transfer", {}, [cell], lambda done: [StudySection("transfer", content, [])], watcher)
     assert faults(Record(tmp_path / "study.json", lambda: gather_studies([tmp_path]))) == []
     path = tmp_path / "cells" / "one" / "cell.json"
     assert faults(Record(path, lambda: find_cells(tmp_path, [cell]))) == []

@@ -21,7 +21,8 @@ from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measu
 from gpt1.finetuning.wording import describe
 from gpt1.inference.predicting import answer_split
 from gpt1.inference.run import Run, load_run
-from gpt1.tasks.assessment import assess, hold_against
+from gpt1.records.evaluation import Evaluation
+from gpt1.tasks.assessment import ClassRates, Confusion, assess, hold_against
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
 from gpt1.tasks.examples import Example
@@ -90,7 +91,7 @@ def test_metrics_and_assessment_are_those_of_the_answers(run: Run, name: str) ->
     split = encoded.splits["dev"]
     shares, _ = answer_split(run, task, split)
     answered = hold_against(task, split.labels, shares)
-    expected = assess(task, split.labels, answered, groups=split.groups if task.groups else None)
+    expected = assess(task, split.labels, answered, groups=split.groups if task.groups else None).as_json()
     kept = facts_in(evaluation_file(run.path, name, "dev"))
     assert metrics == {"dev": expected["metrics"]}
     for key in expected.keys() - {"mistakes"}:
@@ -160,20 +161,20 @@ def test_measuring_twice_gives_the_same_bytes(run: Run) -> None:
 def test_a_mistake_shows_its_text_with_the_special_tokens(run: Run) -> None:
     rows = [replace(example, texts=("Ann lost a silver key",)) for example in examples(MOODS, 3)]
     found = measure_split(run, encode(run, MOODS, dev=rows), "dev")
-    assert len(found["mistakes"]) == 2
-    assert {one["text"] for one in found["mistakes"]} == {"[start] ann lost a silver key [extract]"}
+    assert len(found.mistakes) == 2
+    assert {one.text for one in found.mistakes} == {"[start] ann lost a silver key [extract]"}
 
 
 def test_a_pair_is_shown_in_its_own_order_and_a_choice_with_the_right_answer(run: Run) -> None:
     pair = Example(("Ann sold the map", "nothing was lost"), 0, 1)
-    either = measure_split(run, encode(run, TASKS["mrpc"], dev=[pair, replace(pair, label=1)]), "dev")["mistakes"]
-    assert [one["text"] for one in either] == ["[start] ann sold the map [delimiter] nothing was lost [extract]"]
+    either = measure_split(run, encode(run, TASKS["mrpc"], dev=[pair, replace(pair, label=1)]), "dev").mistakes
+    assert [one.text for one in either] == ["[start] ann sold the map [delimiter] nothing was lost [extract]"]
     people = "Ann", "Tom", "Dr. Wu", "the cat"
     story = [Example(("Somebody sold the map", "Who?", *people), label, 1) for label in range(4)]
-    wrong = measure_split(run, encode(run, TASKS["race"], dev=story), "dev")["mistakes"]
+    wrong = measure_split(run, encode(run, TASKS["race"], dev=story), "dev").mistakes
     assert len(wrong) == 3
     for one in wrong:
-        for text, answer in ((one["text"], one["prediction"]), (one["right_text"], one["label"])):
+        for text, answer in ((one.text, one.prediction), (one.right_text, one.label)):
             shown = " ".join(run.tokenizer.decode(run.tokenizer.encode(people[answer])).split())
             assert text.endswith(f"[delimiter] {shown} [extract]")
 
@@ -275,15 +276,18 @@ def quiet(text: str) -> None:
 def test_other_data_is_a_folder_a_table_or_an_encoded_task(run: Run, tmp_path: Path) -> None:
     folder = write_task(tmp_path / "data", {"train": 9, "dev": 6, "test": 12})
     (by_folder,) = evaluate_run(run, task="moods", data=folder, notice=quiet)
-    assert (by_folder["split"], by_folder["examples"]) == ("dev", 6)
+    assert (by_folder.split, by_folder.examples) == ("dev", 6)
     (by_split,) = evaluate_run(run, task="moods", data=folder, split="test", notice=quiet)
-    assert (by_split["split"], by_split["examples"]) == ("test", 12)
+    assert (by_split.split, by_split.examples) == ("test", 12)
     (by_table,) = evaluate_run(run, task="moods", table=folder / "dev.jsonl")
-    assert by_table.pop("table")["file"].endswith("dev.jsonl")
-    assert by_table == by_folder | {"split": "dev-table"}  # what was found on the run's own dev stays
+    assert by_table.table is not None
+    assert by_table.table.file.endswith("dev.jsonl")
+    assert replace(by_table, table=None) == replace(
+        by_folder, split="dev-table"
+    )  # what was found on the run's own dev stays
     save(encode(run, MOODS, dev=examples(MOODS, 5)), tmp_path / "encoded")
     (by_code,) = evaluate_run(run, encoded=tmp_path / "encoded")
-    assert (by_code["split"], by_code["examples"]) == ("dev", 5)
+    assert (by_code.split, by_code.examples) == ("dev", 5)
 
 
 def test_a_table_is_called_by_its_name_or_as_told(run: Run, tmp_path: Path) -> None:
@@ -291,7 +295,7 @@ def test_a_table_is_called_by_its_name_or_as_told(run: Run, tmp_path: Path) -> N
     table.write_text("text,label\nAnn lost a key,glad\nTom sold a hat,sad\n")
     for split, name in ((None, "march-2024"), ("april", "april"), ("train", "train")):
         (found,) = evaluate_run(run, task="moods", table=table, split=split)
-        assert found["split"] == name
+        assert found.split == name
         assert evaluation_file(run.path, "moods", name).is_file()
 
 
@@ -307,11 +311,11 @@ def test_without_other_data_it_is_what_the_run_was_trained_with(run: Run, tmp_pa
     save(encode(run, TASKS["mrpc"], dev=examples(TASKS["mrpc"], 7)), tmp_path / "mrpc")
     run = with_source(run, encoded=[tmp_path / "moods", tmp_path / "mrpc"])
     found = evaluate_run(run)
-    assert [(one["task"], one["split"], one["examples"]) for one in found] == [("moods", "dev", 4), ("mrpc", "dev", 7)]
+    assert [(one.task, one.split, one.examples) for one in found] == [("moods", "dev", 4), ("mrpc", "dev", 7)]
     (only,) = evaluate_run(run, task="mrpc")
     assert only == found[1]
     (train,) = evaluate_run(run, task="moods", split="train")
-    assert train["examples"] == 8
+    assert train.examples == 8
     with pytest.raises(SettingError, match="there are no rows of task 'moods' there, only of mrpc"):
         evaluate_run(run, task="moods", encoded=tmp_path / "mrpc")
     save(encode(run, MOODS, train=examples(MOODS, 9), dev=examples(MOODS, 4)), tmp_path / "moods", restart=True)
@@ -340,27 +344,27 @@ def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, t
 # ---- in words ----
 
 
-def evaluation(run: Run, task: Task, count: int = 24) -> dict[str, Any]:
+def evaluation(run: Run, task: Task, count: int = 24) -> Evaluation:
     return measure_split(run, encode(run, task, dev=examples(task, count)), "dev")
 
 
 def test_classes_are_described_by_scores_confusion_calibration_and_mistakes(run: Run) -> None:
     found = evaluation(run, MOODS)
     text = "\n".join(describe(found))
-    low, high = found["intervals"]["accuracy"]
+    low, high = found.intervals["accuracy"]
     assert text.startswith(f"moods dev, step {STEP}: 24 examples\n6 examples had more text than {CONTEXT} tokens")
-    assert f"accuracy          {found['metrics']['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f})" in text
+    assert f"accuracy          {found.metrics['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f})" in text
     assert "Labels (rows) and answers (columns):\n         glad  sad  so-so\n" in text
-    assert f"expected error (ECE) {found['calibration']['ece']:.4f}, Brier score" in text
+    assert f"expected error (ECE) {found.calibration.ece:.4f}, Brier score" in text
     assert "  confidence    examples  its mean  accuracy\n" in text
-    worst = found["mistakes"][0]
-    assert f"{worst['probability']:.3f} for '{worst['prediction']}', label '{worst['label']}'" in text
+    worst = found.mistakes[0]
+    assert f"{worst.probability:.3f} for '{worst.prediction}', label '{worst.label}'" in text
 
 
 def test_scores_are_described_by_correlations_residuals_and_the_largest_errors(run: Run) -> None:
     found = evaluation(run, TASKS["stsb"])
     text = "\n".join(describe(found))
-    assert f"mean absolute error      {found['residuals']['mean_absolute_error']:.4f}" in text
+    assert f"mean absolute error      {found.residuals['mean_absolute_error']:.4f}" in text
     assert "The largest errors:" in text
     assert "onfusion" not in text
     assert "ECE" not in text
@@ -378,8 +382,8 @@ def test_of_many_classes_the_commonest_mistakes_are_listed(run: Run) -> None:
     labels = [f"a class with quite a long name {index}" for index in range(20)]
     counts = np.zeros((20, 20), int)
     counts[3, 4], counts[5, 6], counts[7, 7] = 2, 9, 30
-    rates = [{"label": name, "precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2} for name in labels]
-    many = {**found, "confusion": {"labels": labels, "counts": counts.tolist()}, "classes": rates}
+    rates = [ClassRates(name, precision=0.5, recall=0.5, f1=0.5, support=2) for name in labels]
+    many = replace(found, confusion=Confusion(labels, counts.tolist()), classes=rates)
     shown = "\n".join(describe(many))
     assert (
         "What is mixed up most:\n  times  label                     answered\n      9  a class with quite a lo" in shown

@@ -11,6 +11,7 @@ from gpt1.finetuning.measure import measure
 from gpt1.finetuning.results import describe, results
 from gpt1.finetuning.seeds import write_result
 from gpt1.inference.run import Run, load_run
+from gpt1.records.seeds import SeedsResult
 from gpt1.tasks.encoded import encode_task
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import make_examples, make_task
@@ -69,5 +70,5 @@ def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> Non
 
 def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     summary = {"moods dev accuracy": {"median": 0.5}}
-    (run.path.parent / "seeds.json").write_text(json.dumps({"best": "seed-1", "seeds": {}, "summary": summary}))
+    SeedsResult("seed-1", {}, summary).write(run.path.parent / "seeds.json")
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary

@@ -17,6 +17,7 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.transfer import transfer
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.model import build_model
+from gpt1.records.seeds import SeedsResult
 from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from gpt1.runs.folder import made_for, read_run, run_tokenizer
 from gpt1.studies.material import open_start
@@ -195,7 +196,7 @@ def test_a_file_that_holds_no_tensors_is_refused_though_its_checksum_matches(run
 
 @pytest.mark.parametrize("best", ["../elsewhere", "/tmp", "", ".", None, ["seed-0"], "seed-0/../.."])
 def test_the_best_seed_is_a_folder_of_its_own(tmp_path: Path, best: object) -> None:
-    (tmp_path / "seeds.json").write_text(json.dumps({"best": best, "seeds": {}, "summary": {}}))
+    (tmp_path / "seeds.json").write_text(json.dumps({**SeedsResult("", {}, {}).as_json(), "best": best}))
     with pytest.raises(FormatError, match=r"seeds\.json is damaged: best is"):
         load_run(tmp_path, device="cpu")
 

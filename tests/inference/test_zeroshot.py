@@ -95,9 +95,9 @@ def quiet(text: str) -> None:
 def test_scores_are_those_of_the_literal_rules(task: str, run: Run, data: Path) -> None:
     found = zeroshot(run, task, data=data, notice=quiet)
     wanted = np.array(wanted_scores(task, run))
-    np.testing.assert_allclose([line["scores"] for line in found.lines], wanted, rtol=1e-10)
+    np.testing.assert_allclose([line.scores for line in found.lines], wanted, rtol=1e-10)
     answers = wanted[:, 0] > np.median(wanted) if task == "cola" else wanted.argmax(1)
-    assert [int(line["prediction"]) for line in found.lines] == answers.astype(int).tolist()
+    assert [int(line.prediction) for line in found.lines] == answers.astype(int).tolist()
     labels = np.array([int(row["label"]) for row in rows_of(task)])
     right = matthews(labels, answers.astype(int)) if task == "cola" else (answers == labels).mean()
     assert found.metrics["matthews" if task == "cola" else "accuracy"] == pytest.approx(right)
@@ -106,7 +106,7 @@ def test_scores_are_those_of_the_literal_rules(task: str, run: Run, data: Path) 
 
 def test_a_threshold_tuned_on_train_is_named_so_and_is_the_best_there(run: Run, data: Path) -> None:
     found = zeroshot(run, "cola", data=data, notice=quiet)
-    scores = np.array([line["scores"][0] for line in found.lines])  # train has the same rows as dev
+    scores = np.array([line.scores[0] for line in found.lines])  # train has the same rows as dev
     labels = np.array([int(row["label"]) for row in rows_of("cola")])
     every = [matthews(labels, (scores > place).astype(int)) for place in [*scores, scores.min() - 1]]
     assert found.metrics["matthews_tuned_on_train"] == pytest.approx(max(every))
@@ -122,7 +122,7 @@ def test_a_threshold_parts_what_can_be_parted() -> None:
 
 def test_what_stands_before_changes_the_scores(run: Run, data: Path) -> None:
     none, two = (zeroshot(run, "storycloze", data=data, shots=shots, notice=quiet) for shots in (0, 2))
-    assert none.lines[0]["scores"] != two.lines[0]["scores"]
+    assert none.lines[0].scores != two.lines[0].scores
 
 
 def test_a_run_that_has_learned_a_task_can_be_asked_too(tmp_path: Path, words_tokenizer: Tokenizer, data: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_run_that_has_learned_a_task_can_be_asked_too(tmp_path: Path, words_to
     run = load_run(make_run(tmp_path / "run", words_tokenizer, CATALOGUE["rte"]), device="cpu")
     found = zeroshot(run, "sst2", data=data, notice=quiet)
     assert found.examples == ROWS
-    assert np.isfinite([line["scores"] for line in found.lines]).all()
+    assert np.isfinite([line.scores for line in found.lines]).all()
 
 
 def test_rows_without_labels_are_answered_and_not_scored(run: Run, data: Path) -> None:
@@ -140,7 +140,7 @@ def test_rows_without_labels_are_answered_and_not_scored(run: Run, data: Path) -
     (data / "sst2" / "test.jsonl").write_text(rows)
     found = zeroshot(run, "sst2", data=data, split="test", notice=quiet)
     assert found.metrics == {}
-    assert [line["label"] for line in found.lines] == [None] * 3
+    assert [line.label for line in found.lines] == [None] * 3
 
 
 def test_a_task_without_dev_is_asked_about_its_test(run: Run, tmp_path: Path) -> None:

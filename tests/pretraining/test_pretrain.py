@@ -177,16 +177,16 @@ def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path, corpus: Path) ->
 def test_a_run_that_came_to_be_while_another_began_is_not_overwritten(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, make_model = tmp_path / "run", module.Pretraining.make_model
+    run, make_model = tmp_path / "run", module.PretrainSession.make_model
 
     def meanwhile(*given: Any) -> Any:  # between looking at the folder and holding it
-        monkeypatch.setattr(module.Pretraining, "make_model", make_model)
+        monkeypatch.setattr(module.PretrainSession, "make_model", make_model)
         pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
         before.update(contents(run))
         return make_model(*given)
 
     before: dict[str, bytes] = {}
-    monkeypatch.setattr(module.Pretraining, "make_model", meanwhile)
+    monkeypatch.setattr(module.PretrainSession, "make_model", meanwhile)
     with pytest.raises(InputError, match=r"holds a run already; .*go on with it by `resume=True`"):
         pretrain("tiny", corpus, run, changes=SETTINGS, device="cpu")
     assert contents(run) == before
@@ -195,17 +195,17 @@ def test_a_run_that_came_to_be_while_another_began_is_not_overwritten(
 def test_a_run_that_went_on_while_another_began_is_not_overwritten(
     unbroken: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, make_model = tmp_path / "run", module.Pretraining.make_model
+    run, make_model = tmp_path / "run", module.PretrainSession.make_model
     shutil.copytree(unbroken, run)
 
     def meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(module.Pretraining, "make_model", make_model)
+        monkeypatch.setattr(module.PretrainSession, "make_model", make_model)
         pretrain(None, corpus, run, resume=True, changes=["training.steps=22"], device="cpu")
         before.update(contents(run))
         return make_model(*given)
 
     before: dict[str, bytes] = {}
-    monkeypatch.setattr(module.Pretraining, "make_model", meanwhile)
+    monkeypatch.setattr(module.PretrainSession, "make_model", meanwhile)
     with pytest.raises(InputError, match=r"another command was at work in .* while this one began"):
         pretrain(None, corpus, run, resume=True, changes=["training.steps=25"], device="cpu")
     assert contents(run) == before

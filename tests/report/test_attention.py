@@ -10,18 +10,18 @@ from pathlib import Path
 from gpt1.report import report
 from gpt1.report.attention import LAYERS, attention_blocks, draw_labelled, draw_small
 from gpt1.report.blocks import Folded, Heads
-from gpt1.report.gather import Attention
+from gpt1.report.gather import AttentionMaps
 from tests.report.tools import LOOKS, PageReader, write_pretrained, write_run
 
 TOKENS = ["Ann", " sold", " hats", "."]
 
 
-def layers(found: Attention) -> list[Heads]:
+def layers(found: AttentionMaps) -> list[Heads]:
     return [block for block in attention_blocks(found) if isinstance(block, Heads)]
 
 
 def test_every_head_of_every_layer_is_told_in_words() -> None:
-    first, second = layers(Attention(20, TOKENS, LOOKS))
+    first, second = layers(AttentionMaps(20, TOKENS, LOOKS))
     assert [part.caption for part in first.parts] == ["head 1: the one before", "head 2: the first"]
     assert [part.caption for part in second.parts] == ["head 1: itself", "head 2"]
     assert first.parts[0].alternative == (
@@ -46,7 +46,7 @@ def test_tokens_stand_at_the_ends_of_their_rows_as_text() -> None:
 
 
 def test_a_sentence_of_one_token_can_be_shown() -> None:
-    (layer,) = layers(Attention(1, ["Ann"], [[[[1.0]]]]))
+    (layer,) = layers(AttentionMaps(1, ["Ann"], [[[[1.0]]]]))
     assert "Ann from Ann 100 %" in layer.whole.alternative
 
 
@@ -64,7 +64,7 @@ def test_many_layers_are_folded_and_the_papers_size_stays_a_small_page(tmp_path:
     assert page.stat().st_size < 1_000_000
     labels = [str(found.get("aria-label")) for _, found in PageReader(page.read_text()).elements]
     assert sum(label.startswith("Layer ") for label in labels) == 12 * 13
-    *_, folded = attention_blocks(Attention(1, ["word"] * 24, looks))
+    *_, folded = attention_blocks(AttentionMaps(1, ["word"] * 24, looks))
     assert isinstance(folded, Folded)
     assert folded.summary == "8 more layers"
     assert len(folded.blocks) == 12 - LAYERS

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from gpt1.report.gather import Bin, Curve
+from gpt1.report.gather import Curve
 from gpt1.report.plots import (
     LONGEST_LABEL,
     MOST_POINTS,
@@ -22,6 +22,7 @@ from gpt1.report.plots import (
     thinned,
 )
 from gpt1.report.svg import with_own_ids
+from gpt1.tasks.assessment import Bin
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gpt1.finetuning.measure import FORMAT, VERSION
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, recipe_as_json
+from gpt1.records.evaluation import Cut, Evaluation
 from gpt1.tasks.assessment import answer_name, assess, hold_against, share_names
 from gpt1.tasks.catalog import Task, task_as_json
 
@@ -120,10 +120,10 @@ def write_answers(
     shares[np.arange(len(labels)), answers] = 0.8
     answered = hold_against(task, np.array(labels), shares)
     found = assess(task, np.array(labels), answered)
-    found["mistakes"] = [{**one, "text": f"[start] {texts} [extract]"} for one in found["mistakes"]]
-    about = {"format": FORMAT, "version": VERSION, "task": task.name, "split": split, "step": 4, "unlabelled": 0}
-    evaluation = {**about, "context": 16, "cut": {"examples": 0, "tokens": 0}, **found}
-    (folder / f"evaluation-{task.name}-{split}.json").write_text(json.dumps(evaluation))
+    mistakes = [replace(one, text=f"[start] {texts} [extract]") for one in found.mistakes]
+    about = {"task": task.name, "split": split, "step": 4, "unlabelled": 0, "context": 16, "cut": Cut(0, 0)}
+    evaluation = Evaluation(**{**vars(found), **about, "mistakes": mistakes})
+    (folder / f"evaluation-{task.name}-{split}.json").write_text(json.dumps(evaluation.as_json()))
     lines = [
         {
             "index": index,

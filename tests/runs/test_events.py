@@ -9,7 +9,7 @@ import pytest
 
 from gpt1.runs.events import Evaluated, Noticed, Sampled, Saved, Stepped
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Evaluation
+from gpt1.training.trainer import Judgement
 from tests.training.tools import TOY, Recorder, toy_trainer, with_training
 
 
@@ -20,7 +20,7 @@ def test_events_come_in_the_order_in_which_things_happen(tmp_path: Path, capsys:
         tmp_path / "run",
         with_training(replace(TOY, logging=logging), steps=5),
         listeners=[record],
-        evaluate=lambda: Evaluation({"valid_loss": 1.0}, 1.0),
+        evaluate=lambda: Judgement({"valid_loss": 1.0}, 1.0),
         sample=lambda step: Sampled(step, [{"prompt": "p", "text": str(step)}]),
     )
     assert trainer.train()

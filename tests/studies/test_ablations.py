@@ -125,7 +125,7 @@ def test_another_recipe_is_not_mixed_in(tmp_path: Path, start: Path) -> None:
 def test_without_an_lstm_there_are_three_arms_and_ones_own_tasks_have_no_paper(tmp_path: Path, start: Path) -> None:
     tasks = source(write_tasks(tmp_path / "tasks", "storycloze"), "storycloze")
     found = study_ablations(start, tmp_path / "out", source=tasks, training=TRAINING)
-    table = found["sections"]["ablations"]
+    table = found.sections["ablations"]
     assert list(table["arms"]) == ["full", "scratch", "no-lm"]
     assert table["average"]["full"]["paper_percent"] is None
 

@@ -9,15 +9,18 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import lock_folder
+from gpt1.records.study import CellCounts, Cost
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Nobody, Notebook, Result
-from gpt1.studies.folder import Done, Section, conduct, is_study, read_study
+from gpt1.studies.folder import Done, StudySection, conduct, is_study, read_study
 from tests.records import facts_in
 
 
-def tabulate(done: Done) -> list[Section]:
+def tabulate(done: Done) -> list[StudySection]:
     scores = {name: kept.result["score"] for name, kept in sorted(done.items())}
-    return [Section("sums", {"scores": scores}, [{"cell": name, "score": score} for name, score in scores.items()])]
+    return [
+        StudySection("sums", {"scores": scores}, [{"cell": name, "score": score} for name, score in scores.items()])
+    ]
 
 
 def cells(calls: list[str], fails: str = "") -> list[Cell]:
@@ -40,9 +43,10 @@ def study(out: Path, calls: list[str], kind: str = "sums", fails: str = "") -> d
 def test_what_was_found_is_written_for_programs_and_for_people(tmp_path: Path) -> None:
     out = tmp_path / "study"
     found = study(out, [])
-    assert found == read_study(out) == facts_in(out / "study.json")
-    assert found["cells"] == {"done": 3, "planned": 3}
-    assert found["sections"] == {"sums": {"scores": {"a": 1, "bb": 2, "ccc": 3}}}
+    assert found == read_study(out)
+    assert found.as_json() == facts_in(out / "study.json")
+    assert found.cells == CellCounts(3, 3)
+    assert found.sections == {"sums": {"scores": {"a": 1, "bb": 2, "ccc": 3}}}
     assert (out / "sums.csv").read_text().split() == ["cell,score", "a,1", "bb,2", "ccc,3"]
     assert is_study(out)
 
@@ -51,8 +55,8 @@ def test_a_study_goes_on_where_it_was_and_makes_nothing_twice(tmp_path: Path) ->
     calls: list[str] = []
     with pytest.raises(InputError, match="no luck"):
         study(tmp_path, calls, fails="bb")
-    assert read_study(tmp_path)["sections"]["sums"] == {"scores": {"a": 1}}
-    assert read_study(tmp_path)["cells"] == {"done": 1, "planned": 3}
+    assert read_study(tmp_path).sections["sums"] == {"scores": {"a": 1}}
+    assert read_study(tmp_path).cells == CellCounts(1, 3)
     found = study(tmp_path, calls)
     assert calls == ["a", "bb", "bb", "ccc"]
     assert found == study(tmp_path, calls)
@@ -65,8 +69,8 @@ def test_a_study_that_is_killed_leaves_the_true_number_of_cells(
     seen: list[tuple[object, object]] = []
 
     def look(folder: Path, listener: Listener) -> Result:
-        facts = read_study(tmp_path)  # what a kill in the midst of this cell would leave
-        seen.append((facts["cells"]["done"], facts["sections"]["sums"]["scores"]))
+        found = read_study(tmp_path)  # what a kill in the midst of this cell would leave
+        seen.append((found.cells.done, found.sections["sums"]["scores"]))
         return {"score": 0}
 
     planned = [Cell(name, "row", "column", {}, look) for name in ("a", "bb")]
@@ -104,9 +108,9 @@ def test_what_a_person_is_told_and_what_it_cost_is_kept(tmp_path: Path) -> None:
         return conduct(tmp_path, "sums", {}, [Cell("a", "row", "column", {}, compute)], tabulate, notebook)
 
     found = once()
-    assert found["notes"] == ["said before", "beads are missing"]
+    assert found.notes == ["said before", "beads are missing"]
     cost = json.loads((tmp_path / "cells" / "a" / "cell.json").read_text())["seconds"]
-    assert found["cost"] == {"seconds": cost, "devices": ["abacus"]}
+    assert found.cost == Cost(cost, ["abacus"])
     assert once() == found  # though nothing was computed
 
 

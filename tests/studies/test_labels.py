@@ -64,7 +64,7 @@ def test_all_ways_learn_from_the_same_rows_and_more_labels_hold_the_fewer(tmp_pa
         assert record.recipe.finetuning.scratch is scratch
     identities = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run").identity for arm in ("full", "scratch")]
     assert identities[0] == identities[1]
-    section = found["sections"]["labels"]["tasks"]["sst2"]
+    section = found.sections["labels"]["tasks"]["sst2"]
     assert {arm: [point["labels"] for point in points] for arm, points in section["arms"].items()} == {
         arm: [4, 8] for arm in ("full", "scratch", "tf-idf")
     }
@@ -90,7 +90,7 @@ def test_a_table_is_learned_from_and_judged_on_its_test(tmp_path: Path, start: P
         training=TRAINING,
         counts=[12],  # type: ignore[arg-type]
     )
-    (section,) = found["sections"]["labels"]["tasks"].values()
+    (section,) = found.sections["labels"]["tasks"].values()
     assert all(point["splits"] == ["test"] for points in section["arms"].values() for point in points)
 
 

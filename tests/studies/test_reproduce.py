@@ -18,7 +18,7 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
     (data / "rte" / "train.jsonl").unlink()
     watcher, out = Remembers(), tmp_path / "out"
     found = reproduce(start, out, data=data, training=TRAINING, lstm=lstm, watcher=watcher)
-    sections = found["sections"]
+    sections = found.sections
     assert {name: [row["task"] for row in rows] for name, rows in sections["tables"]["tables"].items()} == {
         "table-2": [],
         "table-3": ["storycloze"],
@@ -42,7 +42,7 @@ def test_what_was_told_is_noted_in_one_order_though_a_later_sitting_makes_no_cel
     data, out = write_tasks(tmp_path / "tasks", "sst2"), tmp_path / "out"
     dev = data / "sst2" / "dev.jsonl"
     dev.write_text(dev.read_text() + json.dumps({"text": "the cat lost the map " * 20, "label": "1"}) + "\n")
-    once, again = (reproduce(start, out, data=data, training=TRAINING)["notes"] for _ in range(2))
+    once, again = (reproduce(start, out, data=data, training=TRAINING).notes for _ in range(2))
     assert sum("longer than" in note or "cut" in note for note in once) >= 2  # of a fine-tuning and of zero-shot
     assert once == again
 
@@ -57,10 +57,10 @@ def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start
             (data / "mnli" / f"{name}.jsonl").write_text(lines)
     watcher = Remembers()
     found = reproduce(start, tmp_path / "out", data=data, training=TRAINING, watcher=watcher)
-    points = found["sections"]["transfer"]["tasks"]["mnli"]["points"]
+    points = found.sections["transfer"]["tasks"]["mnli"]["points"]
     assert [point["layers"] for point in points] == [0, 1, 2]
     assert watcher.made.count("full-mnli-0") == 1
-    rows = found["sections"]["tables"]["tables"]["table-2"]
+    rows = found.sections["tables"]["tables"]["table-2"]
     assert [(row["split"], row["paper_percent"]) for row in rows] == [("dev_matched", 82.1), ("dev_mismatched", 81.4)]
     assert points[2]["median"] == pytest.approx(sum(row["median"] for row in rows) / 2)
     cell = json.loads((tmp_path / "out" / "cells" / "full-mnli-0" / "cell.json").read_text())

@@ -27,7 +27,7 @@ def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp
     assert watcher.made == ["layers-0-sst2-0", "layers-1-sst2-0", "full-sst2-0"]
     taken = [read_run(out / "cells" / name / "run").recipe.finetuning.transfer_layers for name in watcher.made]
     assert taken == [0, 1, None]
-    points = found["sections"]["transfer"]["tasks"]["sst2"]["points"]
+    points = found.sections["transfer"]["tasks"]["sst2"]["points"]
     assert [point["layers"] for point in points] == [0, 1, 2]
     for point in points[:2]:
         assert point["behind_most"]["difference"] == pytest.approx(points[2]["median"] - point["median"])
@@ -46,7 +46,7 @@ def test_of_mnli_the_gain_is_that_of_the_mean_that_stands_beside_it(tmp_path: Pa
     training = replace(TRAINING, seeds=3)
     tasks = source(tmp_path / "tasks", "mnli")
     found = study_transfer(start, tmp_path / "out", source=tasks, training=training, layers=[0, 2])
-    few, most = found["sections"]["transfer"]["tasks"]["mnli"]["points"]
+    few, most = found.sections["transfer"]["tasks"]["mnli"]["points"]
     gain = few["behind_most"]
     assert gain["difference"] == pytest.approx(most["median"] - few["median"])
     assert gain["low"] <= gain["difference"] <= gain["high"]
@@ -67,7 +67,7 @@ def test_answers_that_were_lost_name_the_cell_to_make_anew(
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
 
     def study() -> dict[str, Any]:
-        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 2])["sections"]
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0, 2]).sections
 
     found = study()
     cell = tmp_path / "out" / "cells" / "layers-0-sst2-0"
@@ -85,7 +85,7 @@ def test_a_fine_tuning_that_lost_its_file_is_made_anew(tmp_path: Path, start: Pa
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
 
     def study() -> dict[str, Any]:
-        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0])["sections"]
+        return study_transfer(start, tmp_path / "out", source=tasks, training=TRAINING, layers=[0]).sections
 
     found = study()
     (tmp_path / "out" / "cells" / "layers-0-sst2-0" / "cell.json").unlink()
@@ -97,7 +97,7 @@ def test_texts_that_were_cut_are_noted(tmp_path: Path, start: Path) -> None:
     with (data / "sst2" / "dev.jsonl").open("a") as file:
         file.write(json.dumps({"text": "long " * 100, "label": "1"}) + "\n")
     found = study_transfer(start, tmp_path / "out", source=source(data, "sst2"), training=TRAINING, layers=[0, 2])
-    (told,) = (note for note in found["notes"] if "longer than" in note)
+    (told,) = (note for note in found.notes if "longer than" in note)
     assert told.startswith(f"sst2 dev: 1 of 10 examples are longer than {CONTEXT} tokens")
 
 
@@ -117,7 +117,7 @@ def test_the_time_of_a_cell_is_that_of_all_its_sittings(
     with pytest.raises(KeyboardInterrupt):
         study(watcher=Remembers(stop_after=4))
     assert list_checkpoints(tmp_path / "out" / "cells" / "layers-0-sst2-0" / "run")
-    assert 1000 <= study()["cost"]["seconds"] < 1100
+    assert 1000 <= study().cost.seconds < 1100
 
 
 @pytest.mark.parametrize("kind", ["lstm", "fine-tuned"])
@@ -133,7 +133,7 @@ def test_a_start_that_is_not_the_papers_is_told(tmp_path: Path, start: Path, lst
     found = study_transfer(
         init, tmp_path / "out", source=source(data, "sst2"), training=TRAINING, layers=[0], watcher=watcher
     )
-    assert watcher.lines == found["notes"]
+    assert watcher.lines == found.notes
     assert watcher.lines[0] == told
 
 
@@ -141,7 +141,7 @@ def test_some_numbers_and_several_seeds_can_be_asked_for(tmp_path: Path, start: 
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     training = replace(TRAINING, seeds=2, changes=[*TRAINING.changes, "training.seed=5"])
     found = study_transfer(start, tmp_path / "out", source=tasks, training=training, layers=[2, 0])
-    points = found["sections"]["transfer"]["tasks"]["sst2"]["points"]
+    points = found.sections["transfer"]["tasks"]["sst2"]["points"]
     assert [point["layers"] for point in points] == [0, 2]
     assert all(point["seeds"].keys() == {"5", "6"} for point in points)
 
@@ -149,7 +149,7 @@ def test_some_numbers_and_several_seeds_can_be_asked_for(tmp_path: Path, start: 
 def test_an_lstm_has_one_block_to_take_over(tmp_path: Path, lstm: Path) -> None:
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     found = study_transfer(lstm, tmp_path / "out", source=tasks, training=TRAINING)
-    assert [point["layers"] for point in found["sections"]["transfer"]["tasks"]["sst2"]["points"]] == [0, 1]
+    assert [point["layers"] for point in found.sections["transfer"]["tasks"]["sst2"]["points"]] == [0, 1]
 
 
 def test_blocks_that_are_not_there_are_refused(tmp_path: Path, start: Path) -> None:

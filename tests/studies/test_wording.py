@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.studies.wording import aligned, describe, hundred, spread
 
 
 def figure(median: float, *seeds: float) -> dict[str, object]:
     each = {str(number): seed for number, seed in enumerate(seeds or (median,))}
     return {"median": median, "worst": min(each.values()), "best": max(each.values()), "seeds": each}
+
+
+def study(done: int, planned: int, sections: dict[str, dict[str, Any]]) -> StudyRecord:
+    return StudyRecord("labels", {}, CellCounts(done, planned), Cost(0.0, []), [], sections)
 
 
 def test_figures_are_written_as_the_paper_writes_them() -> None:
@@ -19,9 +26,7 @@ def test_figures_are_written_as_the_paper_writes_them() -> None:
 
 
 def test_a_study_that_is_not_done_says_so() -> None:
-    assert describe({"cells": {"done": 1, "planned": 4}, "sections": {}}) == [
-        "1 of 4 cells are done; the same command goes on"
-    ]
+    assert describe(study(1, 4, {})) == ["1 of 4 cells are done; the same command goes on"]
 
 
 def test_the_table_has_the_papers_figures_below_ours() -> None:
@@ -31,7 +36,7 @@ def test_the_table_has_the_papers_figures_below_ours() -> None:
         "average": {"full": {"median": 0.625, "paper_percent": None}, "lstm": None},
         "paper_percent": {"full": {"rte": 56.0}, "lstm": {"rte": 54.6}},
     }
-    lines = describe({"cells": {"done": 1, "planned": 1}, "sections": {"ablations": table}})
+    lines = describe(study(1, 1, {"ablations": table}))
     assert [line.split("  ") for line in (" ".join(lines[1].split()), " ".join(lines[2].split()))] == [
         ["pre-trained 62.5 50.0 75.0"],
         ["the paper's - 56.0 -"],
@@ -54,7 +59,7 @@ def test_labels_and_differences_are_told() -> None:
         "arms": {"full": "pre-trained", "tf-idf": "TF-IDF"},
         "tasks": {"rte": {"metric": "accuracy", "arms": points, "differences": [pair]}},
     }
-    lines = describe({"cells": {"done": 1, "planned": 1}, "sections": {"labels": section}})
+    lines = describe(study(1, 1, {"labels": section}))
     assert lines == [
         "rte, accuracy  50 labels",
         "pre-trained    50.0",

@@ -22,7 +22,7 @@ TASKS = ("cola", "storycloze")
 def test_every_checkpoint_of_every_run_is_asked_about_every_task(tmp_path: Path, start: Path, lstm: Path) -> None:
     data = write_tasks(tmp_path / "tasks", *TASKS)
     found = study_zeroshot([start, lstm], tmp_path / "out", tasks=TASKS, data=data, device="cpu")
-    section = found["sections"]["zeroshot"]
+    section = found.sections["zeroshot"]
     assert section["kinds"] == {"books": "transformer", "lstm": "lstm"}
     for task, metric in (("cola", "matthews"), ("storycloze", "accuracy")):
         for run, path, steps in (("books", start, [1, 3]), ("lstm", lstm, [3])):
@@ -57,7 +57,7 @@ def test_answers_are_kept_and_nothing_is_asked_twice(tmp_path: Path, start: Path
 def test_texts_that_were_cut_are_noted_though_nothing_is_asked_again(tmp_path: Path, start: Path) -> None:
     data, out = write_tasks(tmp_path / "tasks", "sst2"), tmp_path / "out"
     once, again = (
-        study_zeroshot([start], out, tasks=["sst2"], data=data, shots=9, device="cpu")["notes"] for _ in range(2)
+        study_zeroshot([start], out, tasks=["sst2"], data=data, shots=9, device="cpu").notes for _ in range(2)
     )
     assert any("fewer than 9 solved examples fit" in note for note in once)
     assert once == again
@@ -77,7 +77,7 @@ def test_a_damaged_checkpoint_is_told_and_left_out(tmp_path: Path, words_tokeniz
     (run / "checkpoints" / "step-00000001" / "state.json").write_text("{}")
     data, watcher = write_tasks(tmp_path / "tasks", "sst2"), Remembers()
     found = study_zeroshot([run], tmp_path / "out", tasks=["sst2"], data=data, device="cpu", watcher=watcher)
-    assert [point["step"] for point in found["sections"]["zeroshot"]["tasks"]["sst2"]["runs"]["run"]] == [3]
+    assert [point["step"] for point in found.sections["zeroshot"]["tasks"]["sst2"]["runs"]["run"]] == [3]
     assert any("step-00000001 is damaged" in line and "left out" in line for line in watcher.lines)
 
 
@@ -106,5 +106,5 @@ def test_runs_of_one_name_are_told_apart_and_different_words_are_told(
     data, watcher = write_tasks(tmp_path / "tasks", "sst2"), Remembers()
     found = study_zeroshot(runs, tmp_path / "out", tasks=["sst2"], data=data, device="cpu", watcher=watcher)
     assert any("different tokenizers" in line for line in watcher.lines)
-    assert found["notes"] == watcher.lines
-    assert list(found["sections"]["zeroshot"]["kinds"]) == ["one/run", "two/run"]
+    assert found.notes == watcher.lines
+    assert list(found.sections["zeroshot"]["kinds"]) == ["one/run", "two/run"]

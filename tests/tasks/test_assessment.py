@@ -28,7 +28,7 @@ from gpt1.tasks.shapes import SINGLE
 
 def assess(task: Task, labels: Any, probabilities: Any, **more: Any) -> dict[str, Any]:
     """Assess answers that are all there at once."""
-    return assessment.assess(task, labels, hold_against(task, labels, probabilities), **more)
+    return assessment.assess(task, labels, hold_against(task, labels, probabilities), **more).as_json()
 
 
 def topics(classes: int, metrics: tuple[str, ...] = ("accuracy",)) -> Task:
@@ -120,7 +120,7 @@ def test_a_bin_holds_its_upper_end_and_certainty_is_in_the_last() -> None:
 @pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (801, 872)])
 def test_the_interval_of_an_accuracy_is_wilsons(right: int, count: int) -> None:
     theirs = binomtest(right, count).proportion_ci(0.95, method="wilson")
-    assert wilson(right, count) == pytest.approx([theirs.low, theirs.high], abs=1e-12)
+    assert wilson(right, count) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_other_metrics_have_intervals_that_hold_them_and_narrow_with_the_number_of_examples() -> None:
@@ -139,7 +139,7 @@ def test_accuracy_has_its_interval_where_the_task_is_judged_by_something_else() 
     labels, probabilities, _ = random_answers(2, 40, seed=0)
     found = assess(CATALOGUE["cola"], labels, probabilities)
     assert list(found["metrics"]) == ["matthews"]
-    assert found["intervals"]["accuracy"] == wilson(found["right"], 40)
+    assert found["intervals"]["accuracy"] == [*wilson(found["right"], 40)]
 
 
 def test_the_same_answers_always_have_the_same_assessment() -> None:
@@ -252,7 +252,7 @@ def test_what_is_kept_of_answers_does_not_grow_with_the_square_of_the_classes() 
         labels = np.arange(50)
         found = hold_against(topics(classes), labels, np.full((50, classes), 1 / classes))
         kept = sum(getattr(found, name).nbytes for name in found.__dataclass_fields__)
-        return kept + len(json.dumps(assessment.assess(topics(classes), labels, found)))
+        return kept + len(json.dumps(assessment.assess(topics(classes), labels, found).as_json()))
 
     assert size(4000) < 4.5 * size(1000)
 

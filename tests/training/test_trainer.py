@@ -24,7 +24,7 @@ from gpt1.runs.checkpoints import (
 )
 from gpt1.runs.events import Evaluated, Event, Noticed, Saved, Stepped
 from gpt1.training.batches import Batch
-from gpt1.training.trainer import Diverged, Evaluation, Trainer
+from gpt1.training.trainer import Diverged, Judgement, Trainer
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 
 KEEPING_ALL = replace(TOY, logging=replace(TOY.logging, keep=10))  # checkpoints to begin from anywhere
@@ -175,9 +175,7 @@ def test_the_end_of_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
 def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
     logging = replace(TOY.logging, evaluate_every=4, keep=1, keep_every=16)
-    trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, next(losses))
-    )
+    trainer = toy_trainer(tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Judgement({}, next(losses)))
     assert trainer.train()
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
 
@@ -185,9 +183,7 @@ def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> No
 def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5])
     logging = replace(TOY.logging, evaluate_every=5, save_every=2, keep=1)
-    trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, next(losses))
-    )
+    trainer = toy_trainer(tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Judgement({}, next(losses)))
     assert trainer.train()
     assert best_step(tmp_path / "run") == 10
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [10, 20]
@@ -286,7 +282,7 @@ def test_the_trainer_reports_evaluations_and_speed(tmp_path: Path) -> None:
     record = Recorder()
     logging = replace(TOY.logging, evaluate_every=10, log_every=5)
     trainer = toy_trainer(
-        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Evaluation({}, 1.0), listeners=[record]
+        tmp_path / "run", replace(TOY, logging=logging), evaluate=lambda: Judgement({}, 1.0), listeners=[record]
     )
     assert trainer.train()
     assert [event.step for event in record.events if isinstance(event, Evaluated)] == [10, 20]

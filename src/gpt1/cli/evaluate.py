@@ -105,8 +105,9 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
     named = {name: value for name, value in given.items() if value is not None}
     found = evaluate_run(opened, **named, overwrite=overwrite, notice=words.notice)
     if as_json:
-        click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": found}, indent=1))
+        evaluations = [one.as_json() for one in found]
+        click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": evaluations}, indent=1))
         return
     for index, one in enumerate(found):
-        file = evaluation_file(opened.path, one["task"], one["split"])
+        file = evaluation_file(opened.path, one.task, one.split)
         words.show([*([""] if index else []), *describe(one), "", f"All of it: {file}"])

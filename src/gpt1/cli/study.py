@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
+
+if TYPE_CHECKING:
+    from gpt1.records.study import StudyRecord
 
 out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
 init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
@@ -184,7 +187,7 @@ def training_of(given: dict[str, Any]) -> Any:
     return FinetuningSettings(changes=changes, **named)
 
 
-def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> None:
+def watched(study: Callable[[Any], StudyRecord], out: str, as_json: bool) -> None:
     """Run a study before a person's eyes, and print what it found."""
     from gpt1.cli.studying import StudyLines
 
@@ -194,7 +197,7 @@ def watched(study: Callable[[Any], dict[str, Any]], out: str, as_json: bool) -> 
     finally:
         terminal.done()
     if as_json:
-        click.echo(to_json(found, indent=1))
+        click.echo(to_json(found.as_json(), indent=1))
         return
     from gpt1.studies.wording import describe
 

@@ -58,7 +58,7 @@ def command(
     asked = {name: value for name, value in given.items() if value is not None}
     found = zeroshot(open_run(run, step, device), task, **asked, notice=words.notice)
     if out is not None:
-        write_rows(iter(found.lines), Path(out), (), overwrite=overwrite)
+        write_rows((line.as_json() for line in found.lines), Path(out), (), overwrite=overwrite)
     click.echo(_as_json(run, found) if as_json else "\n".join(_in_words(run, found)))
 
 

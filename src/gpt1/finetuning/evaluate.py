@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
-from gpt1.base.files import file_hash, read_sealed
+from gpt1.base.files import file_hash
 from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file, measure_split
 from gpt1.inference.predicting import task_of
 from gpt1.inference.run import Run
+from gpt1.records.evaluation import Evaluation, RecordedTable
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.examples import Labelled
@@ -36,7 +37,7 @@ def evaluate_run(
     encoding: str = "utf-8",
     overwrite: bool = False,
     notice: Notice = warnings.warn,
-) -> list[dict[str, Any]]:
+) -> list[Evaluation]:
     """Return what there is to say of a run's answers: by default to the dev splits of all it was trained with.
 
     Other data is the folder of its tasks (`data`), a labelled table with the task's columns (`table`), or what `gpt1
@@ -52,14 +53,14 @@ def evaluate_run(
         learned = task_of(run, task)
         name = split or _name_of(Path(table), learned)
         rows = _read_table(run, learned, Path(table), name, encoding)
-        about = {"table": {"file": str(Path(table).resolve()), "sha256": file_hash(Path(table))}}
+        measured_on = RecordedTable(str(Path(table).resolve()), file_hash(Path(table)))
 
         def may_write() -> None:
             if not overwrite:
-                _require_same_table(evaluation_file(run.path, learned.name, name), learned, name, about["table"])
+                _require_same_table(evaluation_file(run.path, learned.name, name), learned, name, measured_on)
 
         may_write()  # before minutes of answering, in which another start may end
-        return [measure_split(run, rows, name, about, may_write)]
+        return [measure_split(run, rows, name, measured_on, may_write)]
     if data is not None:
         found = list(_read_folders(run, [task] if task else list(run.tasks), data, split, encoding, notice))
     elif encoded is not None:
@@ -131,15 +132,15 @@ def _name_of(table: Path, task: Task) -> str:
     return f"{name}-table" if name in task.splits else name
 
 
-def _require_same_table(kept: Path, task: Task, name: str, table: Mapping[str, str]) -> None:
+def _require_same_table(kept: Path, task: Task, name: str, table: RecordedTable) -> None:
     """Refuse to replace what was measured on other rows under the same name."""
     if not kept.is_file():
         return
-    before = read_sealed(kept, "an evaluation", "`overwrite=True` replaces it").get("table")
+    before = Evaluation.read(kept, "`overwrite=True` replaces it").table
     if before is None and name not in task.splits:  # made before it was kept which table it was
         return
-    if before is None or before["sha256"] != table["sha256"]:
-        other = "the run's own rows" if before is None else f"another table, {before['file']}"
+    if before is None or before.sha256 != table.sha256:
+        other = "the run's own rows" if before is None else f"another table, {before.file}"
         raise InputError(
             f"{kept} is of {other}; give this one a name of its own with `split`, or replace it with `overwrite=True`"
         )

@@ -68,7 +68,7 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
-from gpt1.training.trainer import Evaluation, TrainerConfig
+from gpt1.training.trainer import Judgement, TrainerConfig
 
 if TYPE_CHECKING:
     from gpt1.tasks.examples import Labelled
@@ -137,7 +137,7 @@ def finetune(
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = _read(asked)
         if seeds == 1:
-            Finetuning(asked, conditions, tasks, notices).train()
+            FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
         return load_run(_train_several(asked, conditions, seeds, tasks, notices), device=device)
 
@@ -185,7 +185,7 @@ def _train_seeds(
         left = None if minutes is None else max(0.0, (end - time.monotonic()) / 60)
         own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"])
         here = replace(conditions, out=folder_of(out, seed), minutes=left)
-        session = Finetuning(own, here, tasks, notices if seed == seeds[0] else [])
+        session = FinetuneSession(own, here, tasks, notices if seed == seeds[0] else [])
         if conditions.resume and is_done(here.out):
             session.check_done()
             notify(f"seed {seed} is trained already")
@@ -201,7 +201,7 @@ def _train_seeds(
     return out
 
 
-class Finetuning(Session[Classifier]):
+class FinetuneSession(Session[Classifier]):
     """The fine-tuning of a network on tasks; at its end it is measured."""
 
     def __init__(
@@ -352,7 +352,7 @@ def _in_short(
 # ---- looking at the model ----
 
 
-def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Evaluation] | None:
+def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Judgement] | None:
     """Return a function that scores the model on every dev split; the mean of their first metrics decides."""
     splits = [
         (name, split, encoded.splits[split])
@@ -363,7 +363,7 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
     if not splits:
         return None
 
-    def evaluate() -> Evaluation:
+    def evaluate() -> Judgement:
         found: dict[str, float] = {}
         decisive = []
         for name, split, data in splits:
@@ -378,6 +378,6 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             prefix = f"{name}_{split}" if len(tasks) > 1 else split
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
             found[f"{prefix}_loss"] = float(-likelihood[known].mean())
-        return Evaluation(found, cost=1 - float(np.mean(decisive)))
+        return Judgement(found, cost=1 - float(np.mean(decisive)))
 
     return evaluate

@@ -6,24 +6,17 @@ the weights only those of the best seed are kept, and `seeds.json` says which th
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
 
 from gpt1.base.errors import InputError
-from gpt1.base.files import is_of_format, is_temporary, read_record, remove_folder, require_own_folder, write_record
+from gpt1.base.files import is_of_format, is_temporary, remove_folder, require_own_folder
 from gpt1.base.wording import some
+from gpt1.records.seeds import RESULT_FILE, SEED_FOLDER, SEEDS_FILE, Scores, SeedResult, SeedsResult
 from gpt1.runs.checkpoints import FOLDER
-from gpt1.runs.folder import SEEDS_ANEW, SEEDS_FILE, is_run
+from gpt1.runs.folder import is_run
 from gpt1.tasks.catalog import Task
-
-FORMAT, VERSION = "gpt1-seeds", 1
-RESULT_FILE = "result.json"
-_FOLDER = re.compile(r"seed-(\d+)")
-
-Scores = dict[str, dict[str, dict[str, float]]]  # by task, split and metric
 
 
 def folder_of(out: Path, seed: int) -> Path:
@@ -47,43 +40,24 @@ def check_folder(out: Path, seeds: range) -> None:
 def _found(out: Path) -> dict[int, Path]:
     """Return the folders of seeds by seed, in order."""
     entries = out.iterdir() if out.is_dir() else iter(())
-    return dict(sorted((int(match[1]), path) for path in entries if (match := _FOLDER.fullmatch(path.name))))
+    return dict(sorted((int(match[1]), path) for path in entries if (match := SEED_FOLDER.fullmatch(path.name))))
 
 
 def _is_ours(entry: Path) -> bool:
     if entry.name != SEEDS_FILE:
-        return is_temporary(entry) or (entry.is_dir() and _FOLDER.fullmatch(entry.name) is not None)
-    return is_of_format(entry, FORMAT)
+        return is_temporary(entry) or (entry.is_dir() and SEED_FOLDER.fullmatch(entry.name) is not None)
+    return is_of_format(entry, SeedsResult.FORMAT)
 
 
 def write_result(run: Path, scores: Scores) -> None:
     """Note that a run was trained and measured to the end, and what it gave."""
-    write_record(run / RESULT_FILE, {"scores": scores})
-
-
-class _Result(TypedDict):
-    """What result.json holds."""
-
-    scores: Scores
+    SeedResult(scores).write(run / RESULT_FILE)
 
 
 def read_result(run: Path) -> Scores:
     """Return what `write_result` wrote."""
     remedy = f"remove {run} to have it trained anew by `gpt1.finetune(resume=True)`"
-    return read_record(run / RESULT_FILE, "a result", _Result, remedy)["scores"]
-
-
-class SeedsRecord(TypedDict):
-    """What seeds.json holds."""
-
-    best: str
-    seeds: dict[str, dict[str, float]]  # by seed and `task split metric`
-    summary: dict[str, dict[str, float]]
-
-
-def read_seeds(path: Path) -> SeedsRecord:
-    """Return what several seeds gave."""
-    return read_record(path, "the result of several seeds", SeedsRecord, SEEDS_ANEW)
+    return SeedResult.read(run / RESULT_FILE, remedy).scores
 
 
 def forget_result(run: Path) -> None:
@@ -115,9 +89,7 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     flat = {name: _flat(measured) for name, measured in scores.items()}
     shared = [name for name in flat[best] if all(name in measured for measured in flat.values())]
     summary = {name: summarise([measured[name] for measured in flat.values()]) for name in shared}
-    write_record(
-        out / SEEDS_FILE, {"format": FORMAT, "version": VERSION, "best": best, "seeds": flat, "summary": summary}
-    )
+    SeedsResult(best, flat, summary).write(out / SEEDS_FILE)
     for path in done:
         if path.name != best and (path / FOLDER).is_dir():
             remove_folder(path / FOLDER)

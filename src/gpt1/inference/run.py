@@ -27,6 +27,7 @@ from gpt1.model import Classifier, Model, build_classifier, build_model, prepare
 from gpt1.model.costs import product_weights
 from gpt1.recipes.values import Shape
 from gpt1.records.run import FINETUNING
+from gpt1.records.seeds import SEEDS_FILE
 from gpt1.runs.checkpoints import (
     Checkpoint,
     Damaged,
@@ -38,7 +39,7 @@ from gpt1.runs.checkpoints import (
     newest_checkpoint,
     require_there,
 )
-from gpt1.runs.folder import SEEDS_FILE, check_made_for, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import check_made_for, read_run, run_folder, run_tokenizer
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer

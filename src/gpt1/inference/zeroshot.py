@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from gpt1.inference.prompts import SENTENCE, Prompts, find_rule, make_prompts
 from gpt1.inference.run import Run
 from gpt1.inference.scoring import mean_log_probabilities, total_log_probabilities
 from gpt1.model import Model
+from gpt1.records.evaluation import Prediction
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import find_task
 from gpt1.tasks.examples import Labelled
@@ -52,7 +52,7 @@ class ZeroShot:
     metrics: dict[str, float]
     unknown: dict[str, int]  # tokens that are not in the vocabulary, of how many, and examples that have mostly such
     thresholds: dict[str, float]  # of CoLA: by which metric sentences were parted where
-    lines: list[dict[str, Any]]
+    lines: list[Prediction]
 
 
 def zeroshot(
@@ -147,13 +147,13 @@ def best_threshold(found: Floats, labels: NDArray[np.int64]) -> float:
     return float(max(places, key=lambda place: matthews(labels, (found > place).astype(np.int64))))
 
 
-def _lines(asked: Prompts, found: Floats, answers: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _lines(asked: Prompts, found: Floats, answers: NDArray[np.int64]) -> list[Prediction]:
     return [
-        {
-            "index": index,
-            "label": answer_name(asked.task, label) if label >= 0 else None,
-            "prediction": answer_name(asked.task, given),
-            "scores": own.tolist(),
-        }
+        Prediction(
+            index=index,
+            label=answer_name(asked.task, label) if label >= 0 else None,
+            prediction=answer_name(asked.task, given),
+            scores=own.tolist(),
+        )
         for index, (label, given, own) in enumerate(zip(asked.labels, answers, found, strict=True))
     ]

@@ -38,7 +38,7 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
-from gpt1.training.trainer import Evaluation, TrainerConfig
+from gpt1.training.trainer import Judgement, TrainerConfig
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def pretrain(
     asked = PretrainRequest(recipe, Path(corpus), None if init is None else Path(init), changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
-        Pretraining(asked, conditions).train()
+        PretrainSession(asked, conditions).train()
     return load_run(out, device=device)
 
 
-class Pretraining(Session[Model]):
+class PretrainSession(Session[Model]):
     """The pre-training of a network on a corpus."""
 
     def __init__(self, asked: PretrainRequest, conditions: Conditions) -> None:
@@ -233,15 +233,15 @@ def _on_warmup(recipe: Recipe, updates: int) -> str | None:
 
 def _evaluator(
     model: Model, valid: TokenStream, recipe: Recipe, device: torch.device, world: World
-) -> Callable[[], Evaluation]:
+) -> Callable[[], Judgement]:
     size = recipe.training.micro_batch or -(-recipe.training.batch // world.size)
 
-    def evaluate() -> Evaluation:
+    def evaluate() -> Judgement:
         batches = validation_windows(
             valid, context=recipe.shape.context, batch=size, limit=recipe.logging.evaluate_tokens
         )
         total, targets = text_loss(model, batches, size, device, world)
         found = scores(total, targets, valid.bytes * targets / (len(valid) - 1))
-        return Evaluation(found, cost=found["valid_loss"])
+        return Judgement(found, cost=found["valid_loss"])
 
     return evaluate

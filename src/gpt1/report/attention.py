@@ -13,7 +13,7 @@ from statistics import mean
 
 from gpt1.base.wording import many
 from gpt1.report.blocks import Block, Folded, Heads, Note, Picture
-from gpt1.report.gather import Attention
+from gpt1.report.gather import AttentionMaps
 
 LAYERS = 4  # shown at once, the others in a fold
 STRENGTHS = 12  # of the colour
@@ -24,7 +24,7 @@ LONGEST_TOKEN = 13  # characters that fit there
 Rows = Sequence[Sequence[float]]  # what each token takes from those up to itself
 
 
-def attention_blocks(found: Attention) -> list[Block]:
+def attention_blocks(found: AttentionMaps) -> list[Block]:
     """Return how each layer looked at a sentence."""
     read = " ".join("".join(found.tokens).split())
     layers: list[Block] = [

@@ -105,7 +105,7 @@ def _standing(run: GatheredRun, task: Task, split: str, metric: str, sheet: Shee
     if run.seeds is None or figures is None:  # one seed; or only the best one was measured on this split
         return Standing(measured.metrics[metric], measured.intervals.get(metric), 1)
     interval = None if sheet is None else resampled_interval(task, metric, sheet)
-    return Standing(figures["median"], interval, len(run.seeds.scores))
+    return Standing(figures["median"], interval, len(run.seeds.seeds))
 
 
 def _judge(
@@ -145,5 +145,5 @@ def _read_sheet(run: GatheredRun, task: Task, split: str) -> Sheet | None:
     """Return the answers of a run, or of each of its seeds, to the labelled examples; None where any are missing."""
     folders = [run.folder]
     if run.seeds is not None and any(name.startswith(f"{task.name} {split} ") for name in run.seeds.summary):
-        folders = [run.given / seed for seed in run.seeds.scores]
+        folders = [run.given / seed for seed in run.seeds.seeds]
     return read_sheet([predictions_file(folder, task.name, split) for folder in folders], task)

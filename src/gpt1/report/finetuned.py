@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpt1.base.wording import many
+from gpt1.records.evaluation import Evaluation
+from gpt1.records.seeds import SeedsResult
 from gpt1.report.blocks import (
     Beside,
     Block,
@@ -21,7 +23,7 @@ from gpt1.report.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.report.gather import Calibration, Confusion, Curve, Evaluation, GatheredRun, Mistake, Seeds
+from gpt1.report.gather import LONGEST_NAME, Curve, GatheredRun, page_text
 from gpt1.report.plots import SCORE_SPAN, draw_curves, draw_reliability
 from gpt1.report.wording import (
     averaging,
@@ -38,6 +40,7 @@ from gpt1.report.wording import (
     told,
     trained_on,
 )
+from gpt1.tasks.assessment import Calibration, ClassRates, Confusion, Mistake
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
 
@@ -102,7 +105,7 @@ def _scores(evaluations: Sequence[Evaluation]) -> Table:
         cells = [TableCell(f"{one.examples:,}", note=f"update {one.step:,}")]
         cells += [_metric(one, name) for name in metrics]
         cells += [number(one.residuals[name]) if name in one.residuals else TableCell("–") for name in residuals]
-        cells += [_commonest(one.confusion)] if common else []
+        cells += [_commonest(one.classes)] if common else []
         if calibrated:
             found = one.calibration
             cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [TableCell("–")] * 3
@@ -122,25 +125,25 @@ def _metric(evaluation: Evaluation, name: str) -> TableCell:
     return TableCell(figure(evaluation.metrics[name]), note=between(interval) if interval else "")
 
 
-def _commonest(confusion: Confusion | None) -> TableCell:
-    if confusion is None:
+def _commonest(classes: Sequence[ClassRates]) -> TableCell:
+    if not classes:
         return TableCell("–")
-    most = max(confusion.rates, key=lambda one: one.support)
-    return TableCell(figure(most.support / sum(one.support for one in confusion.rates)), note=most.label)
+    most = max(classes, key=lambda one: one.support)
+    return TableCell(figure(most.support / sum(one.support for one in classes)), note=_name(most.label))
 
 
-def _seeds(run: GatheredRun, seeds: Seeds) -> list[Block]:
+def _seeds(run: GatheredRun, seeds: SeedsResult) -> list[Block]:
     header = ["score", "median", "mean", "deviation", "worst", "best", "each"]
     rows = []
     for name, figures in seeds.summary.items():
-        each = [figure(scores[name]) for scores in seeds.scores.values() if name in scores]
+        each = [figure(scores[name]) for scores in seeds.seeds.values() if name in scores]
         values = [TableCell(figure(figures[what])) if what in figures else TableCell("–") for what in _SUMMARY]
         rows.append(TableRow(name, [*values, TableCell(", ".join(each))]))
     found: list[Block] = [
-        Table(f"{many(len(seeds.scores), 'seed')}: {', '.join(seeds.scores)}.", header, rows),
+        Table(f"{many(len(seeds.seeds), 'seed')}: {', '.join(seeds.seeds)}.", header, rows),
         Note(f"{seeds.best} is the best on dev and was kept; all that follows is of this one."),
     ]
-    absent = [seed for seed in seeds.scores if not (run.given / seed).is_dir()]
+    absent = [seed for seed in seeds.seeds if not (run.given / seed).is_dir()]
     return [*found, Note(f"Not there any more: {', '.join(absent)}.")] if absent else found
 
 
@@ -198,36 +201,38 @@ def _evaluation(evaluation: Evaluation) -> list[Block]:
     left = [f"{many(evaluation.unlabelled, 'example')} had no label and were not counted."] * bool(
         evaluation.unlabelled
     )
-    left += [f"{many(evaluation.cut, 'example')} had more text than fits and lost the rest."] * bool(evaluation.cut)
-    if evaluation.unknown is not None:
-        left += [f"{text}." for text in evaluation.unknown.notice(evaluation.examples + evaluation.unlabelled)]
+    if cut := evaluation.cut.examples:
+        left.append(f"{many(cut, 'example')} had more text than fits and lost the rest.")
+    left += [f"{text}." for text in evaluation.unknown_notices()]
     blocks += map(Note, left)
     columns: list[list[Block]] = []
     if evaluation.calibration and evaluation.calibration.bins:
         columns.append([Pictures([_reliability(evaluation.calibration)])])
     if evaluation.confusion:
-        columns.append(_confusion(evaluation.confusion))
+        columns.append(_confusion(evaluation.confusion, evaluation.classes))
     return [*blocks, *([Beside(columns)] if columns else []), *_mistakes(evaluation.mistakes)]
 
 
-def _confusion(confusion: Confusion) -> list[Block]:
-    many_labels = len(confusion.rates) > MOST_RATES
-    most = sorted(confusion.rates, key=lambda one: -one.support)[:MOST_RATES] if many_labels else confusion.rates
+def _confusion(confusion: Confusion, classes: Sequence[ClassRates]) -> list[Block]:
+    many_labels = len(classes) > MOST_RATES
+    most = sorted(classes, key=lambda one: -one.support)[:MOST_RATES] if many_labels else classes
     rates = Table(
         f"How the {MOST_RATES} most frequent labels were answered." if many_labels else "How each label was answered.",
         ["label", "precision", "recall", "F1", "examples"],
         [
             TableRow(
-                one.label, [number(one.precision), number(one.recall), number(one.f1), TableCell(f"{one.support:,}")]
+                _name(one.label),
+                [number(one.precision), number(one.recall), number(one.f1), TableCell(f"{one.support:,}")],
             )
             for one in most
         ],
     )
-    if len(confusion.labels) > WIDE:
-        summary = f"{'All ' if len(most) == len(confusion.labels) else ''}{len(most):,} labels"
-        return [_commonest_confusions(confusion), Folded(summary, [rates])]
+    if len(classes) > WIDE:
+        summary = f"{'All ' if len(most) == len(classes) else ''}{len(most):,} labels"
+        return [_commonest_confusions(confusion, len(classes)), Folded(summary, [rates])]
     rows = []
-    for place, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True)):
+    labels = [_name(one.label) for one in classes]
+    for place, (label, counts) in enumerate(zip(labels, confusion.counts, strict=True)):
         total = sum(counts) or 1
         cells = [
             TableCell(f"{count:,}", share=round(100 * count / total), is_wrong=column != place)
@@ -236,17 +241,17 @@ def _confusion(confusion: Confusion) -> list[Block]:
         rows.append(TableRow(label, cells))
     caption = "Rows are labels, columns are answers; the stronger the colour, the larger the share of the row."
     return [
-        Table(caption, ["label", *confusion.labels], rows, over="answered"),
+        Table(caption, ["label", *labels], rows, over="answered"),
         Folded("Precision and recall", [rates]),
     ]
 
 
-def _commonest_confusions(confusion: Confusion) -> Table:
+def _commonest_confusions(confusion: Confusion, classes: int) -> Table:
     rows = [
-        TableRow(label, [TableCell(answer, is_number=False), TableCell(f"{count:,}")])
-        for count, label, answer in confusion.pairs[:WIDE]
+        TableRow(_name(one.label), [TableCell(_name(one.answer), is_number=False), TableCell(f"{one.count:,}")])
+        for one in confusion.commonest()[:WIDE]
     ]
-    caption = f"What is mixed up most, of {len(confusion.labels):,} labels."
+    caption = f"What is mixed up most, of {classes:,} labels."
     return Table(caption, ["label", "answered", "times"], rows)
 
 
@@ -273,15 +278,20 @@ def _mistakes(mistakes: Sequence[Mistake]) -> list[Block]:
 def _quote(mistake: Mistake) -> Quote:
     place = f"example {mistake.index + 1:,}"
     if mistake.error is not None:
-        head = f"{place}: answered {mistake.prediction}; right is {mistake.label}"
+        head = f"{place}: answered {_name(mistake.prediction)}; right is {_name(mistake.label)}"
         return Quote(f"{head} ({signed(mistake.error)})", _plain(mistake.text))
     sure = "" if mistake.probability is None else f", {100 * mistake.probability:.0f} % sure"
     if mistake.right_text:  # of choices the numbers of the answers say little
         return Quote(f"{place}: wrong{sure}", _plain(mistake.text), after=_plain(mistake.right_text))
-    return Quote(f"{place}: answered {mistake.prediction}{sure}; right is {mistake.label}", _plain(mistake.text))
+    answered, right = _name(mistake.prediction), _name(mistake.label)
+    return Quote(f"{place}: answered {answered}{sure}; right is {right}", _plain(mistake.text))
+
+
+def _name(label: str | float) -> str:
+    return f"{label:.2f}" if isinstance(label, float) else page_text(str(label), LONGEST_NAME)
 
 
 def _plain(text: str) -> str:
     """Return a sequence without the special tokens at its two ends, which all have."""
     start, _, extract = (f"[{name}]" for name in SPECIALS)
-    return text.removeprefix(start).removesuffix(extract).strip()
+    return page_text(text).removeprefix(start).removesuffix(extract).strip()

@@ -16,26 +16,18 @@ from typing import Any, NotRequired, TypedDict
 from gpt1.base.errors import FormatError, SettingError, printable
 from gpt1.base.files import read_lines, read_record, require_plain, short_names
 from gpt1.base.records import LARGEST, Count, check_record
-from gpt1.finetuning.measure import (
-    CalibrationRecord,
-    ClassRecord,
-    ConfusionRecord,
-    MistakeRecord,
-    read_evaluation,
-)
-from gpt1.finetuning.seeds import read_seeds
-from gpt1.finetuning.wording import confused_pairs
 from gpt1.recipes.values import Recipe
+from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
+from gpt1.records.seeds import SEEDS_FILE, SeedsResult
+from gpt1.records.study import StudyRecord
 from gpt1.runs.files import ATTENTION_FILE, EVENTS_FILE, LOG_FILE, METRICS_FILE, NOTICE, ROLLBACK, SAMPLES_FILE
-from gpt1.runs.folder import RUN_FILE, SEEDS_FILE, is_run, read_run, run_folder
+from gpt1.runs.folder import RUN_FILE, is_run, read_run, run_folder
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.unknowns import Unknown
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
 LONGEST_NAME = 60  # of a run, a label, a setting
-MOST_PAIRS = 100  # of labels that were mixed up
 MOST_LINES = 50  # of each kind from a log
 _ON_RESUME = "the run's own training with `resume=True` leaves the line out"
 
@@ -80,7 +72,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingCurves:
     """What metrics.jsonl tells: how far the run got, how far it was to go, and its curves by name."""
 
     step: int
@@ -98,7 +90,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionMaps:
     """How each head of each layer looked at a sentence: row t is what token t took from the tokens up to itself."""
 
     step: int
@@ -117,92 +109,6 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """How one class was answered."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How often each label (a row) got each answer (a column), and what that means for each class.
-
-    Of very many labels there is no such table; `pairs` tells which wrong answers came most often.
-    """
-
-    labels: list[str]
-    counts: list[list[int]]
-    pairs: list[tuple[int, str, str]]
-    rates: list[Rates]
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Answers of about the same confidence."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float
-    accuracy: float
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How far confidence can be trusted."""
-
-    ece: float
-    brier: float
-    nll: float
-    bins: list[Bin]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong answer: how sure the model was of it, or by how much a score was missed."""
-
-    index: int
-    label: str
-    prediction: str
-    probability: float | None
-    error: float | None
-    text: str
-    right_text: str
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What evaluation-TASK-SPLIT.json tells."""
-
-    task: str
-    split: str
-    step: int
-    examples: int
-    unlabelled: int
-    cut: int  # examples that lost tokens
-    unknown: Unknown | None  # what the vocabulary does not have, where that was counted
-    metrics: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
-    residuals: dict[str, float]
-    confusion: Confusion | None
-    calibration: Calibration | None
-    mistakes: list[Mistake]
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """What seeds.json tells: which seed was kept, and every seed's scores by `task split metric`."""
-
-    best: str
-    scores: dict[str, dict[str, float]]
-    summary: dict[str, dict[str, float]]
-
-
-@dataclass(frozen=True)
 class GatheredRun:
     """All that a run left; of several seeds, `folder` is that of the best."""
 
@@ -210,12 +116,12 @@ class GatheredRun:
     given: Path
     folder: Path
     record: RunRecord
-    progress: Progress | None
+    progress: TrainingCurves | None
     samples: list[Sample] | None
-    attention: Attention | None
+    attention: AttentionMaps | None
     log: Log | None
     evaluations: list[Evaluation]
-    seeds: Seeds | None
+    seeds: SeedsResult | None
 
     @property
     def recipe(self) -> Recipe:
@@ -246,7 +152,7 @@ def gather(runs: Sequence[str | Path]) -> list[GatheredRun]:
     return [_gather_one(path, name) for path, name in zip(paths, _names(paths), strict=True)]
 
 
-def gather_studies(folders: Sequence[Path]) -> list[tuple[str, Path, dict[str, Any]]]:
+def gather_studies(folders: Sequence[Path]) -> list[tuple[str, Path, StudyRecord]]:
     """Read studies, in the order they are named: the name, the folder and what was found of each."""
     _refuse_twice(folders)
     return [(name, folder, read_study(folder)) for name, folder in zip(_names(folders), folders, strict=True)]
@@ -260,7 +166,7 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return a name for each path that tells it from the others and that a page can show."""
-    found = [_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
+    found = [page_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
@@ -282,14 +188,14 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         attention=_read_attention(attention) if attention.is_file() else None,
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, record.tasks),
-        seeds=None if is_run(given) else _read_seeds(given / SEEDS_FILE),
+        seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
     )
 
 
 # ---- files that grew with the run ----
 
 
-def _read_progress(path: Path) -> Progress | None:
+def _read_progress(path: Path) -> TrainingCurves | None:
     if not path.is_file():
         return None
     step = planned = 0
@@ -303,19 +209,19 @@ def _read_progress(path: Path) -> Progress | None:
                 curve = curves.setdefault(name, Curve([], []))
                 curve.steps.append(step)
                 curve.values.append(value)
-    return Progress(step, planned, curves)
+    return TrainingCurves(step, planned, curves)
 
 
 def _read_samples(path: Path) -> Iterator[Sample]:
     for number, line in read_lines(path, _ON_RESUME):
         facts = check_record(line, _SampleLine, f"{path}, line {number}")
-        yield Sample(facts["step"], _text(facts["prompt"]), _text(facts["text"]))
+        yield Sample(facts["step"], page_text(facts["prompt"]), page_text(facts["text"]))
 
 
-def _read_attention(path: Path) -> Attention:
+def _read_attention(path: Path) -> AttentionMaps:
     remedy = "without it a page has no pictures of attention"
     facts = read_record(path, "the attention of a run", _AttentionRecord, remedy)
-    tokens, layers = [_text(token, LONGEST_NAME) for token in facts["tokens"]], facts["weights"]
+    tokens, layers = [page_text(token, LONGEST_NAME) for token in facts["tokens"]], facts["weights"]
     heads = [head for layer in layers for head in layer]
     problem = (
         "its layers are not alike, or empty"
@@ -328,7 +234,7 @@ def _read_attention(path: Path) -> Attention:
     )
     if problem is not None:
         raise FormatError(f"{path} is damaged: {problem}; {remedy}")
-    return Attention(facts["step"], tokens, layers)
+    return AttentionMaps(facts["step"], tokens, layers)
 
 
 def _read_events(path: Path) -> Log:
@@ -336,9 +242,9 @@ def _read_events(path: Path) -> Log:
     for number, line in read_lines(path, _ON_RESUME):
         facts = check_record(line, _EventLine, f"{path}, line {number}", _ON_RESUME)
         if facts["kind"] == ROLLBACK:
-            rollbacks.append(_text(facts["text"]))
+            rollbacks.append(page_text(facts["text"]))
         elif facts["kind"] == NOTICE:
-            notices.append(_text(facts["text"]))
+            notices.append(page_text(facts["text"]))
     return _log(rollbacks, notices)
 
 
@@ -350,9 +256,9 @@ def _read_log(path: Path) -> Log:
         for line in file:
             text = _TIME.sub("", line.rstrip("\n"), count=1)
             if _ROLLED_BACK.match(text):
-                rollbacks.append(_text(text))
+                rollbacks.append(page_text(text))
             elif text and not _SAVED.match(text):
-                notices.append(_text(text))
+                notices.append(page_text(text))
     return _log(rollbacks, notices)
 
 
@@ -365,7 +271,7 @@ def _log(rollbacks: list[str], notices: list[str]) -> Log:
 
 def _read_evaluations(folder: Path, tasks: dict[str, Task]) -> list[Evaluation]:
     """Return all evaluations of the run's tasks: dev, then test, then what else was measured."""
-    found = [_read_evaluation(path) for path in sorted(folder.glob("evaluation-*.json"))]
+    found = [Evaluation.read(path) for path in sorted(folder.glob("evaluation-*.json"))]
     order = {
         (name, split): place
         for name, task in tasks.items()
@@ -377,66 +283,7 @@ def _read_evaluations(folder: Path, tasks: dict[str, Task]) -> list[Evaluation]:
     )
 
 
-def _read_evaluation(path: Path) -> Evaluation:
-    facts = read_evaluation(path)
-    table, calibration = facts.get("confusion"), facts.get("calibration")
-    return Evaluation(
-        task=facts["task"],
-        split=facts["split"],
-        step=facts["step"],
-        examples=facts["examples"],
-        unlabelled=facts["unlabelled"],
-        cut=facts["cut"]["examples"],
-        unknown=Unknown(**facts["unknown"]) if "unknown" in facts else None,
-        metrics=facts["metrics"],
-        intervals={name: (low, high) for name, (low, high) in facts["intervals"].items()},
-        residuals=facts.get("residuals", {}),
-        confusion=None if table is None else _confusion(table, facts.get("classes", [])),
-        calibration=None if calibration is None else _calibration(calibration),
-        mistakes=[_mistake(one) for one in facts["mistakes"]],
-    )
-
-
-def _confusion(table: ConfusionRecord, classes: Sequence[ClassRecord]) -> Confusion:
-    labels = [_text(str(one["label"]), LONGEST_NAME) for one in classes]
-    pairs = [
-        (count, _text(str(label), LONGEST_NAME), _text(str(answer), LONGEST_NAME))
-        for count, label, answer in confused_pairs(table)[:MOST_PAIRS]
-    ]
-    rates = [
-        Rates(label, one["precision"], one["recall"], one["f1"], one["support"])
-        for label, one in zip(labels, classes, strict=True)
-    ]
-    return Confusion(labels, table.get("counts", []), pairs, rates)
-
-
-def _calibration(facts: CalibrationRecord) -> Calibration:
-    bins = [Bin(one["from"], one["to"], one["count"], one["confidence"], one["accuracy"]) for one in facts["bins"]]
-    return Calibration(facts["ece"], facts["brier"], facts["nll"], bins)
-
-
-def _mistake(facts: MistakeRecord) -> Mistake:
-    label, prediction = (
-        f"{value:.2f}" if "error" in facts and not isinstance(value, str) else _text(str(value), LONGEST_NAME)
-        for value in (facts["label"], facts["prediction"])
-    )
-    return Mistake(
-        index=facts["index"],
-        label=label,
-        prediction=prediction,
-        probability=facts.get("probability"),
-        error=facts.get("error"),
-        text=_text(facts["text"]),
-        right_text=_text(facts.get("right_text", "")),
-    )
-
-
-def _read_seeds(path: Path) -> Seeds:
-    facts = read_seeds(path)
-    return Seeds(facts["best"], facts["seeds"], facts["summary"])
-
-
-def _text(text: str, most: int = LONGEST_TEXT) -> str:
+def page_text(text: str, most: int = LONGEST_TEXT) -> str:
     """Return a text that a page can hold: not too long, and without characters that are none."""
     shown = _CONTROL.sub("\ufffd", printable(text))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"

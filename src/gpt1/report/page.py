@@ -10,11 +10,12 @@ from pathlib import Path
 from gpt1 import __version__
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import make_folder, require_absent, result_file
+from gpt1.records.seeds import SEEDS_FILE
 from gpt1.report.blocks import Section
 from gpt1.report.compare import compare
 from gpt1.report.gather import gather, gather_studies
 from gpt1.report.svg import with_own_ids
-from gpt1.runs.folder import RUN_FILE, SEEDS_FILE, is_run, run_folder
+from gpt1.runs.folder import RUN_FILE, is_run, run_folder
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study
 

@@ -17,8 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpt1.report.gather import Bin, Curve
+from gpt1.report.gather import Curve
 from gpt1.report.svg import in_tags, without_comments
+from gpt1.tasks.assessment import Bin
 
 MOST_POINTS = 300  # of a curve; more are averaged in groups
 MOST_MARKERS = 20  # points of a line that are marked one by one
@@ -181,9 +182,9 @@ def draw_reliability(bins: Sequence[Bin]) -> str:
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
         for one in bins:
             axes.bar(
-                (one.low + one.high) / 2,
+                (one.from_ + one.to) / 2,
                 one.accuracy,
-                width=(one.high - one.low) * 0.92,
+                width=(one.to - one.from_) * 0.92,
                 color=_SERIES[0],
                 alpha=0.25 + 0.6 * one.count / most,
             )
@@ -195,7 +196,7 @@ def draw_reliability(bins: Sequence[Bin]) -> str:
             markersize=3.5,
             color=_SERIES[1],
         )
-        axes.set_xlim(min(one.low for one in bins), 1)
+        axes.set_xlim(min(one.from_ for one in bins), 1)
         axes.set_ylim(0, 1)
         axes.set_xlabel("confidence of the answer")
         axes.set_ylabel("share that was right")

@@ -5,12 +5,12 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.errors import FormatError
 from gpt1.base.wording import many
+from gpt1.records.study import StudyRecord
 from gpt1.report.blocks import (
     Block,
     Facts,
@@ -51,25 +51,25 @@ KINDS = {
 }
 
 
-def study_section(name: str, folder: Path, study: Mapping[str, Any], anchor: str) -> Section:
+def study_section(name: str, folder: Path, study: StudyRecord, anchor: str) -> Section:
     """Return all there is to say of a study."""
     try:
-        done, planned = int(study["cells"]["done"]), int(study["cells"]["planned"])
+        done, planned = study.cells.done, study.cells.planned
         blocks: list[Block] = [Facts(_what(study))]
-        if study["notes"]:
-            blocks.append(Lines([str(note) for note in study["notes"]]))
+        if study.notes:
+            blocks.append(Lines(study.notes))
         if done < planned:
             blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
         for part, tell in _PARTS.items():
-            if part in study["sections"]:
-                blocks += tell(study["sections"][part])
-        return Section(anchor, name, KINDS.get(study["kind"], ""), blocks)
+            if part in study.sections:
+                blocks += tell(study.sections[part])
+        return Section(anchor, name, KINDS.get(study.kind, ""), blocks)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder / STUDY_FILE} is damaged ({error!r}); the study's command writes it anew") from None
+        raise FormatError(f"{folder / STUDY_FILE} is damaged ({error!r}); {study.REMEDY}") from None
 
 
-def _what(study: Mapping[str, Any]) -> list[tuple[str, str]]:
-    about = study["about"]
+def _what(study: StudyRecord) -> list[tuple[str, str]]:
+    about = study.about
     source = about.get("source") or {}
     runs = about.get("runs") or {}
     told = {
@@ -80,9 +80,9 @@ def _what(study: Mapping[str, Any]) -> list[tuple[str, str]]:
         "shots": about.get("shots"),
         "changed settings": ", ".join(about.get("changes") or []),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
-        "cells": f"{study['cells']['planned']:,}",
-        "hardware": ", ".join(study["cost"]["devices"]),
-        "time of the cells": duration(float(study["cost"]["seconds"])) if study["cells"]["done"] else None,
+        "cells": f"{study.cells.planned:,}",
+        "hardware": ", ".join(study.cost.devices),
+        "time of the cells": duration(study.cost.seconds) if study.cells.done else None,
     }
     return [(name, str(value)) for name, value in told.items() if value]
 

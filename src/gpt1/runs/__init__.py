@@ -37,8 +37,6 @@ OFFERS = {
     ],
     "folder": [
         "RUN_FILE",
-        "SEEDS_ANEW",
-        "SEEDS_FILE",
         "begin_run",
         "check_made_for",
         "is_begun_copy",

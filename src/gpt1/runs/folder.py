@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import subprocess
 import sys
 import time
@@ -25,7 +24,6 @@ from gpt1.base.files import (
     make_folder,
     missing,
     read_json,
-    read_sealed,
     remove_temporaries,
     require_plain,
     whole_file,
@@ -34,15 +32,14 @@ from gpt1.base.files import (
 from gpt1.base.records import SEAL, differing
 from gpt1.recipes.old_names import todays_section
 from gpt1.records.run import RunRecord
+from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.runs.checkpoints import FOLDER as CHECKPOINTS
 from gpt1.runs.checkpoints import Checkpoint, checkpoint_name
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
 RUN_FILE = "run.json"
-SEEDS_FILE, SEEDS_ANEW = "seeds.json", "`gpt1.finetune(resume=True)` writes it anew"
 _LONGEST_SHOWN = 80  # characters of a fact
-_SEED_FOLDER = re.compile(r"seed-\d+")
 
 
 def begin_run(folder: Path, record: RunRecord, tokenizer: Path) -> None:
@@ -68,10 +65,7 @@ def run_folder(folder: Path) -> Path:
     """Return the folder of the run itself: of several seeds, the best one's."""
     if is_run(folder) or not (folder / SEEDS_FILE).is_file():
         return folder
-    best = read_sealed(folder / SEEDS_FILE, "the result of several seeds", SEEDS_ANEW).get("best")
-    if not isinstance(best, str) or not _SEED_FOLDER.fullmatch(best):  # never a way out of the folder
-        raise FormatError(f"{folder / SEEDS_FILE} is damaged: best is {best!r}, expected the folder of a seed")
-    return folder / best
+    return folder / SeedsResult.read(folder / SEEDS_FILE).best
 
 
 def is_left_over(entry: Path, tokenizer: Path) -> bool:

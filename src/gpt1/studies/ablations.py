@@ -10,6 +10,7 @@ from typing import Any
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
+from gpt1.records.study import StudyRecord
 from gpt1.studies import paper
 from gpt1.studies.cells import CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import (
@@ -22,7 +23,7 @@ from gpt1.studies.finetuned import (
     mean_curve,
     whole_arms,
 )
-from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import (
     InitRun,
     TaskData,
@@ -46,7 +47,7 @@ def study_ablations(
     training: FinetuningSettings,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
     notebook = Notebook(watcher)
     arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))
@@ -94,7 +95,7 @@ def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: Finetu
     return cells
 
 
-def tabulate(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> list[Section]:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> list[StudySection]:
     """Return the table with its averages and the paper's figures, the differences in pairs, and the curves on dev."""
     found = whole_arms(planned, done)
     names = list(dict.fromkeys(arm for _, arm, _ in planned))
@@ -116,9 +117,9 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -
     }
     curves = _curves(labelled, found)
     return [
-        Section(NAME, table, rows),
-        Section(DIFFERENCES, {"pairs": (pairs := _differences(labelled, found))}, pairs),
-        Section(CURVES, curves, _curve_rows(curves)),
+        StudySection(NAME, table, rows),
+        StudySection(DIFFERENCES, {"pairs": (pairs := _differences(labelled, found))}, pairs),
+        StudySection(CURVES, curves, _curve_rows(curves)),
     ]
 
 

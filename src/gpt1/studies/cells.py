@@ -16,16 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, Protocol, cast
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import make_folder, read_sealed, remove_folder, remove_temporaries, write_record
-from gpt1.base.records import Seconds, check_record, differing
+from gpt1.base.files import make_folder, remove_folder, remove_temporaries
+from gpt1.base.records import differing
 from gpt1.recipes.old_names import todays_names
+from gpt1.records.study import CellFigures, CellRecord
 from gpt1.runs.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
-FORMAT, VERSION = "gpt1-cell", 1
 
 EARLIER = "earlier_seconds"  # of a result: what was spent before a kill on what this sitting went on with
 
@@ -52,22 +52,6 @@ class CellResult:
     folder: Path
     result: Result
     seconds: float
-
-
-class _ResultRecord(TypedDict):
-    score: float
-    scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
-    metrics: NotRequired[dict[str, float]]
-    curve: NotRequired[list[dict[str, float]]]
-    device: NotRequired[str]
-    notes: NotRequired[list[str]]
-
-
-class _CellRecord(TypedDict):
-    """What cell.json holds besides what decided the result."""
-
-    result: _ResultRecord
-    seconds: Seconds
 
 
 class Watcher(Protocol):
@@ -162,8 +146,7 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> CellResult:
     began = time.monotonic()
     result = cell.compute(folder, watcher.heard)
     kept = CellResult(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
-    facts = {"format": FORMAT, "version": VERSION, "name": cell.name, "inputs": cell.inputs}
-    write_record(folder / CELL_FILE, {**facts, "result": result, "seconds": kept.seconds})
+    CellRecord(cell.name, {**cell.inputs}, cast(CellFigures, result), kept.seconds).write(folder / CELL_FILE)
     _remove_workings(folder, cell)
     watcher.ended(cell, kept)
     return kept
@@ -198,28 +181,24 @@ def _find(study: Path, cell: Cell) -> CellResult | None:
     if not path.is_file():
         return None
     remedy = f"remove {folder} to have it made anew"
-    facts = read_sealed(path, "a cell of a study", remedy)
-    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
-        raise FormatError(f"{path} is no cell of this version of gpt1; {remedy}")
+    found = CellRecord.read(path, remedy)
     wanted = json.loads(json.dumps(cell.inputs))
-    if changed := _changed(_inputs(facts, path, remedy), wanted, cell.row):
+    if changed := _changed(_inputs(found, path, remedy), wanted, cell.row):
         raise InputError(
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
         )
-    found = check_record(facts, _CellRecord, path, remedy)
-    kept = CellResult(folder, {**found["result"]}, found["seconds"])
+    kept = CellResult(folder, {**found.result}, found.seconds)
     _remove_workings(folder, cell)  # a kill may have come before that
     return kept
 
 
-def _inputs(facts: Mapping[str, Any], path: Path, remedy: str) -> Any:
+def _inputs(found: CellRecord, path: Path, remedy: str) -> Mapping[str, Any]:
     """Return what a cell was made from; what settings were called before is today's name."""
-    inputs = facts.get("inputs")
-    if not isinstance(inputs, dict) or not isinstance(settings := inputs.get("settings"), dict):
-        return inputs
+    if not isinstance(settings := found.inputs.get("settings"), dict):
+        return found.inputs
     try:
-        return {**inputs, "settings": todays_names(settings)}
+        return {**found.inputs, "settings": todays_names(settings)}
     except FormatError as error:
         raise FormatError(f"{path} is damaged: {error}; {remedy}") from None
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines
 from gpt1.base.records import check_record
+from gpt1.records.evaluation import Prediction
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
@@ -35,13 +36,6 @@ class Sheet:
 
     labels: Answers
     answers: list[Answers]
-
-
-class _Line(TypedDict):
-    """What others than people read of a line of predictions."""
-
-    label: str | float | None
-    prediction: str | float
 
 
 def read_sheet(files: Sequence[Path], task: Task, remedy: str = EVALUATE) -> Sheet | None:
@@ -62,11 +56,11 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
     labels, answers = [], []
     for number, line in read_lines(path, remedy):
         place = f"{path}, line {number}"
-        found = check_record(line, _Line, place, remedy)
+        found = check_record(line, Prediction, place, remedy)
         try:
-            if found["label"] is not None:
-                labels.append(_as_number(task, found["label"]))
-                answers.append(_as_number(task, found["prediction"]))
+            if found.label is not None:
+                labels.append(_as_number(task, found.label))
+                answers.append(_as_number(task, found.prediction))
         except ValueError as error:
             raise FormatError(f"{place} is damaged: {error}; {remedy}") from None
     if not labels:

@@ -18,25 +18,22 @@ from gpt1.base.errors import FormatError, InputError, Interrupted
 from gpt1.base.files import (
     is_temporary,
     lock_folder,
-    read_sealed,
     remove_temporaries_below,
     require_own_folder,
-    write_record,
 )
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
+from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.studies.cells import Cell, CellResult, Notebook, find_cells, has_cells, is_cells_folder, make_cell
 
 STUDY_FILE = "study.json"
-FORMAT, VERSION = "gpt1-study", 2
-_ANEW = "the study's command writes it anew"
 TABLES_EVERY = 60  # seconds; drawing examples for a table takes some
 
 Done = Mapping[str, CellResult]  # by the names of cells
 
 
 @dataclass(frozen=True)
-class Section:
+class StudySection:
     """A part of what a study found: values for a program, and the same as the rows of a table."""
 
     name: str
@@ -44,12 +41,12 @@ class Section:
     rows: list[dict[str, Any]]
 
 
-Tabulate = Callable[[Done], list[Section]]
+Tabulate = Callable[[Done], list[StudySection]]
 
 
 def conduct(
     out: Path, kind: str, about: Mapping[str, Any], cells: Sequence[Cell], tabulate: Tabulate, watcher: Notebook
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Make all cells that are not done, write what they come to, and return it.
 
     Whatever ends a study before its end, what is done then is written, and the same call goes on. A kill leaves the
@@ -60,7 +57,7 @@ def conduct(
         remove_temporaries_below(out)
         done = find_cells(out, cells)
 
-        def write(sections: Sequence[Section]) -> dict[str, Any]:
+        def write(sections: Sequence[StudySection]) -> StudyRecord:
             return _write(out, kind, about, sections, done, cells, watcher)
 
         # Written before the first cell, so that the folder is known as ours.
@@ -88,12 +85,9 @@ def is_study(folder: Path) -> bool:
     return (folder / STUDY_FILE).is_file()
 
 
-def read_study(folder: Path) -> dict[str, Any]:
+def read_study(folder: Path) -> StudyRecord:
     """Return what a study found."""
-    facts = read_sealed(folder / STUDY_FILE, "a study", _ANEW)
-    if (facts.get("format"), facts.get("version")) != (FORMAT, VERSION):
-        raise FormatError(f"{folder / STUDY_FILE} is no study of this version of gpt1; {_ANEW}")
-    return facts
+    return StudyRecord.read(folder / STUDY_FILE)
 
 
 def _require_own(out: Path, kind: str, watcher: Notebook) -> None:
@@ -102,7 +96,7 @@ def _require_own(out: Path, kind: str, watcher: Notebook) -> None:
         require_own_folder(out, _is_of_cells if has_cells(out) else is_temporary)
         return
     try:
-        found = read_study(out).get("kind")
+        found = read_study(out).kind
     except FormatError as error:
         if not has_cells(out):
             raise FormatError(f"{error}, into another folder or when this file is removed") from None
@@ -121,28 +115,24 @@ def _write(
     out: Path,
     kind: str,
     about: Mapping[str, Any],
-    sections: Sequence[Section],
+    sections: Sequence[StudySection],
     done: Done,
     cells: Sequence[Cell],
     watcher: Notebook,
-) -> dict[str, Any]:
+) -> StudyRecord:
     for section in sections:
         if section.rows:
             write_rows(iter(section.rows), out / f"{section.name}.csv", (), overwrite=True)
     made = [done[cell.name] for cell in cells if cell.name in done]
     noted = [note for kept in made for note in kept.result.get("notes", [])]
-    facts = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": kind,
-        "about": dict(about),
-        "cells": {"done": len(made), "planned": len(cells)},
-        "cost": {
-            "seconds": sum(kept.seconds for kept in made),
-            "devices": sorted({kept.result["device"] for kept in made if "device" in kept.result}),
-        },
-        "notes": list(dict.fromkeys([*watcher.notes, *noted])),
-        "sections": {section.name: section.content for section in sections},
-    }
-    write_record(out / STUDY_FILE, facts)
-    return facts
+    devices = sorted({kept.result["device"] for kept in made if "device" in kept.result})
+    record = StudyRecord(
+        kind,
+        about=dict(about),
+        cells=CellCounts(len(made), len(cells)),
+        cost=Cost(sum(kept.seconds for kept in made), devices),
+        notes=list(dict.fromkeys([*watcher.notes, *noted])),
+        sections={section.name: section.content for section in sections},
+    )
+    record.write(out / STUDY_FILE)
+    return record

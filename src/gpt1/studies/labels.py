@@ -18,6 +18,8 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
+from gpt1.records.evaluation import Prediction
+from gpt1.records.study import StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
@@ -31,7 +33,7 @@ from gpt1.studies.finetuned import (
     headline,
     whole_arms,
 )
-from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
@@ -57,7 +59,7 @@ def study_labels(
     training: FinetuningSettings,
     counts: Sequence[int],
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Learn from so many labels in each of three ways, and return what was found."""
     notebook = Notebook(watcher)
     start = open_start(init)
@@ -166,7 +168,9 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
                 answers = answer_by_words(task, train, known)
                 found[split] = scores(task, np.array([example.label for example in known]), answers)
                 lines = [
-                    {"label": answer_name(task, float(example.label or 0)), "prediction": answer_name(task, answer)}
+                    Prediction(
+                        label=answer_name(task, float(example.label or 0)), prediction=answer_name(task, answer)
+                    ).as_json()
                     for example, answer in zip(known, answers, strict=True)
                 ]
                 write_lines(predictions_file(folder, task.name, split), lines)
@@ -175,7 +179,7 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
     return compute
 
 
-def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -> Section:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -> StudySection:
     """Return the score of each arm by count, and by how much pre-training is better, in pairs."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -194,4 +198,4 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -
                     for one in differences(task, best, [*seeds.values()])
                 ]
         content[name] = {"metric": task.metrics[0], "arms": curves, "differences": pairs}
-    return Section(NAME, {"arms": ARMS, "tasks": content}, rows)
+    return StudySection(NAME, {"arms": ARMS, "tasks": content}, rows)

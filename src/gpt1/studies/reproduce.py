@@ -13,11 +13,12 @@ from typing import Any
 from gpt1.base.errors import InputError
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.seeds import summarise
+from gpt1.records.study import StudyRecord
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, whole_arms
-from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
 from gpt1.tasks.catalog import CATALOGUE
@@ -36,7 +37,7 @@ def reproduce(
     training: FinetuningSettings,
     lstm: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Make every table and figure of the paper for which there is data, and return what was found."""
     notebook = Notebook(watcher)
     runs = zeroshot.open_runs([init] if lstm is None else [init, lstm])
@@ -53,7 +54,7 @@ def reproduce(
     layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)
     questions = zeroshot.plan(runs, asked, shots=0, seed=0, device=training.device, watcher=notebook)
 
-    def tabulate(done: Done) -> list[Section]:
+    def tabulate(done: Done) -> list[StudySection]:
         return [
             _tables(learned, full, done),
             zeroshot.tabulate(runs, asked, done),
@@ -94,7 +95,7 @@ def _once(cells: Sequence[Cell]) -> list[Cell]:
     return list({cell.name: cell for cell in cells}.values())
 
 
-def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> Section:
+def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> StudySection:
     """Return tables 2 to 4: ours, the paper's, and what was best before it."""
     found = {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
     tables = {
@@ -112,7 +113,7 @@ def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) ->
         ]
         for name, rows in TABLES.items()
     }
-    return Section(
+    return StudySection(
         "tables", {"titles": paper.TITLES, "tables": tables}, [{"table": n, **r} for n, t in tables.items() for r in t]
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
+from gpt1.records.study import StudyRecord
 from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, FinetuningSettings, Plan, difference, figures, finetuning_cell, whole_arms
-from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
 
@@ -26,7 +27,7 @@ def study_transfer(
     training: FinetuningSettings,
     layers: Sequence[int] | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Fine-tune with so many transferred blocks (None: with each number there is), and return what was found."""
     notebook = Notebook(watcher)
     start = open_start(init)
@@ -69,7 +70,7 @@ def _arm(start: InitRun, count: int) -> Arm:
     return Arm(f"layers-{count}", start, [f"finetuning.transfer_layers={count}"])
 
 
-def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -> Section:
+def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -> StudySection:
     """Return the score by number of blocks, and what the most are worth over each fewer one, in pairs."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -81,4 +82,4 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -
             if count != max(arms):
                 points[-1]["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])
         content[name] = {"metric": task.metrics[0], "points": points}
-    return Section(NAME, {"tasks": content}, rows)
+    return StudySection(NAME, {"tasks": content}, rows)

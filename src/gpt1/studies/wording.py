@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gpt1.records.study import StudyRecord
 
-def describe(study: Mapping[str, Any]) -> list[str]:
+
+def describe(study: StudyRecord) -> list[str]:
     """Return what was found, section by section."""
-    cells, sections = study["cells"], study["sections"]
+    cells, sections = study.cells, study.sections
     lines: list[str] = []
     for name, writer in _WRITERS.items():
         if name in sections and (found := list(writer(sections[name]))):
             lines += ["", *found] if lines else found
-    if cells["done"] < cells["planned"]:
-        lines.append(f"{cells['done']:,} of {cells['planned']:,} cells are done; the same command goes on")
+    if cells.done < cells.planned:
+        lines.append(f"{cells.done:,} of {cells.planned:,} cells are done; the same command goes on")
     return lines
 
 

@@ -19,10 +19,11 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
+from gpt1.records.study import StudyRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
-from gpt1.studies.folder import Done, Section, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.tasks.catalog import find_task
@@ -40,7 +41,7 @@ def study_zeroshot(
     seed: int = 0,
     device: str | None = None,
     watcher: Watcher | None = None,
-) -> dict[str, Any]:
+) -> StudyRecord:
     """Ask all kept checkpoints of runs about tasks, into the folder of a study, and return what was found."""
     notebook = Notebook(watcher)
     starts = open_runs(runs)
@@ -148,7 +149,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
         run = opened(step)
         context = run.recipe.shape.context
         found = answer(run, ask(task))
-        write_lines(predictions_file(folder, found.task, found.split), found.lines)
+        write_lines(predictions_file(folder, found.task, found.split), (line.as_json() for line in found.lines))
         asked = ask(task).asked
         notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}
@@ -158,7 +159,7 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
     return compute
 
 
-def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: Done) -> Section:
+def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: Done) -> StudySection:
     """Return the curves of all runs, by task."""
     content: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -175,7 +176,7 @@ def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: 
             "scale": None if scale is None else asdict(scale),
             "runs": {run: [point for point in points if point["metric"] == metric] for run, points in curves.items()},
         }
-    return Section(NAME, {"tasks": content, "kinds": {start.name: start.shape.kind for start in starts}}, rows)
+    return StudySection(NAME, {"tasks": content, "kinds": {start.name: start.shape.kind for start in starts}}, rows)
 
 
 def _points(start: InitRun, task: str, done: Done) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,13 @@ OFFERS = {
     "answers": ["Floats", "answers", "balanced_weights", "predictions", "soft_targets"],
     "assessment": [
         "Answered",
+        "Assessment",
+        "Bin",
+        "Calibration",
+        "ClassRates",
+        "Confusion",
         "MOST_SHARES",
+        "Mistake",
         "answer_name",
         "assess",
         "hold_against",

@@ -1,18 +1,19 @@
 """Confusion, calibration, bootstrap intervals, mistakes: what a sheet of answers shows beyond its score.
 
-The metrics of a task belong to `metrics.py`. What comes out is plain values, to be kept as JSON and drawn elsewhere.
+The metrics of a task belong to `metrics.py`. What comes out is values, to be kept as JSON and drawn elsewhere.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt1.base.records import Count, Part
 from gpt1.tasks.answers import Floats, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
@@ -27,6 +28,100 @@ MOST_CONFUSED = 200  # classes of which all pairs are counted, and pairs that ar
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 _SEED = 0
 _TINY = float(np.finfo(np.float64).eps)  # as scikit-learn bounds a probability of which the logarithm is taken
+
+
+Interval = tuple[float, float]  # the lower and the upper end
+
+
+@dataclass(frozen=True)
+class ConfusedPair(Part):
+    """How often a label got a wrong answer."""
+
+    label: str | int
+    answer: str | int
+    count: Count
+
+
+@dataclass(frozen=True)
+class Confusion(Part):
+    """How often each label (a row) got each answer (a column); of very many labels only which were mixed up most."""
+
+    labels: list[str | int] = field(default_factory=list)
+    counts: list[list[Count]] = field(default_factory=list)
+    pairs: list[ConfusedPair] | None = None
+    other_pairs: Count | None = None  # how many there are besides
+
+    def commonest(self) -> list[ConfusedPair]:
+        """Return the wrong answers that are told of, the commonest first."""
+        if self.pairs is not None:
+            return self.pairs
+        found = [
+            ConfusedPair(label, answer, count)
+            for label, counts in zip(self.labels, self.counts, strict=True)
+            for answer, count in zip(self.labels, counts, strict=True)
+            if count and label != answer
+        ]
+        return sorted(found, key=lambda one: -one.count)
+
+
+@dataclass(frozen=True)
+class ClassRates(Part):
+    """How one class was answered."""
+
+    label: str | int
+    precision: float
+    recall: float
+    f1: float
+    support: Count
+
+
+@dataclass(frozen=True)
+class Bin(Part):
+    """Answers of about the same confidence."""
+
+    from_: float
+    to: float
+    count: Count
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Calibration(Part):
+    """How far confidence can be trusted."""
+
+    ece: float
+    brier: float
+    nll: float
+    bins: list[Bin]
+
+
+@dataclass(frozen=True)
+class Mistake(Part):
+    """A wrong answer: how sure the model was of it, or by how much a score was missed."""
+
+    index: Count
+    label: str | float
+    prediction: str | float
+    probability: float | None = None
+    error: float | None = None
+    text: str = ""
+    right_text: str = ""  # of choices, the answer that was right
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment(Part):
+    """What there is to say about the answers to labelled examples."""
+
+    examples: Count
+    metrics: dict[str, float]
+    right: Count | None = None
+    intervals: dict[str, Interval]
+    residuals: dict[str, float] = field(default_factory=dict)  # how far predicted scores lie from the true ones
+    confusion: Confusion | None = None
+    classes: list[ClassRates] = field(default_factory=list)
+    calibration: Calibration | None = None
+    mistakes: list[Mistake]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,21 +179,29 @@ def likeliest(probabilities: Floats) -> NDArray[np.int64]:
 
 def assess(
     task: Task, labels: NDArray[Any], answered: Answered, *, groups: NDArray[np.int64] | None = None
-) -> dict[str, Any]:
-    """Return what there is to say about the answers to labelled examples, as values that JSON can hold."""
+) -> Assessment:
+    """Return what there is to say about the answers to labelled examples."""
     answers = answered.answers
-    found: dict[str, Any] = {"examples": len(labels), "metrics": scores(task, labels, answers, groups)}
+    metrics, intervals = scores(task, labels, answers, groups), _resampled(task, labels, answers)
     if task.score_range is not None:
-        return found | {"intervals": _resampled(task, labels, answers)} | _residuals(labels, answers)
+        return Assessment(
+            examples=len(labels),
+            metrics=metrics,
+            intervals=intervals,
+            residuals=_residuals(answers - labels),
+            mistakes=_largest_errors(labels, answers),
+        )
     right = int((answers == labels).sum())
-    found |= {"right": right, "intervals": {"accuracy": wilson(right, len(labels))}}
-    found["intervals"] |= _resampled(task, labels, answers)
-    if task.labels:
-        found |= _confusion(task, labels, answers)
-    return found | {
-        "calibration": _calibration(labels, answered),
-        "mistakes": _mistakes(task, labels, answered),
-    }
+    return Assessment(
+        examples=len(labels),
+        metrics=metrics,
+        right=right,
+        intervals={"accuracy": wilson(right, len(labels)), **intervals},
+        confusion=_confusion(task, labels, answers) if task.labels else None,
+        classes=_rates(task, labels, answers),
+        calibration=_calibration(labels, answered),
+        mistakes=_mistakes(task, labels, answered),
+    )
 
 
 def answer_name(task: Task, answer: float) -> str | int | float:
@@ -114,15 +217,15 @@ def share_names(task: Task, places: NDArray[np.int64], shares: Floats) -> dict[s
     return {name: round(float(share), DIGITS) for name, share in zip(names, shares, strict=True)}
 
 
-def wilson(right: int, count: int) -> list[float]:
+def wilson(right: int, count: int) -> Interval:
     """Return the 95 % interval of a share of which `right` of `count` were seen (Wilson's score interval)."""
     share, spread = right / count, _Z**2 / count
     middle = (share + spread / 2) / (1 + spread)
     half = _Z * math.sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
-    return [max(0.0, middle - half), min(1.0, middle + half)]
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _resampled(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[str, list[float]]:
+def _resampled(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[str, Interval]:
     """Return the 95 % interval of every metric but accuracy, from examples drawn with replacement."""
     names = [name for name in task.metrics if name != "accuracy"]
     if not names:
@@ -134,54 +237,48 @@ def _resampled(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[
         found = scores(task, labels[chosen], answers[chosen])
         drawn.append([found[name] for name in names])
     low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
-    return {name: [float(low[index]), float(high[index])] for index, name in enumerate(names)}
+    return {name: (float(low[index]), float(high[index])) for index, name in enumerate(names)}
 
 
-def _confusion(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[str, Any]:
-    """Return how often each label got each answer, and what that means for each class.
+def _confusion(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> Confusion:
+    """Return how often each label got each answer.
 
     Of many classes not all pairs are told, of which there are too many, but those that were mixed up most.
     """
     classes = len(task.labels)
     pairs, counts = np.unique(labels * classes + answers, return_counts=True)
-    right = np.bincount(labels[labels == answers], minlength=classes)
-    given, there = np.bincount(answers, minlength=classes), np.bincount(labels, minlength=classes)
     if classes <= MOST_CONFUSED:
         table = np.zeros(classes**2, np.int64)
         table[pairs] = counts
-        told: dict[str, Any] = {"labels": list(task.labels), "counts": table.reshape(classes, classes).tolist()}
-    else:
-        wrong = pairs // classes != pairs % classes
-        told = _most_confused(task, pairs[wrong], counts[wrong])
-    by_class = []
-    for index, name in enumerate(task.labels):
-        hits, answered, support = int(right[index]), int(given[index]), int(there[index])
-        by_class.append(
-            {
-                "label": name,
-                "precision": hits / answered if answered else 0.0,
-                "recall": hits / support if support else 0.0,
-                "f1": 2 * hits / (answered + support) if answered + support else 0.0,
-                "support": support,
-            }
-        )
-    return {"confusion": told, "classes": by_class}
-
-
-def _most_confused(task: Task, pairs: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the pairs of label and wrong answer that were seen most, and how many others there are."""
+        return Confusion(list(task.labels), table.reshape(classes, classes).tolist())
+    wrong = pairs // classes != pairs % classes
+    pairs, counts = pairs[wrong], counts[wrong]
     most = np.argsort(-counts, kind="stable")[:MOST_CONFUSED]
-    both = [divmod(pair, len(task.labels)) for pair in pairs[most].tolist()]
-    return {
-        "pairs": [
-            {"label": task.labels[label], "answer": task.labels[answer], "count": count}
-            for (label, answer), count in zip(both, counts[most].tolist(), strict=True)
-        ],
-        "other_pairs": len(pairs) - len(most),
-    }
+    told = [
+        ConfusedPair(task.labels[pair // classes], task.labels[pair % classes], count)
+        for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
+    ]
+    return Confusion(pairs=told, other_pairs=len(pairs) - len(most))
 
 
-def _calibration(labels: NDArray[Any], answered: Answered) -> dict[str, Any]:
+def _rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[ClassRates]:
+    """Return how each class was answered; of choices there are none."""
+    if not task.labels:
+        return []
+    of = [np.bincount(found, minlength=len(task.labels)) for found in (labels[labels == answers], answers, labels)]
+    return [
+        ClassRates(
+            name,
+            precision=hits / given if given else 0.0,
+            recall=hits / support if support else 0.0,
+            f1=2 * hits / (given + support) if given + support else 0.0,
+            support=support,
+        )
+        for name, (hits, given, support) in zip(task.labels, np.stack(of, 1).tolist(), strict=True)
+    ]
+
+
+def _calibration(labels: NDArray[Any], answered: Answered) -> Calibration:
     """Return whether answers of 80 % confidence are right in 80 % of the cases, and two scores of probabilities.
 
     The expected calibration error is the mean distance of confidence and accuracy over bins of confidence, weighted by
@@ -193,53 +290,47 @@ def _calibration(labels: NDArray[Any], answered: Answered) -> dict[str, Any]:
     for index in np.unique(bin_of).tolist():
         inside = bin_of == index
         bins.append(
-            {
-                "from": index / BINS,
-                "to": (index + 1) / BINS,
-                "count": int(inside.sum()),
-                "confidence": float(confidence[inside].mean()),
-                "accuracy": float(right[inside].mean()),
-            }
+            Bin(
+                index / BINS,
+                (index + 1) / BINS,
+                count=int(inside.sum()),
+                confidence=float(confidence[inside].mean()),
+                accuracy=float(right[inside].mean()),
+            )
         )
-    return {
-        "ece": sum(one["count"] * abs(one["confidence"] - one["accuracy"]) for one in bins) / len(labels),
-        "brier": float(answered.squares.mean()),
-        "nll": float(-np.log(np.clip(answered.of_label, _TINY, 1.0)).mean()),
-        "bins": bins,
-    }
+    return Calibration(
+        ece=sum(one.count * abs(one.confidence - one.accuracy) for one in bins) / len(labels),
+        brier=float(answered.squares.mean()),
+        nll=float(-np.log(np.clip(answered.of_label, _TINY, 1.0)).mean()),
+        bins=bins,
+    )
 
 
-def _mistakes(task: Task, labels: NDArray[Any], answered: Answered) -> list[dict[str, Any]]:
+def _mistakes(task: Task, labels: NDArray[Any], answered: Answered) -> list[Mistake]:
     """Return the mistakes the model was surest of."""
     wrong = np.flatnonzero(answered.answers != labels)
     worst = wrong[np.argsort(-answered.confidence[wrong], kind="stable")[:MISTAKES]]
     return [
-        {
-            "index": int(index),
-            "label": answer_name(task, labels[index]),
-            "prediction": answer_name(task, answered.answers[index]),
-            "probability": float(answered.confidence[index]),
-        }
+        Mistake(
+            int(index),
+            label=answer_name(task, labels[index]),
+            prediction=answer_name(task, answered.answers[index]),
+            probability=float(answered.confidence[index]),
+        )
         for index in worst
     ]
 
 
-def _residuals(labels: NDArray[Any], answers: NDArray[Any]) -> dict[str, Any]:
-    """Return how far predicted scores lie from the true ones."""
+def _residuals(errors: NDArray[Any]) -> dict[str, float]:
+    return {
+        "mean_absolute_error": float(np.abs(errors).mean()),
+        "root_mean_squared_error": float(np.sqrt((errors**2).mean())),
+    }
+
+
+def _largest_errors(labels: NDArray[Any], answers: NDArray[Any]) -> list[Mistake]:
     errors = answers - labels
     worst = np.argsort(-np.abs(errors), kind="stable")[:MISTAKES]
-    return {
-        "residuals": {
-            "mean_absolute_error": float(np.abs(errors).mean()),
-            "root_mean_squared_error": float(np.sqrt((errors**2).mean())),
-        },
-        "mistakes": [
-            {
-                "index": int(index),
-                "label": float(labels[index]),
-                "prediction": float(answers[index]),
-                "error": float(errors[index]),
-            }
-            for index in worst
-        ],
-    }
+    return [
+        Mistake(int(i), label=float(labels[i]), prediction=float(answers[i]), error=float(errors[i])) for i in worst
+    ]

@@ -16,5 +16,5 @@ OFFERS = {
         "resumed",
         "speed_up",
     ],
-    "trainer": ["Evaluation", "TrainerConfig"],
+    "trainer": ["Judgement", "TrainerConfig"],
 }

@@ -66,7 +66,7 @@ class Objective(Protocol):
         """Return the sum of each term over the micro-batch."""
 
 
-class Evaluation(NamedTuple):
+class Judgement(NamedTuple):
     """How good a model is: scores for people, and a cost by which the best checkpoint is found."""
 
     scores: dict[str, float]
@@ -134,7 +134,7 @@ class TrainerConfig:
     recipe: Recipe
     tokens_per_step: int
     flops_per_token: float
-    evaluate: Callable[[], Evaluation] | None = None
+    evaluate: Callable[[], Judgement] | None = None
     sample: Callable[[int], Sampled] | None = None
 
 
