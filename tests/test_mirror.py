@@ -84,6 +84,7 @@ TESTED_IN = {
 BY_HAND = {"demo/tuning.py"}
 # Tests of what several files do together.
 OF_SEVERAL = {
+    "serve/test_path.py",
     "benchmarks/test_ngrams.py",  # benchmarks/
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs

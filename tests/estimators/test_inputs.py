@@ -13,7 +13,7 @@ import pytest
 from gpt1 import GPTClassifier, GPTRegressor
 from gpt1.base.errors import InputError, SettingError
 from gpt1.estimators.inputs import label_field, read_texts
-from gpt1.inference.predicting import task_of
+from gpt1.inference.answering import task_of
 from tests.estimators.tools import MOODS, PAIRS, SCORES, TEXTS, hasty
 
 NOWHERE = "no run: rows are looked at first"

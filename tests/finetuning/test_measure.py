@@ -19,7 +19,7 @@ from gpt1.finetuning.data import Source, identity
 from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
 from gpt1.finetuning.wording import describe
-from gpt1.inference.predicting import answer_split
+from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run, load_run
 from gpt1.records.evaluation import Evaluation
 from gpt1.tasks.assessment import ClassRates, Confusion, assess, hold_against
@@ -404,14 +404,14 @@ def test_of_two_tables_of_one_name_measured_at_once_the_second_to_end_is_refused
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = table_of(tmp_path / "one.jsonl", "0120"), table_of(tmp_path / "other.jsonl", "211021")
-    answer = measuring.answer_labelled
+    answer = measuring._answer
 
     def answer_while_another_ends(*given: Any) -> Any:
-        monkeypatch.setattr(measuring, "answer_labelled", answer)
+        monkeypatch.setattr(measuring, "_answer", answer)
         evaluate_run(run, task="moods", table=other, split="held")
         return answer(*given)
 
-    monkeypatch.setattr(measuring, "answer_labelled", answer_while_another_ends)
+    monkeypatch.setattr(measuring, "_answer", answer_while_another_ends)
     with pytest.raises(InputError, match=rf"is of another table, {other}; give this one a name of its own"):
         evaluate_run(run, task="moods", table=one, split="held")
     assert facts_in(evaluation_file(run.path, "moods", "held"))["table"]["sha256"] == file_hash(other)

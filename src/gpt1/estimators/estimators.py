@@ -23,7 +23,6 @@ from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
 from gpt1.estimators.folders import FILE, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
-    ROWS,
     Texts,
     label_field,
     make_examples,
@@ -33,18 +32,16 @@ from gpt1.estimators.inputs import (
 )
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import results
-from gpt1.inference.predicting import answer_split, task_of
+from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.data_warnings import refuse_one_label
-from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
-from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 # Arguments that are settings of the recipe under another name.
 _SETTINGS = {
@@ -190,19 +187,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise InputError(f"X has {many(texts.width, 'text')} a row, fit was given {self.n_features_in_}")
         if texts.columns and hasattr(self, "feature_names_in_") and texts.columns != tuple(self.feature_names_in_):
             raise InputError(f"X has the columns {some(texts.columns)}; fit was given {some(self.feature_names_in_)}")
-        task, context = task_of(self.run_), self.run_.recipe.shape.context
-        encoded = encode_task(task, {ROWS: make_examples(task, texts)}, self.run_.tokenizer, context)
-        split = encoded.splits[ROWS]
-        if cut := int((split.cut > 0).sum()):
-            rows = many(len(split), "row")
-            warnings.warn(
-                f"{cut:,} of {rows} had more text than the model's {context} tokens; the ends were not read",
-                stacklevel=3,
-            )
-        unknown = unknown_by_example(task, split, self.run_.tokenizer.unknown_id, encoded.vocab_size)
-        for text in count_unknown(unknown).notice(len(split)):
+        task = task_of(self.run_)
+        found = answer(self.run_, task, make_examples(task, texts))
+        counts = np.stack((found.unknown, found.tokens), 1)
+        cut, context = int((found.cut > 0).sum()), self.run_.recipe.shape.context
+        for text in reading_notices(len(found), cut, counts, context):
             warnings.warn(text, stacklevel=3)
-        return answer_split(self.run_, task, split)
+        return found.probabilities, found.answers
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator to a new or empty folder: a run, without what only training needs."""

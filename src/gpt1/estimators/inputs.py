@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d
 from gpt1.base.errors import InputError
 from gpt1.base.wording import many
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import Example, Row, make_example, to_score
+from gpt1.tasks.examples import Example, Row, example_to_answer, to_score
 
 FIELDS = {1: ("text",), 2: ("a", "b")}  # texts a row, and what they are called where they have no name
 ROWS = "test"  # the split of rows without labels
@@ -66,7 +66,7 @@ def read_texts(X: Any) -> Texts:
 def make_examples(task: Task, texts: Texts) -> list[Example]:
     """Return rows as examples without labels, each text checked."""
     return [
-        make_example(task, Row(dict(zip(task.fields, row, strict=True)), "X", number), ROWS)
+        example_to_answer(task, Row(dict(zip(task.fields, row, strict=True)), "X", number))
         for number, row in enumerate(texts.rows, 1)
     ]
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import result_file
 from gpt1.base.torch_internals import EXPORT_LOGGER
-from gpt1.inference.predicting import task_of
+from gpt1.inference.answering import task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
 from gpt1.model.classifier import head_name

@@ -26,7 +26,7 @@ from gpt1.exchange.names import (
     to_theirs,
 )
 from gpt1.exchange.sums import SUMS_FILE, write_sums
-from gpt1.inference.predicting import task_of
+from gpt1.inference.answering import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape

@@ -13,7 +13,7 @@ from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import file_hash
 from gpt1.finetuning.data import identity, read_recorded
 from gpt1.finetuning.measure import evaluation_file, measure_split
-from gpt1.inference.predicting import task_of
+from gpt1.inference.answering import task_of
 from gpt1.inference.run import Run
 from gpt1.records.evaluation import Evaluation, RecordedTable
 from gpt1.tasks.catalog import Task

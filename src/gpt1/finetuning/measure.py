@@ -20,10 +20,10 @@ from gpt1.base.errors import InputError, unknown
 from gpt1.base.files import json_bytes, line_bytes, remove_temporaries, result_file, whole_file
 from gpt1.base.records import sealed
 from gpt1.finetuning.data import check_fit
-from gpt1.inference.predicting import answer_labelled, task_of
+from gpt1.inference.answering import answer_by_portion, task_of
 from gpt1.inference.run import Run
 from gpt1.records.evaluation import Cut, Evaluation, Prediction, RecordedTable
-from gpt1.tasks.assessment import Answered, Mistake, answer_name, assess, share_names
+from gpt1.tasks.assessment import Answered, Mistake, answer_name, assess, hold_against, joined, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.shapes import CHOICES
@@ -70,7 +70,7 @@ def measure_split(
     known = np.flatnonzero(data.labelled)
     if not len(known):
         raise InputError(f"split '{split}' of '{task.name}' has no labels to measure by; gpt1 predict answers its rows")
-    answered = answer_labelled(run, task, data)
+    answered = _answer(run, task, data)
     found = assess(task, data.labels[known], answered.of(known), groups=data.groups[known] if task.groups else None)
     cut = data.cut[data.cut > 0]
     mistakes = [_with_text(run.tokenizer, task, data, int(known[one.index]), one) for one in found.mistakes]
@@ -93,6 +93,16 @@ def measure_split(
             sheet.writelines(line_bytes(line.as_json()) for line in _sheet(task, data, answered))
             file.write(json_bytes(sealed(evaluation.as_json())))
     return evaluation
+
+
+def _answer(run: Run, task: Task, data: EncodedSplit) -> Answered:
+    """Return what a run answers to each example, held against its label, in memory that classes hardly add to."""
+    return joined(
+        [
+            (examples, hold_against(task, data.labels[examples], found))
+            for examples, found in answer_by_portion(run, task, data)
+        ]
+    )
 
 
 def _known_task(run: Run, encoded: EncodedTask) -> Task:

@@ -2,6 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "answering": ["Predictions", "answer", "answer_by_portion", "reading_notices", "task_of"],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": ["Blimp", "PUBLISHED", "blimp", "read_pairs"],
     "classification": ["head_shapes", "probabilities_by_portion"],
@@ -16,16 +17,7 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
-    "predicting": [
-        "ANSWER",
-        "CONFIDENCE",
-        "PROBABILITIES",
-        "answer_labelled",
-        "answer_split",
-        "predict_file",
-        "predict_rows",
-        "task_of",
-    ],
+    "predicting": ["predict_file"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["check_target", "json_line", "write_rows"],
     "run": ["BEST", "BODY", "DTYPES", "Run", "find_checkpoint", "load_run", "load_weights"],

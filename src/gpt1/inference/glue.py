@@ -12,7 +12,7 @@ import numpy as np
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent
 from gpt1.base.wording import many
-from gpt1.inference.predicting import answer_split
+from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import encode_task

@@ -1,6 +1,6 @@
 """Answers for a table of any length: its rows come in by chunks and go out with what a fine-tuned run says of them.
 
-Rows are checked, encoded and laid out by the very functions that fine-tuning uses. A chunk is all that is ever held.
+A chunk is all that is ever held.
 """
 
 from __future__ import annotations
@@ -8,30 +8,25 @@ from __future__ import annotations
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpt1.base.errors import FileError, InputError, RuinedWeights, SettingError, unknown
+from gpt1.base.errors import FileError, InputError
 from gpt1.base.wording import many, some
-from gpt1.inference.classification import probabilities, probabilities_by_portion
+from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
-from gpt1.tasks.answers import Floats, predictions
-from gpt1.tasks.assessment import MOST_SHARES, Answered, answer_name, hold_against, joined, likeliest, share_names
+from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, encode_task
-from gpt1.tasks.examples import Example, Row, make_example
-from gpt1.tasks.unknowns import count_unknown, unknown_by_example
+from gpt1.tasks.examples import Example, Row, example_to_answer
 
 ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "prediction", "probabilities", "confidence", "error"
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
 
-_ROWS = "rows"  # what rows that came from no file are called, and the split that rows to be answered make
+_ROWS = "rows"  # what rows that came from no file are called
 
 Notice = Callable[[str], None]
 
@@ -67,48 +62,14 @@ def predict_file(
     return Answers(run, task_of(run, task), chunks, skip_bad, notice)
 
 
-def task_of(run: Run, name: str | None = None) -> Task:
-    """Return the task of this name that a run has learned; without a name, its only one."""
-    if name is None and len(run.tasks) > 1:
-        raise SettingError(f"{run.path} has learned several tasks; name one with `task`: {', '.join(run.tasks)}")
-    if name is not None and name not in run.tasks:
-        raise unknown(f"task of {run.path}", name, run.tasks)
-    return run.tasks[name or next(iter(run.tasks))]
-
-
-def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
-    """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
-    found = probabilities(run.ready_classifier, task.name, split, run.pause)
-    _check_finite(run, found)
-    return found, predictions(task, found)
-
-
-def answer_labelled(run: Run, task: Task, split: EncodedSplit) -> Answered:
-    """Return what a run answers to each example, held against its label, in memory that classes hardly add to."""
-    parts = []
-    for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
-        _check_finite(run, found)
-        parts.append((examples, hold_against(task, split.labels[examples], found)))
-    return joined(parts)
-
-
-def _check_finite(run: Run, found: Floats) -> None:
-    if not np.isfinite(found).all():
-        raise RuinedWeights(
-            f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
-            "use the checkpoint of another step, or train again"
-        )
-
-
 class Answers(Iterator[dict[str, Any]]):
     """Rows with their answers, of which `added` names the columns; made by `predict_rows` and `predict_file`."""
 
     def __init__(self, run: Run, task: Task, chunks: Iterator[Sequence[Found]], skip_bad: bool, notice: Notice) -> None:
         self._run, self._skip_bad, self._notice = run, skip_bad, notice
-        self._task = replace(task, dev_splits=(), test_splits=(_ROWS,))  # test rows may lack a label
-        self._rows = self._bad = 0
-        self.unread: list[int] = []  # tokens of each answered row that the context had no room for
-        self.unknown, self.tokens = array("I"), array("I")  # of each, those not in the vocabulary, and all it has read
+        self._task = task
+        self._rows = self._bad = self._cut = 0
+        self.unknown, self.tokens = array("I"), array("I")  # of each row, those not in the vocabulary, and all it read
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
         if len(task.labels) > MOST_SHARES:
@@ -141,17 +102,9 @@ class Answers(Iterator[dict[str, Any]]):
             yield from self._answer(chunk)
         if self._bad:
             self._notice(f"{self._bad:,} of {many(self._rows, 'row')} could not be used: see '{self._names[ERROR]}'")
-        if cut := sum(tokens > 0 for tokens in self.unread):
-            self._notice(
-                f"{cut:,} of {many(self._rows, 'row')} had more text than the model's {self._context} tokens; "
-                "the ends were not read"
-            )
-        for text in count_unknown(np.stack((self.unknown, self.tokens), 1)).notice(len(self.unknown)):
+        counts = np.stack((self.unknown, self.tokens), 1)
+        for text in reading_notices(self._rows, self._cut, counts, self._run.recipe.shape.context):
             self._notice(text)
-
-    @property
-    def _context(self) -> int:
-        return self._run.recipe.shape.context
 
     def _answer(self, chunk: Sequence[Found]) -> Iterator[dict[str, Any]]:
         checked: list[Example | InputError] = []
@@ -162,7 +115,7 @@ class Answers(Iterator[dict[str, Any]]):
             except InputError as error:  # said when the rows before it are answered
                 refused = error
                 break
-        found = iter(self._predict([example for example in checked if isinstance(example, Example)]))
+        found = self._predict([example for example in checked if isinstance(example, Example)])
         for row, example in zip(chunk, checked, strict=False):
             cells = row.cells if isinstance(row, Row) else {}
             if isinstance(example, Example):
@@ -180,32 +133,20 @@ class Answers(Iterator[dict[str, Any]]):
                 raise row
             if clash := [name for name in self.added if name in row.cells]:
                 raise row.error(f"a column '{clash[0]}' that the first rows do not have; rename it, ours has that name")
-            unused = (self._task.label_field, self._task.group_field)
-            cells = {name: cell for name, cell in row.cells.items() if name not in unused}
-            return make_example(self._task, replace(row, cells=cells), _ROWS)
+            return example_to_answer(self._task, row)
         except InputError as error:
             if not self._skip_bad:
                 raise
             return error
 
-    def _predict(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    def _predict(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
         if not examples:
-            return []
-        encoded = encode_task(self._task, {_ROWS: examples}, self._run.tokenizer, self._context)
-        split = encoded.splits[_ROWS]
-        self.unread += split.cut.tolist()
-        unknown_id = self._run.tokenizer.unknown_id
-        counts = unknown_by_example(self._task, split, unknown_id, encoded.vocab_size)
-        self.unknown.extend(counts[:, 0].tolist())
-        self.tokens.extend(counts[:, 1].tolist())
-        return [
-            self._named(row, answer) for row, answer in zip(*answer_split(self._run, self._task, split), strict=True)
-        ]
-
-    def _named(self, row: Floats, answer: float) -> dict[str, Any]:
-        named = {ANSWER: answer_name(self._task, answer)}
-        if self._task.score_range is not None:
-            return named
-        places = likeliest(row[None])[0]
-        shares = share_names(self._task, places, row[places])
-        return {**named, PROBABILITIES: shares, CONFIDENCE: max(shares.values())}
+            return
+        found = answer(self._run, self._task, examples)
+        self._cut += int((found.cut > 0).sum())
+        self.unknown.extend(found.unknown.tolist())
+        self.tokens.extend(found.tokens.tolist())
+        for place in range(len(found)):
+            shares = found.shares(place)
+            told = {} if shares is None else {PROBABILITIES: shares, CONFIDENCE: max(shares.values())}
+            yield {ANSWER: found.name(place), **told}

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
+from gpt1.inference.answering import Predictions, answer
 from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
-from gpt1.inference.predicting import ANSWER, CONFIDENCE, PROBABILITIES, predict_rows
 from gpt1.inference.scoring import ScoredText
 from gpt1.recipes.values import Shape
 from gpt1.serve.completions import check_characters, check_ids
@@ -21,6 +21,7 @@ from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.examples import Row, example_to_answer
 
 ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the square of it
 DIGITS = 4  # of a share of attention
@@ -34,13 +35,13 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     rows = [_row(task, value) for value in inputs]
     check_characters([text for row in rows for text in _texts(row)], limits)
 
-    def answer(rows: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        answers = predict_rows(engine.run, rows, task=task.name, notice=lambda text: None)
-        named = [_named(one) for one in answers]
-        return list(zip(named, map(_as_read, answers.unread, answers.tokens, answers.unknown), strict=True))
+    def answer_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        examples = [example_to_answer(task, Row(cells, "rows", number)) for number, cells in enumerate(rows, 1)]
+        found = answer(engine.run, task, examples)
+        return [_worded(found, place) for place in range(len(found))]
 
-    found = await _answered(engine, ("classify", task.name), answer, rows)
-    data = [{"index": place, **one, **as_read} for place, (one, as_read) in enumerate(found)]
+    found = await _answered(engine, ("classify", task.name), answer_rows, rows)
+    data = [{"index": place, **one} for place, one in enumerate(found)]
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 
 
@@ -138,19 +139,17 @@ async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, 
     return found
 
 
-def _named(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer under the names it has here; a label is one of those that have probabilities."""
-    label, shares = one[ANSWER], one.get(PROBABILITIES)
+def _worded(found: Predictions, place: int) -> dict[str, Any]:
+    """Return an answer, and how much of its row was read and known; a label is one of those with probabilities."""
+    name, shares = found.name(place), found.shares(place)
     return {
-        "label": label if shares is None else str(label),
+        "label": name if shares is None else str(name),
         "probabilities": shares,
-        "confidence": one.get(CONFIDENCE),
+        "confidence": None if shares is None else max(shares.values()),
+        "truncated": bool(found.cut[place] > 0),
+        "tokens": int(found.tokens[place]),
+        "unknown_tokens": int(found.unknown[place]),
     }
-
-
-def _as_read(unread: int, tokens: int, unknown: int) -> dict[str, Any]:
-    """Return how much of a row was read, and understood: the others are all the same to the run."""
-    return {"truncated": unread > 0, "tokens": tokens, "unknown_tokens": unknown}
 
 
 def _check_number(inputs: Sequence[Any], limits: Limits) -> None:

@@ -150,6 +150,12 @@ def encode_task(
     )
 
 
+def encode_examples(task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int) -> EncodedSplit:
+    """Turn examples of no split of the task's into token sequences, such as rows to be answered."""
+    ids_of = encode_texts((text for example in examples for text in example.texts), tokenizer)
+    return _encode_split(task, "rows", examples, ids_of, tokenizer.vocab_size, context)
+
+
 def encode_texts(texts: Iterable[str], tokenizer: TaskTokenizer) -> dict[str, array[int]]:
     """Encode every distinct text once: a passage of RACE comes with each of its questions."""
     distinct = list(dict.fromkeys(texts))

@@ -110,20 +110,28 @@ def same_texts(task: Task, examples: Sequence[Example]) -> list[tuple[str, ...]]
 
 def make_example(task: Task, row: Row, split: str, *, may_be_empty: bool = False) -> Example:
     """Check one row against its task; only rows of a test split may lack a label, and none a text unless told so."""
+    find = row.label if split in task.test_splits else row.require_label
+    texts = _texts(task, row, may_be_empty)
+    value = find(task.label_field)
+    return Example(texts, None if value is None else _label(task, row, value), row.number, _group(task, row))
 
+
+def example_to_answer(task: Task, row: Row) -> Example:
+    """Check the texts of one row that is to be answered; a label that it may have is not looked at."""
+    return Example(_texts(task, row), None, row.number)
+
+
+def _texts(task: Task, row: Row, may_be_empty: bool = False) -> tuple[str, ...]:
     def text(value: Any, field: str) -> str:
         blank = isinstance(value, str) and not value.strip()
         return value if blank and may_be_empty else _text(row, value, field)
 
-    if task.shape == CHOICES:
-        *asked, answers = task.fields
-        texts = [text(row.cell(field), field) for field in asked] + [""] * (2 - len(asked))
-        texts += [text(answer, f"{answers}[{index}]") for index, answer in enumerate(_answers(task, row, answers))]
-    else:
-        texts = [text(row.cell(field), field) for field in task.fields]
-    find = row.label if split in task.test_splits else row.require_label
-    value = find(task.label_field)
-    return Example(tuple(texts), None if value is None else _label(task, row, value), row.number, _group(task, row))
+    if task.shape != CHOICES:
+        return tuple(text(row.cell(field), field) for field in task.fields)
+    *asked, answers = task.fields
+    texts = [text(row.cell(field), field) for field in asked] + [""] * (2 - len(asked))
+    texts += [text(answer, f"{answers}[{index}]") for index, answer in enumerate(_answers(task, row, answers))]
+    return tuple(texts)
 
 
 def _is_empty(value: Any) -> bool:

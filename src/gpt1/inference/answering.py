@@ -1,0 +1,97 @@
+"""The one way to an answer: examples of a task in, what a fine-tuned run says of each out.
+
+Tables, requests, estimators and measuring all come here. Examples are encoded and laid out by the very functions that
+fine-tuning uses, and answered by portions, whatever order they come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import RuinedWeights, SettingError, unknown
+from gpt1.base.wording import many
+from gpt1.inference.classification import probabilities, probabilities_by_portion
+from gpt1.inference.run import Run
+from gpt1.tasks.answers import Floats, predictions
+from gpt1.tasks.assessment import answer_name, likeliest, share_names
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit, encode_examples
+from gpt1.tasks.examples import Example
+from gpt1.tasks.unknowns import count_unknown, unknown_by_example
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a run answers to examples, and how much of each it has read."""
+
+    task: Task
+    probabilities: Floats  # of the classes, answers or bins [examples, answers]
+    answers: NDArray[Any]  # index of the class or the answer, or the score
+    cut: NDArray[np.int64]  # tokens that the context had no room for
+    unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
+    tokens: NDArray[np.int64]  # that were read
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def name(self, example: int) -> str | int | float:
+        """Return an answer as a person reads it."""
+        return answer_name(self.task, self.answers[example])
+
+    def shares(self, example: int) -> dict[str, float] | None:
+        """Return the probabilities of an example by name, those of the likeliest of many; of a score there are none."""
+        if self.task.score_range is not None:
+            return None
+        row = self.probabilities[example]
+        places = likeliest(row[None])[0]
+        return share_names(self.task, places, row[places])
+
+
+def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
+    """Return what a run answers to examples of a task that it has learned."""
+    split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
+    found, answers = answer_split(run, task, split)
+    counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
+    return Predictions(task, found, answers, split.cut, counts[:, 0], counts[:, 1])
+
+
+def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
+    """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
+    found = probabilities(run.ready_classifier, task.name, split, run.pause)
+    _check_finite(run, found)
+    return found, predictions(task, found)
+
+
+def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
+    for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
+        _check_finite(run, found)
+        yield examples, found
+
+
+def _check_finite(run: Run, found: Floats) -> None:
+    if not np.isfinite(found).all():
+        raise RuinedWeights(
+            f"{run.checkpoint.path.name} gives probabilities that are no numbers: its weights are ruined; "
+            "use the checkpoint of another step, or train again"
+        )
+
+
+def task_of(run: Run, name: str | None = None) -> Task:
+    """Return the task of this name that a run has learned; without a name, its only one."""
+    if name is None and len(run.tasks) > 1:
+        raise SettingError(f"{run.path} has learned several tasks; name one with `task`: {', '.join(run.tasks)}")
+    if name is not None and name not in run.tasks:
+        raise unknown(f"task of {run.path}", name, run.tasks)
+    return run.tasks[name or next(iter(run.tasks))]
+
+
+def reading_notices(rows: int, cut: int, unknown: NDArray[Any], context: int) -> list[str]:
+    """Return what a person should know of how rows were read; `unknown` has the counts of each that was answered."""
+    told = f"{cut:,} of {many(rows, 'row')} had more text than the model's {context} tokens; the ends were not read"
+    return [*([told] if cut else []), *count_unknown(unknown).notice(len(unknown))]
