@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from gpt1.base.records import LINE_SEAL, SEAL
-from gpt1.corpus.prepare import read_corpus
+from gpt1.corpus.manifest import read_corpus
 from gpt1.finetuning.results import results
 from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import load_run
@@ -26,7 +26,7 @@ BEFORE = Path(__file__).parent / "golden" / "before"
 
 def test_folders_made_before_are_read() -> None:
     assert load_tokenizer(BEFORE / "tokenizer.json").decode([5]) is not None
-    assert read_corpus(BEFORE / "corpus")["splits"]["train"]["tokens"] > 1000
+    assert read_corpus(BEFORE / "corpus").splits["train"].tokens > 1000
     assert load(BEFORE / "encoded").vocab_size == read_run(BEFORE / "books").vocab_size
     books, seeds = gather([BEFORE / "books", BEFORE / "seeds"])
     assert books.progress is not None

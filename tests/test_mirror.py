@@ -11,7 +11,6 @@ TESTS = Path(__file__).parent
 
 # Files that are tested through others, and where.
 TESTED_IN = {
-    "base/record_files.py": "base/test_records.py",
     "cli/completion.py": "cli/test_app.py",
     "cli/export.py": "cli/test_exchange.py",
     "cli/import_.py": "cli/test_exchange.py",
@@ -22,6 +21,7 @@ TESTED_IN = {
     "cli/training.py": "cli/test_pretrain.py",
     "corpus/assembly.py": "corpus/test_prepare.py",
     "corpus/batches.py": "corpus/test_prepare.py",
+    "corpus/manifest.py": "corpus/test_prepare.py",
     "corpus/meter.py": "corpus/test_prepare.py",
     "demo/forms.py": "demo/test_world.py",
     "demo/learning.py": "demo/test_tour.py",

@@ -20,8 +20,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import write_json
 from gpt1.base.progress import Silent
 from gpt1.corpus import batches
-from gpt1.corpus.assembly import SUMS_FILE
-from gpt1.corpus.prepare import CORPUS_FILE, read_corpus
+from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, read_corpus
 from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
@@ -37,16 +36,16 @@ def tokenizer(words_tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 def stream(folder: Path, split: str) -> list[int]:
-    shards = read_corpus(folder)["splits"][split]["shards"]
-    return [int(id) for shard in shards for id in open_shard(folder / shard["file"]).ids]
+    shards = read_corpus(folder).splits[split].shards
+    return [int(id) for shard in shards for id in open_shard(folder / shard.file).ids]
 
 
 def documents_of(folder: Path, split: str, newline: int) -> list[list[int]]:
     """Cut the stream at the recorded starts; every document ends with one newline token."""
     ids: list[int] = []
     starts: list[int] = []
-    for shard in read_corpus(folder)["splits"][split]["shards"]:
-        opened = open_shard(folder / shard["file"])
+    for shard in read_corpus(folder).splits[split].shards:
+        opened = open_shard(folder / shard.file)
         starts += [len(ids) + int(start) for start in opened.starts]
         ids += opened.ids.tolist()
     found = [ids[begin:end] for begin, end in zip(starts, [*starts[1:], len(ids)], strict=True)]
@@ -487,7 +486,7 @@ def test_a_script_without_a_guard_may_use_several_workers(tokenizer: Path, tmp_p
             command, input=script.read_text(), capture_output=True, text=True, cwd=tmp_path, timeout=600, check=True
         )
         assert (done.stdout, done.stderr) == ("once\n", "")
-        assert read_corpus(tmp_path / "out")["documents"]["read"] == 2
+        assert read_corpus(tmp_path / "out").documents.read == 2
 
 
 COMMAND = """
@@ -513,7 +512,7 @@ def test_a_stopped_command_says_how_to_go_on_and_does(
     assert "Warning" not in done.stderr
     assert not (tmp_path / "out" / "corpus.json").exists()
     subprocess.run([sys.executable, "-c", COMMAND, *arguments], cwd=tmp_path, check=True, capture_output=True)
-    assert read_corpus(tmp_path / "out")["documents"]["read"] == 160
+    assert read_corpus(tmp_path / "out").documents.read == 160
 
 
 def test_a_mistyped_setting_is_answered_with_the_nearest(tokenizer: Path, tmp_path: Path) -> None:

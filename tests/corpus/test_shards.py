@@ -15,6 +15,8 @@ from gpt1.corpus.shards import (
     BLOCK_BYTES,
     HEADER_BYTES,
     BlockSums,
+    RecordedShard,
+    RecordedSums,
     Stream,
     id_dtype,
     open_shard,
@@ -28,9 +30,7 @@ from tests.properties import examples
 FINGERPRINT = "ab" * 32
 
 
-def write(
-    folder: Path, documents: list[list[int]], shard_tokens: int, vocab_size: int = 101
-) -> list[dict[str, str | int]]:
+def write(folder: Path, documents: list[list[int]], shard_tokens: int, vocab_size: int = 101) -> list[RecordedShard]:
     stream = Stream(
         np.array([len(ids) for ids in documents], np.int64),
         lambda number: (np.array(documents[number], np.int32), np.array([0])),
@@ -55,13 +55,13 @@ def test_the_stream_and_its_document_starts_come_back_however_it_is_cut(
     for path, facts in zip(shard_files(folder), described, strict=True):
         verify_shard(path)
         shard = open_shard(path)
-        assert (path.name, len(shard.ids), len(shard.starts)) == (facts["file"], facts["tokens"], facts["documents"])
-        assert (shard.fingerprint, shard.checksum) == (FINGERPRINT, facts["sha256"])
+        assert (path.name, len(shard.ids), len(shard.starts)) == (facts.file, facts.tokens, facts.documents)
+        assert (shard.fingerprint, shard.checksum) == (FINGERPRINT, facts.sha256)
         starts += [len(stream) + int(start) for start in shard.starts]
         stream += shard.ids.tolist()
     assert stream == [id for ids in documents for id in ids]
     assert starts == np.cumsum([0, *map(len, documents)])[:-1].tolist()
-    assert all(facts["tokens"] == shard_tokens for facts in described[:-1])
+    assert all(facts.tokens == shard_tokens for facts in described[:-1])
 
 
 def test_ids_take_two_bytes_up_to_65536_tokens_and_four_beyond() -> None:
@@ -122,4 +122,4 @@ def test_a_pipe_is_refused_by_name_and_not_waited_for(tmp_path: Path, name: str)
         if name == "shard.tok":
             open_shard(tmp_path / name)
         else:
-            read_sums(tmp_path / name, {"block_bytes": BLOCK_BYTES, "sha256": ""}, 1)
+            read_sums(tmp_path / name, RecordedSums(block_bytes=BLOCK_BYTES, sha256=""), 1)

@@ -17,7 +17,7 @@ import pytest
 from gpt1.base.errors import Busy, FormatError, InputError
 from gpt1.base.files import lock_folder
 from gpt1.base.progress import Silent
-from gpt1.corpus.prepare import read_corpus
+from gpt1.corpus.manifest import read_corpus
 from gpt1.demo.page import lines, opening
 from gpt1.demo.recipe import LEARNING, NETWORK, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
@@ -197,9 +197,7 @@ def test_a_single_document_leaves_some_text_to_sample_from(tmp_path: Path, betwe
         run = read_own_text(tmp_path / "demo", [str(tmp_path / "*.txt")], plan=SMALL, progress=Silent())
         assert (run / "samples.jsonl").is_file()
         assert (run / "attention.json").is_file()
-    documents = {
-        name: split["documents"] for name, split in read_corpus(tmp_path / "demo" / "tokens")["splits"].items()
-    }
+    documents = {name: split.documents for name, split in read_corpus(tmp_path / "demo" / "tokens").splits.items()}
     assert documents == {"train": 380, "valid": 20}
 
 

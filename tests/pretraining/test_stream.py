@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from gpt1 import prepare
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
-from gpt1.corpus.assembly import SUMS_FILE
-from gpt1.corpus.prepare import CORPUS_FILE
+from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE
 from gpt1.corpus.shards import BLOCK_BYTES, HEADER_BYTES
 from gpt1.pretraining import stream
 from gpt1.pretraining.stream import TokenStream

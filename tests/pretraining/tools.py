@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpt1.base.files import write_json
-from gpt1.corpus.assembly import SUMS_FILE
-from gpt1.corpus.prepare import CORPUS_FILE, CORPUS_FORMAT, read_corpus, shards_of
+from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, CorpusManifest, read_corpus, shards_of
 from gpt1.corpus.shards import HEADER, HEADER_BYTES, MAGIC, VERSION, id_dtype, verify_shard, write_sums
 
 FINGERPRINT = "ab" * 32
@@ -38,7 +38,7 @@ def write_corpus(
         ]
         described[split] = {"documents": 1, "tokens": len(ids), "bytes": 5 * len(ids), "shards": shards}
     documents = {"read": len(splits), "dropped": {}}
-    facts = {"format": CORPUS_FORMAT, "tokenizer": tokenizer, "documents": documents, "splits": described}
+    facts = {"format": CorpusManifest.FORMAT, "tokenizer": tokenizer, "documents": documents, "splits": described}
     write_json(folder / CORPUS_FILE, facts)
     return folder
 
@@ -47,7 +47,7 @@ def add_sums(folder: Path) -> Path:
     """Give a corpus the sums of blocks that `prepare` writes, and return the folder."""
     corpus = read_corpus(folder)
     blocks = write_sums(folder / SUMS_FILE, map(verify_shard, shards_of(folder, corpus)))
-    write_json(folder / CORPUS_FILE, {**corpus, "blocks": blocks})
+    write_json(folder / CORPUS_FILE, replace(corpus, blocks=blocks).as_json())
     return folder
 
 

@@ -64,7 +64,7 @@ def test_attention_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = gather([write_pretrained(tmp_path / "run")])[0].attention
     assert found is not None
     assert (found.step, found.tokens) == (20, ["Ann", " sold", " hats", "."])
-    assert found.layers == LOOKS
+    assert found.weights == LOOKS
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_sealed, write_record
-from gpt1.base.records import Part, check_record
+from gpt1.base.records import RecordPart, check_record
 
 
 @dataclass(frozen=True)
-class Record(Part):
+class Record(RecordPart):
     """What a file holds; what it is called, and what helps where it is damaged, stands with its class."""
 
     FORMAT: ClassVar[str] = ""  # none where the file does not say
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int | None] = None
     NAME: ClassVar[str]
     WHAT: ClassVar[str]  # it is, in a sentence
     REMEDY: ClassVar[str] = ""
@@ -42,7 +42,8 @@ class Record(Part):
 
     def as_json(self) -> dict[str, Any]:
         """Return what the file holds, but for its checksum."""
-        return ({"format": self.FORMAT, "version": self.VERSION} if self.FORMAT else {}) | super().as_json()
+        head = {"format": self.FORMAT, "version": self.VERSION}
+        return {name: value for name, value in head.items() if value} | super().as_json()
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""

@@ -1,7 +1,7 @@
 """What a JSON file of ours must hold, told by type hints: what is not of its kind is refused by file and place.
 
-A record's shape is a dataclass, which has no further keys, or a `Part`, which passes them over (or a `TypedDict`, where
-they stay as they are). What an earlier version did not write has a default (or is `NotRequired`).
+A record's shape is a dataclass, which has no further keys, or a `RecordPart`, which passes them over (or a `TypedDict`,
+where they stay as they are). What an earlier version did not write has a default (or is `NotRequired`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ReadBy:
     read: Callable[[Any], Any]
 
 
-class Part:
+class RecordPart:
     """A record or a part of one, as a frozen dataclass: keys that it does not know are passed over.
 
     A field that has its default is not written. One whose name Python keeps for itself ends in _, and its key does not.
@@ -71,7 +71,7 @@ class Part:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, Part):
+    if isinstance(value, RecordPart):
         return value.as_json()
     if isinstance(value, dict):
         return {name: _as_json(item) for name, item in value.items()}
@@ -180,7 +180,7 @@ def _checked_object(value: Any, shape: Any, place: str) -> Any:
     if not is_dataclass(shape):
         return value | found
     known = {key for key, _, _ in hints.values()}
-    if (odd := [key for key in value if key not in known]) and not issubclass(cast(type, shape), Part):
+    if (odd := [key for key in value if key not in known]) and not issubclass(cast(type, shape), RecordPart):
         raise _Wrong(_inside(place, odd[0]), "is not known to this version of gpt1")
     return cast(type[Any], shape)(**found)
 

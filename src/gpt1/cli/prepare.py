@@ -74,13 +74,14 @@ def _only(settings: dict[str, Any], names: tuple[str, ...], problem: str) -> Non
 
 
 def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
+    from gpt1.corpus.manifest import read_corpus
     from gpt1.corpus.prepare import describe, prepare
 
     corpus = prepare(paths, tokenizer, out, progress=words.CommandTerminal(), **settings)
     if as_json:
         click.echo(to_json(corpus, indent=1))
     else:
-        words.show(describe(corpus))
+        words.show(describe(read_corpus(out)))
 
 
 def _prepare_task(task: str, tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:

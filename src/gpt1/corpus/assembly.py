@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from gpt1.base.strict_json import to_json
 from gpt1.corpus.batches import read_batch, read_positions
 from gpt1.corpus.documents import Fault, TextSource
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
-from gpt1.corpus.shards import BlockSums, Stream, id_dtype, write_shards, write_sums
+from gpt1.corpus.manifest import SUMS_FILE, CorpusManifest, CorpusSplit, DocumentCounts, RecordedTokenizer
+from gpt1.corpus.shards import BlockSums, RecordedShard, Stream, id_dtype, write_shards, write_sums
 from gpt1.text.tokenizer import Tokenizer, joints_before
 
-DROPPED_FILE, SUMS_FILE = "dropped.jsonl", "blocks.crc32"
+DROPPED_FILE = "dropped.jsonl"
 SPLITS = ("train", "valid")
 # What became of a document: it went to a split, or was dropped for a reason.
 TRAIN, VALID, EMPTY, EXACT, NEAR, BROKEN = range(6)
@@ -114,14 +115,14 @@ def assemble(
     shard_tokens: int,
     threads: int,
     progress: Progress,
-) -> dict[str, Any]:
+) -> CorpusManifest:
     """Write the shards and the list of dropped documents; return the description of the corpus."""
     parts, batch_begins = Parts.read(batches)
     documents = Documents.of(parts)
     fate, original = _decide(documents, batches, batch_begins, duplicates)
     _split(documents, fate, valid)
     dtype = id_dtype(tokenizer.vocab_size)
-    shards: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    shards: dict[str, list[RecordedShard]] = {split: [] for split in SPLITS}
     sums: list[BlockSums] = []
     for code, split in enumerate(SPLITS):
         stream = _stream(code, parts, documents, fate, batches, batch_begins, tokenizer.newline_id)
@@ -133,7 +134,7 @@ def assemble(
                 sums.append(own)
                 bar.update(share, 0)
     _write_dropped(out / DROPPED_FILE, parts, documents, fate, original, batches, batch_begins, faults, sources)
-    return {**_describe(documents, fate, faults, shards, tokenizer), "blocks": write_sums(out / SUMS_FILE, sums)}
+    return replace(_describe(documents, fate, faults, shards, tokenizer), blocks=write_sums(out / SUMS_FILE, sums))
 
 
 def _decide(documents: Documents, batches: Sequence[Path], batch_begins: Ints, duplicates: str) -> tuple[Ints, Ints]:
@@ -264,31 +265,31 @@ def _describe(
     documents: Documents,
     fate: Ints,
     faults: Sequence[Fault],
-    shards: dict[str, list[dict[str, Any]]],
+    shards: dict[str, list[RecordedShard]],
     tokenizer: Tokenizer,
-) -> dict[str, Any]:
+) -> CorpusManifest:
     dropped = Counter(fault.reason for fault in faults)
     dropped.update({reason: int((fate == code).sum()) for code, reason in REASONS.items()})
     splits = {}
     for code, split in enumerate(SPLITS):
         own = fate == code
-        splits[split] = {
-            "documents": int(own.sum()),
-            "tokens": int(documents.tokens[own].sum() + own.sum()),  # a newline ends each document
-            "bytes": int(documents.raw_bytes[own].sum()),
-            "unknown_tokens": int(documents.unknown[own].sum()),
-            "shards": shards[split],
-        }
-    return {
-        "tokenizer": {
-            "kind": tokenizer.kind,
-            "vocab_size": tokenizer.vocab_size,
-            "fingerprint": tokenizer.fingerprint,
-            "newline_id": tokenizer.newline_id,
-        },
-        "documents": {
-            "read": int((fate != BROKEN).sum()) + len(faults),
-            "dropped": {reason: count for reason, count in sorted(dropped.items()) if count},
-        },
-        "splits": splits,
-    }
+        splits[split] = CorpusSplit(
+            documents=int(own.sum()),
+            tokens=int(documents.tokens[own].sum() + own.sum()),  # a newline ends each document
+            bytes=int(documents.raw_bytes[own].sum()),
+            unknown_tokens=int(documents.unknown[own].sum()),
+            shards=shards[split],
+        )
+    return CorpusManifest(
+        tokenizer=RecordedTokenizer(
+            kind=tokenizer.kind,
+            vocab_size=tokenizer.vocab_size,
+            fingerprint=tokenizer.fingerprint,
+            newline_id=tokenizer.newline_id,
+        ),
+        documents=DocumentCounts(
+            int((fate != BROKEN).sum()) + len(faults),
+            {reason: count for reason, count in sorted(dropped.items()) if count},
+        ),
+        splits=splits,
+    )

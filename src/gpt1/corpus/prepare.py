@@ -12,44 +12,36 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError, printable, unknown
+from gpt1.base.errors import FormatError, InputError, SettingError, printable, unknown
 from gpt1.base.files import (
     is_of_format,
     lock_folder,
     make_folder,
     read_record,
-    read_sealed,
     remove_temporaries,
     require_own_folder,
     write_record,
 )
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
-from gpt1.base.records import Count, Size, check_record
-from gpt1.corpus.assembly import DROPPED_FILE, SUMS_FILE, assemble
+from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import begin_worker, check_batch, encode_batch, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
+from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.meter import Meter, announce
-from gpt1.corpus.shards import blocks_in, is_shard_name, open_shard, read_sums, shard_files, verify_shard, write_sums
+from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
-CORPUS_FILE = "corpus.json"
-CORPUS_FORMAT = "gpt1-corpus"
-WORK = ".gpt1-work"
 PLAN_FILE = "plan.json"
 LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
-_ANEW = "make it anew with `gpt1.prepare(restart=True)`"
 
 
 @dataclass(frozen=True)
@@ -103,9 +95,9 @@ def prepare(
     try:
         with lock_folder(out):
             if (out / CORPUS_FILE).exists() and not restart:
-                return _finished(out, plan, progress)
+                return _finished(out, plan, progress).as_json()
             work = _begin(out, plan, tokenizer, restart, progress)
-            return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress)
+            return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress).as_json()
     except KeyboardInterrupt:
         progress.say("stopped; the same command goes on where it was")
         raise
@@ -120,7 +112,7 @@ def _prepare(
     work: Path,
     workers: int,
     progress: Progress,
-) -> dict[str, Any]:
+) -> CorpusManifest:
     announce(found, progress)
     faults: list[Fault] = []
     batches = _encode(found, preparation, tokenizer, work, workers, faults, progress)
@@ -144,95 +136,16 @@ def _prepare(
         threads=workers,
         progress=progress,
     )
-    if not any(split["documents"] for split in corpus["splits"].values()):
+    if not any(split.documents for split in corpus.splits.values()):
         _clear(out)
         raise InputError(f"no document is left: {_dropped(corpus)}")
-    if preparation.valid and not corpus["splits"]["valid"]["documents"]:
+    if preparation.valid and not corpus.splits["valid"].documents:
         progress.say(
             "validation gets nothing: there is no document small enough; add texts, or cut them finer with `document`"
         )
-    write_record(out / CORPUS_FILE, {"format": CORPUS_FORMAT, "plan": _fingerprints(plan), **corpus})
+    replace(corpus, plan=_fingerprints(plan)).write(out / CORPUS_FILE)
     shutil.rmtree(work)
     return read_corpus(out)
-
-
-class _ShardRecord(TypedDict):
-    file: str
-    tokens: Count
-    documents: Count
-    sha256: str
-
-
-class _SplitRecord(TypedDict):
-    documents: Count
-    tokens: Count
-    bytes: Count
-    unknown_tokens: NotRequired[Count]
-    shards: list[_ShardRecord]
-
-
-class _TokenizerRecord(TypedDict):
-    vocab_size: Size
-    fingerprint: str
-
-
-class _DocumentsRecord(TypedDict):
-    read: Count
-    dropped: dict[str, Count]
-
-
-class _BlocksRecord(TypedDict):
-    block_bytes: Size
-    sha256: str
-
-
-class CorpusRecord(TypedDict):
-    """What corpus.json holds."""
-
-    plan: NotRequired[dict[str, str]]
-    tokenizer: _TokenizerRecord
-    documents: _DocumentsRecord
-    splits: dict[str, _SplitRecord]
-    blocks: NotRequired[_BlocksRecord]
-
-
-def read_corpus(folder: str | Path) -> dict[str, Any]:
-    """Return the description of a prepared corpus, its shards checked for presence and size."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder with a corpus; make one with 'gpt1 prepare'")
-    if not (folder / CORPUS_FILE).exists() and (folder / WORK).exists():
-        raise InputError(f"{folder} holds an unfinished preparation; run the same 'gpt1 prepare' again to finish it")
-    corpus = read_sealed(folder / CORPUS_FILE, "the description of a corpus", _ANEW)
-    if corpus.get("format") != CORPUS_FORMAT:
-        raise InputError(f"{folder / CORPUS_FILE} is not the description of a corpus of ours")
-    checked = check_record(corpus, CorpusRecord, folder / CORPUS_FILE, _ANEW)
-    try:
-        for split in checked["splits"].values():
-            for shard in split["shards"]:
-                if not is_shard_name(shard["file"]):
-                    raise FormatError(f"{folder / CORPUS_FILE} is damaged: {shard['file']!r} is no file of its folder")
-                found = open_shard(folder / shard["file"])
-                if (found.checksum, len(found.starts)) != (shard["sha256"], shard["documents"]):
-                    raise FormatError(f"{shard['file']} is not the shard that {folder / CORPUS_FILE} names")
-    except Gpt1Error as error:
-        raise FormatError(f"{error}; {_ANEW}") from error
-    return {**checked}
-
-
-def shards_of(folder: Path, corpus: dict[str, Any]) -> list[Path]:
-    """Return the shards of all splits of a corpus, in the order of the sums of their blocks."""
-    return [folder / shard["file"] for split in corpus["splits"].values() for shard in split["shards"]]
-
-
-def sums_of(folder: Path, corpus: dict[str, Any]) -> dict[str, npt.NDArray[np.uint32]] | None:
-    """Return the sums of the blocks of each shard by the name of its file; None where the corpus was made without."""
-    if "blocks" not in corpus:
-        return None
-    shards = [open_shard(path) for path in shards_of(folder, corpus)]
-    ends = np.cumsum([blocks_in(shard) for shard in shards])
-    sums = read_sums(folder / SUMS_FILE, corpus["blocks"], int(ends[-1]))
-    return {shard.path.name: part for shard, part in zip(shards, np.split(sums, ends[:-1]), strict=True)}
 
 
 # --- one preparation, or another ----------------------------------------------------------------------------
@@ -282,24 +195,24 @@ def _difference(plan: dict[str, Any], fingerprints: dict[str, str]) -> str:
     return ", ".join(name for name, mark in _fingerprints(plan).items() if fingerprints.get(name) != mark)
 
 
-def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> CorpusManifest:
     corpus = read_corpus(out)
-    if other := _difference(plan, corpus.get("plan", {})):
+    if other := _difference(plan, corpus.plan):
         raise InputError(
             f"{out} holds a corpus with other {other}; choose another folder, or replace it with `restart=True`"
         )
     sums = [verify_shard(path) for path in shards_of(out, corpus)]
     if not _has_sums(out, corpus):
         progress.say(f"the checksums of the blocks of its shards are written to {out / SUMS_FILE}")
-        corpus = {**corpus, "blocks": write_sums(out / SUMS_FILE, sums)}
-        write_record(out / CORPUS_FILE, corpus)
+        corpus = replace(corpus, blocks=write_sums(out / SUMS_FILE, sums))
+        corpus.write(out / CORPUS_FILE)
     shutil.rmtree(out / WORK, ignore_errors=True)
     remove_temporaries(out)
     progress.say(f"{out} was prepared before from the same files with the same settings")
     return corpus
 
 
-def _has_sums(out: Path, corpus: dict[str, Any]) -> bool:
+def _has_sums(out: Path, corpus: CorpusManifest) -> bool:
     """Whether the sums of blocks are there and whole; corpora that were made before there were any have none."""
     try:
         return sums_of(out, corpus) is not None
@@ -310,16 +223,17 @@ def _has_sums(out: Path, corpus: dict[str, Any]) -> bool:
 def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
     """Make the folder ready for this preparation, or for going on with it; never touch what is not ours."""
     work = out / WORK
-    own = is_of_format(out / CORPUS_FILE, CORPUS_FORMAT)
+    own = is_of_format(out / CORPUS_FILE, CorpusManifest.FORMAT)
     if not own and not work.exists():
         require_own_folder(
             out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint
         )
     if (work / PLAN_FILE).exists() and not restart:
-        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], _ANEW)
+        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], CorpusManifest.REMEDY)
         if other := _difference(plan, begun):
             raise InputError(
-                f"{out} holds an unfinished preparation with other {other}; choose another folder, or {_ANEW}"
+                f"{out} holds an unfinished preparation with other {other}; choose another folder, or "
+                f"{CorpusManifest.REMEDY}"
             )
         progress.say(f"going on with the preparation in {out}")
     else:
@@ -400,18 +314,15 @@ def _is_whole(batch: Path, progress: Progress) -> bool:
         return False
 
 
-def describe(corpus: dict[str, Any]) -> list[str]:
+def describe(corpus: CorpusManifest) -> list[str]:
     """Return the lines that tell a person what a corpus holds."""
     lines, notices = [], []
-    for name, split in corpus["splits"].items():
-        lines.append(
-            f"{name:6} {split['documents']:>12,} documents {split['tokens']:>14,} tokens {split['bytes']:>15,} bytes"
-        )
-        notices.append(text_notice(name, split.get("unknown_tokens", 0), split["tokens"]))
+    for name, split in corpus.splits.items():
+        lines.append(f"{name:6} {split.documents:>12,} documents {split.tokens:>14,} tokens {split.bytes:>15,} bytes")
+        notices.append(text_notice(name, split.unknown_tokens or 0, split.tokens))
     return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
-def _dropped(corpus: dict[str, Any]) -> str:
-    documents = corpus["documents"]
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in documents["dropped"].items())
-    return f"read {documents['read']:,} documents; dropped: {dropped or 'none'}"
+def _dropped(corpus: CorpusManifest) -> str:
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in corpus.documents.dropped.items())
+    return f"read {corpus.documents.read:,} documents; dropped: {dropped or 'none'}"

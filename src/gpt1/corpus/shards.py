@@ -13,18 +13,18 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import require_plain, whole_file
+from gpt1.base.records import Count, RecordPart, Size
 
 MAGIC = b"gpt1tok\n"
 VERSION = 1
@@ -41,6 +41,25 @@ Tokens = npt.NDArray[np.unsignedinteger]
 def id_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
     """Return the smaller of the two types of ids that holds every id of a vocabulary."""
     return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
+
+
+@dataclass(frozen=True)
+class RecordedShard(RecordPart):
+    """What a corpus says of a shard."""
+
+    file: str
+    tokens: Count
+    documents: Count
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedSums(RecordPart):
+    """What a corpus says of the file with the sums of its blocks."""
+
+    file: str = ""
+    block_bytes: Size
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -200,7 +219,7 @@ def write_shards(
     fingerprint: str,
     shard_tokens: int,
     threads: int = 1,
-) -> Iterator[tuple[dict[str, str | int], BlockSums, float]]:
+) -> Iterator[tuple[RecordedShard, BlockSums, float]]:
     """Write a split as shards of `shard_tokens` tokens, each appearing only when it is whole.
 
     Yield for each, in order, what the corpus says of it, its sums, and the share of the shards that is written.
@@ -210,7 +229,7 @@ def write_shards(
     stretch = lru_cache(threads + 1)(stream.stretch)  # where shards are smaller than stretches
     cached = Stream(stream.sizes, stretch)
 
-    def write(number: int) -> tuple[dict[str, str | int], BlockSums]:
+    def write(number: int) -> tuple[RecordedShard, BlockSums]:
         low, high = number * shard_tokens, min(total, (number + 1) * shard_tokens)
         return _write_shard(folder / f"{split}-{number:05}{SUFFIX}", _between(cached, low, high), dtype, fingerprint)
 
@@ -238,7 +257,7 @@ def _write_shard(
     stretches: Iterable[tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]],
     dtype: np.dtype[np.unsignedinteger],
     fingerprint: str,
-) -> tuple[dict[str, str | int], BlockSums]:
+) -> tuple[RecordedShard, BlockSums]:
     tokens = 0
     starts = [np.empty(0, "<u8")]
     checksum, sums = hashlib.sha256(), BlockSums()
@@ -261,7 +280,7 @@ def _write_shard(
         file.seek(0)
         digest = checksum.digest()
         file.write(HEADER.pack(MAGIC, VERSION, dtype.itemsize, tokens, documents, bytes.fromhex(fingerprint), digest))
-    return {"file": path.name, "tokens": tokens, "documents": documents, "sha256": digest.hex()}, sums
+    return RecordedShard(path.name, tokens, documents, digest.hex()), sums
 
 
 def is_shard_name(name: str) -> bool:
@@ -274,24 +293,24 @@ def shard_files(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob(f"*{SUFFIX}"))
 
 
-def write_sums(path: Path, sums: Iterable[BlockSums]) -> dict[str, str | int]:
+def write_sums(path: Path, sums: Iterable[BlockSums]) -> RecordedSums:
     """Write the sums of all blocks of the shards of a corpus, in order; return what the corpus says of them."""
     content = b"".join(one.tobytes() for one in sums)
     with whole_file(path) as file:
         file.write(content)
-    return {"file": path.name, "block_bytes": BLOCK_BYTES, "sha256": hashlib.sha256(content).hexdigest()}
+    return RecordedSums(file=path.name, block_bytes=BLOCK_BYTES, sha256=hashlib.sha256(content).hexdigest())
 
 
-def read_sums(path: Path, facts: Mapping[str, Any], blocks: int) -> npt.NDArray[np.uint32]:
+def read_sums(path: Path, recorded: RecordedSums, blocks: int) -> npt.NDArray[np.uint32]:
     """Return the sums of all `blocks` blocks of the shards of a corpus, in order."""
     again = "the same 'gpt1 prepare' as before writes it anew"
-    if facts["block_bytes"] != BLOCK_BYTES:
-        raise FormatError(f"{path} is of blocks of {facts['block_bytes']} bytes, not {BLOCK_BYTES}; {again}")
+    if recorded.block_bytes != BLOCK_BYTES:
+        raise FormatError(f"{path} is of blocks of {recorded.block_bytes} bytes, not {BLOCK_BYTES}; {again}")
     require_plain(path)
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot read {path}, the checksums of the corpus: {error.strerror}; {again}") from error
-    if hashlib.sha256(content).hexdigest() != facts["sha256"] or len(content) != blocks * SUM.itemsize:
+    if hashlib.sha256(content).hexdigest() != recorded.sha256 or len(content) != blocks * SUM.itemsize:
         raise FormatError(f"{path}, the checksums of the corpus, is damaged; {again}")
     return np.frombuffer(content, SUM)

@@ -27,7 +27,8 @@ from gpt1.base.files import (
 )
 from gpt1.base.progress import Progress
 from gpt1.corpus.documents import TEXTS, DocumentPart, TextSource, find_sources, read_parts
-from gpt1.corpus.prepare import prepare, read_corpus, shards_of
+from gpt1.corpus.manifest import read_corpus, shards_of
+from gpt1.corpus.prepare import prepare
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo.learning import Crew, Job

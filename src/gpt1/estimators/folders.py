@@ -18,8 +18,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import is_temporary, lock_folder, read_sealed, require_own_folder, whole_file, write_record
-from gpt1.base.records import check_record
+from gpt1.base.files import is_temporary, lock_folder, read_sealed, require_own_folder, whole_file
+from gpt1.base.record_files import Record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
@@ -27,7 +27,6 @@ from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
 from gpt1.runs.folder import RUN_FILE, is_begun_copy, read_run
 
 FILE = "estimator.json"
-FORMAT, VERSION = "gpt1-estimator", 1
 _ARRAY_TYPE = re.compile(r"[<>|]([biuf]\d{1,2}|O|U\d{1,6})")  # of labels and of names of columns
 
 
@@ -52,8 +51,11 @@ class _Arguments(TypedDict):
     dev: _Plain
 
 
-class _Facts(TypedDict):
+@dataclass(frozen=True)
+class EstimatorRecord(Record):
     """What estimator.json holds."""
+
+    FORMAT, VERSION, NAME, WHAT = "gpt1-estimator", 1, "estimator", "an estimator"
 
     kind: str
     arguments: _Arguments
@@ -124,24 +126,16 @@ def unpack(packed: Packed, folder: Path) -> Path:
 
 def write_facts(folder: Path, kind: str, arguments: Mapping[str, Any], learned: Mapping[str, Any]) -> None:
     """Write what an estimator is besides its run."""
-    facts = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": kind,
-        "arguments": {name: _plain(value) for name, value in arguments.items()},
-        "learned": {name: _array_as_json(value) for name, value in learned.items()},
-    }
-    write_record(folder / FILE, facts)
+    plain: Any = {name: _plain(value) for name, value in arguments.items()}
+    EstimatorRecord(kind, plain, {name: _array_as_json(value) for name, value in learned.items()}).write(folder / FILE)
 
 
 def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the kind, the arguments and the learned attributes that `write_facts` wrote."""
     path = folder / FILE
-    found = read_sealed(path, f"what {maker}.save writes", "save the estimator again")
-    if found.get("format") != FORMAT or found.get("version") != VERSION:
-        raise FormatError(f"{path} is no estimator of this version of gpt1")
-    facts = check_record(found, _Facts, path)
-    arguments: dict[str, Any] = {**facts["arguments"]}
+    read = read_sealed(path, f"what {maker}.save writes", "save the estimator again")
+    record = EstimatorRecord.from_json(read, path)
+    arguments: dict[str, Any] = {**record.arguments}
     try:
         if isinstance(arguments["recipe"], dict):
             arguments["recipe"] = recipe_from_json(arguments["recipe"])
@@ -149,10 +143,10 @@ def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str,
             arguments["recipe"] or ""
         ):  # a module is imported when a person names it, never because a file does
             arguments["recipe"] = read_run(folder).recipe
-        learned = {name: _array_from_json(value) for name, value in facts["learned"].items()}
+        learned = {name: _array_from_json(value) for name, value in record.learned.items()}
     except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path} is damaged: {error}") from None
-    return facts["kind"], arguments, learned
+    return record.kind, arguments, learned
 
 
 def _plain(value: Any) -> Any:

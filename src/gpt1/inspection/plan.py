@@ -149,13 +149,13 @@ def _find_text(corpus: str | Path | None, tokens: int | None, vocab_size: int | 
         return Text(tokens, tokens * BYTES_A_TOKEN, vocab_size, "given")
     if vocab_size is not None:
         raise SettingError("a corpus has its vocabulary already; leave its size out")
-    from gpt1.corpus.prepare import read_corpus
+    from gpt1.corpus.manifest import read_corpus
 
     found = read_corpus(corpus)
-    train = found["splits"]["train"]
-    if train["tokens"] < 2:
+    train = found.splits["train"]
+    if train.tokens < 2:
         raise InputError(f"{corpus} has nothing to train on")
-    return Text(train["tokens"], train["bytes"], found["tokenizer"]["vocab_size"], str(corpus))
+    return Text(train.tokens, train.bytes, found.tokenizer.vocab_size, str(corpus))
 
 
 def _find_machine(recipe: Recipe, gpu: str | None, device: str | None) -> Machine:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import FormatError, InputError, unknown
-from gpt1.corpus.prepare import CORPUS_FILE, read_corpus, sums_of
+from gpt1.corpus.manifest import CORPUS_FILE, CorpusManifest, read_corpus, sums_of
 from gpt1.corpus.shards import CheckedIds, Shard, open_shard
 from gpt1.text.unknowns import text_notice
 
@@ -33,17 +32,17 @@ class TokenStream:
     def __init__(self, folder: str | Path, split: str) -> None:
         folder = self._folder = Path(folder)
         corpus = read_corpus(folder)
-        if split not in corpus["splits"]:
-            raise unknown(f"split of the corpus {folder}", split, corpus["splits"])
+        if split not in corpus.splits:
+            raise unknown(f"split of the corpus {folder}", split, corpus.splits)
         shards = _open_shards(folder, corpus, split)
         sums = sums_of(folder, corpus)
-        self.bytes: int = corpus["splits"][split]["bytes"]
-        self.unknown_tokens: int = corpus["splits"][split].get("unknown_tokens", 0)
-        self.fingerprint: str = corpus["tokenizer"]["fingerprint"]
-        self.vocab_size: int = corpus["tokenizer"]["vocab_size"]
+        self.bytes = corpus.splits[split].bytes
+        self.unknown_tokens = corpus.splits[split].unknown_tokens or 0
+        self.fingerprint = corpus.tokenizer.fingerprint
+        self.vocab_size = corpus.tokenizer.vocab_size
         self.identity = hashlib.sha256("".join(shard.checksum for shard in shards).encode()).hexdigest()
         self._shards = [CheckedIds(shard, None if sums is None else sums[shard.path.name]) for shard in shards]
-        told = text_notice(f"{folder}, {split}", self.unknown_tokens, corpus["splits"][split]["tokens"])
+        told = text_notice(f"{folder}, {split}", self.unknown_tokens, corpus.splits[split].tokens)
         self.notices = [] if told is None else [told]
         if sum(len(shard.content) for shard in shards) <= AT_ONCE:
             for checked in self._shards:
@@ -88,19 +87,19 @@ class TokenStream:
             row, start, shard = row[len(here) :], start + len(here), shard + 1
 
 
-def _open_shards(folder: Path, corpus: dict[str, Any], split: str) -> list[Shard]:
+def _open_shards(folder: Path, corpus: CorpusManifest, split: str) -> list[Shard]:
     """Open the shards of a split; each must be of the tokenizer and of the length that corpus.json gives."""
     shards = []
-    for facts in corpus["splits"][split]["shards"]:
-        shard = open_shard(folder / facts["file"])
-        if shard.fingerprint != corpus["tokenizer"]["fingerprint"]:
+    for recorded in corpus.splits[split].shards:
+        shard = open_shard(folder / recorded.file)
+        if shard.fingerprint != corpus.tokenizer.fingerprint:
             raise FormatError(
                 f"{shard.path} was made with another tokenizer than {folder / CORPUS_FILE} names; "
                 "make it anew with `gpt1.prepare(restart=True)`"
             )
-        if len(shard.ids) != facts["tokens"]:
+        if len(shard.ids) != recorded.tokens:
             raise FormatError(
-                f"{shard.path} holds {len(shard.ids):,} tokens, {folder / CORPUS_FILE} asks for {facts['tokens']:,}; "
+                f"{shard.path} holds {len(shard.ids):,} tokens, {folder / CORPUS_FILE} asks for {recorded.tokens:,}; "
                 "make it anew with `gpt1.prepare(restart=True)`"
             )
         shards.append(shard)

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 from gpt1.base.errors import FormatError
 from gpt1.base.record_files import Record
-from gpt1.base.records import Count, Part
+from gpt1.base.records import Count, RecordPart
 from gpt1.tasks.assessment import Assessment
 from gpt1.tasks.unknowns import Unknown
 
 
 @dataclass(frozen=True)
-class Cut(Part):
+class Cut(RecordPart):
     """How many examples lost tokens to fit the context, and how many those were."""
 
     examples: Count
@@ -22,7 +22,7 @@ class Cut(Part):
 
 
 @dataclass(frozen=True)
-class RecordedTable(Part):
+class RecordedTable(RecordPart):
     """A table that was measured on."""
 
     file: str
@@ -30,7 +30,7 @@ class RecordedTable(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction(Part):
+class Prediction(RecordPart):
     """A line of `predictions-TASK-SPLIT.jsonl`: what was answered to an example."""
 
     index: Count | None = None
@@ -58,7 +58,7 @@ class _Measured(Record):
 class Evaluation(Assessment, _Measured):
     """What was measured, and what was found."""
 
-    FORMAT, NAME, WHAT = "gpt1-evaluation", "evaluation", "an evaluation"
+    FORMAT, VERSION, NAME, WHAT = "gpt1-evaluation", 1, "evaluation", "an evaluation"
     REMEDY = "gpt1 evaluate writes it anew"
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from gpt1.base.errors import FormatError
 from gpt1.base.record_files import Record
-from gpt1.base.records import Count, Part, ReadBy, Size
+from gpt1.base.records import Count, ReadBy, RecordPart, Size
 from gpt1.recipes.changes import recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import Task
@@ -19,7 +19,7 @@ _BRING_BACK = "bring it back from a copy"
 
 
 @dataclass(frozen=True)
-class RecordedCorpus(Part):
+class RecordedCorpus(RecordPart):
     """The text that a run was trained on."""
 
     path: str
@@ -28,7 +28,7 @@ class RecordedCorpus(Part):
 
 
 @dataclass(frozen=True)
-class RecordedSource(Part):
+class RecordedSource(RecordPart):
     """Where the labelled data of a fine-tuned run lay."""
 
     tasks: list[str]
@@ -44,7 +44,7 @@ class RecordedSource(Part):
 
 
 @dataclass(frozen=True)
-class Imported(Part):
+class Imported(RecordPart):
     """Where weights came from that were trained elsewhere."""
 
     from_: str
@@ -52,7 +52,7 @@ class Imported(Part):
 
 
 @dataclass(frozen=True)
-class Hardware(Part):
+class Hardware(RecordPart):
     """On what a run was trained."""
 
     device: str
@@ -63,7 +63,7 @@ class Hardware(Part):
 class RunRecord(Record):
     """What a run says of itself."""
 
-    FORMAT, NAME, WHAT = "gpt1-run", "run", "a run"
+    FORMAT, VERSION, NAME, WHAT = "gpt1-run", 1, "run", "a run"
     REMEDY = f"{_BRING_BACK}, or remove its entry sha256 if you changed it yourself"
     IF_UNREADABLE = _BRING_BACK
 

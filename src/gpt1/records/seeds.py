@@ -29,7 +29,7 @@ class SeedResult(Record):
 class SeedsResult(Record):
     """What several seeds gave, and which was kept."""
 
-    FORMAT, NAME, WHAT = "gpt1-seeds", "result of several seeds", "the result of several seeds"
+    FORMAT, VERSION, NAME, WHAT = "gpt1-seeds", 1, "result of several seeds", "the result of several seeds"
     REMEDY = "`gpt1.finetune(resume=True)` writes it anew"
 
     best: str  # its folder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 from gpt1.base.record_files import Record
-from gpt1.base.records import Count, Part, Seconds
+from gpt1.base.records import Count, RecordPart, Seconds
 
 
 class CellFigures(TypedDict):
@@ -24,7 +24,7 @@ class CellFigures(TypedDict):
 class CellRecord(Record):
     """A cell that is done: what decided the result, the result, and how long it took."""
 
-    FORMAT, NAME, WHAT = "gpt1-cell", "cell", "a cell of a study"
+    FORMAT, VERSION, NAME, WHAT = "gpt1-cell", 1, "cell", "a cell of a study"
 
     name: str
     inputs: dict[str, Any]
@@ -33,7 +33,7 @@ class CellRecord(Record):
 
 
 @dataclass(frozen=True)
-class CellCounts(Part):
+class CellCounts(RecordPart):
     """How many cells are done, of how many."""
 
     done: Count
@@ -41,7 +41,7 @@ class CellCounts(Part):
 
 
 @dataclass(frozen=True)
-class Cost(Part):
+class Cost(RecordPart):
     """What the cells that are done took."""
 
     seconds: Seconds

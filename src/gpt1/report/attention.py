@@ -29,7 +29,7 @@ def attention_blocks(found: AttentionMaps) -> list[Block]:
     read = " ".join("".join(found.tokens).split())
     layers: list[Block] = [
         Heads(_whole(heads, found.tokens, layer), [_part(head, layer, number) for number, head in enumerate(heads, 1)])
-        for layer, heads in enumerate(found.layers, 1)
+        for layer, heads in enumerate(found.weights, 1)
     ]
     blocks: list[Block] = [
         Note(

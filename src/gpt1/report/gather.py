@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpt1.base.errors import FormatError, SettingError, printable
-from gpt1.base.files import read_lines, read_record, require_plain, short_names
-from gpt1.base.records import LARGEST, Count, check_record
+from gpt1.base.files import read_lines, require_plain, short_names
+from gpt1.base.record_files import Record
+from gpt1.base.records import LARGEST, Count, RecordPart, check_record
 from gpt1.recipes.values import Recipe
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
@@ -46,21 +47,9 @@ class _Metrics(TypedDict):
     terms: NotRequired[dict[str, float]]
 
 
-class _SampleLine(TypedDict):
-    step: Count
-    prompt: str
-    text: str
-
-
 class _EventLine(TypedDict):
     kind: str
     text: str
-
-
-class _AttentionRecord(TypedDict):
-    step: Count
-    tokens: list[str]
-    weights: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -81,21 +70,24 @@ class TrainingCurves:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Something the model wrote."""
+class Sample(RecordPart):
+    """Something the model wrote: a line of samples.jsonl."""
 
-    step: int
+    step: Count
     prompt: str
     text: str
 
 
 @dataclass(frozen=True)
-class AttentionMaps:
+class AttentionMaps(Record):
     """How each head of each layer looked at a sentence: row t is what token t took from the tokens up to itself."""
 
-    step: int
+    NAME, WHAT = "attention", "the attention of a run"
+    REMEDY = "without it a page has no pictures of attention"
+
+    step: Count
     tokens: list[str]
-    layers: list[list[list[list[float]]]]
+    weights: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True)
@@ -214,14 +206,13 @@ def _read_progress(path: Path) -> TrainingCurves | None:
 
 def _read_samples(path: Path) -> Iterator[Sample]:
     for number, line in read_lines(path, _ON_RESUME):
-        facts = check_record(line, _SampleLine, f"{path}, line {number}")
-        yield Sample(facts["step"], page_text(facts["prompt"]), page_text(facts["text"]))
+        found = check_record(line, Sample, f"{path}, line {number}")
+        yield Sample(found.step, page_text(found.prompt), page_text(found.text))
 
 
 def _read_attention(path: Path) -> AttentionMaps:
-    remedy = "without it a page has no pictures of attention"
-    facts = read_record(path, "the attention of a run", _AttentionRecord, remedy)
-    tokens, layers = [page_text(token, LONGEST_NAME) for token in facts["tokens"]], facts["weights"]
+    found = AttentionMaps.read(path)
+    tokens, layers = [page_text(token, LONGEST_NAME) for token in found.tokens], found.weights
     heads = [head for layer in layers for head in layer]
     problem = (
         "its layers are not alike, or empty"
@@ -233,8 +224,8 @@ def _read_attention(path: Path) -> AttentionMaps:
         else None
     )
     if problem is not None:
-        raise FormatError(f"{path} is damaged: {problem}; {remedy}")
-    return AttentionMaps(facts["step"], tokens, layers)
+        raise FormatError(f"{path} is damaged: {problem}; {found.REMEDY}")
+    return AttentionMaps(found.step, tokens, layers)
 
 
 def _read_events(path: Path) -> Log:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.records import Count, Part
+from gpt1.base.records import Count, RecordPart
 from gpt1.tasks.answers import Floats, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
@@ -34,7 +34,7 @@ Interval = tuple[float, float]  # the lower and the upper end
 
 
 @dataclass(frozen=True)
-class ConfusedPair(Part):
+class ConfusedPair(RecordPart):
     """How often a label got a wrong answer."""
 
     label: str | int
@@ -43,7 +43,7 @@ class ConfusedPair(Part):
 
 
 @dataclass(frozen=True)
-class Confusion(Part):
+class Confusion(RecordPart):
     """How often each label (a row) got each answer (a column); of very many labels only which were mixed up most."""
 
     labels: list[str | int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Confusion(Part):
 
 
 @dataclass(frozen=True)
-class ClassRates(Part):
+class ClassRates(RecordPart):
     """How one class was answered."""
 
     label: str | int
@@ -76,7 +76,7 @@ class ClassRates(Part):
 
 
 @dataclass(frozen=True)
-class Bin(Part):
+class Bin(RecordPart):
     """Answers of about the same confidence."""
 
     from_: float
@@ -87,7 +87,7 @@ class Bin(Part):
 
 
 @dataclass(frozen=True)
-class Calibration(Part):
+class Calibration(RecordPart):
     """How far confidence can be trusted."""
 
     ece: float
@@ -97,7 +97,7 @@ class Calibration(Part):
 
 
 @dataclass(frozen=True)
-class Mistake(Part):
+class Mistake(RecordPart):
     """A wrong answer: how sure the model was of it, or by how much a score was missed."""
 
     index: Count
@@ -110,7 +110,7 @@ class Mistake(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assessment(Part):
+class Assessment(RecordPart):
     """What there is to say about the answers to labelled examples."""
 
     examples: Count

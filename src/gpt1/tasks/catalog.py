@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import FormatError, SettingError, did_you_mean, unknown
+from gpt1.base.errors import SettingError, did_you_mean, unknown
 from gpt1.base.modules import load_value
 from gpt1.base.records import check_record
 from gpt1.base.wording import some
@@ -296,7 +296,4 @@ def task_as_json(task: Task) -> dict[str, Any]:
 
 def task_from_json(value: Any, path: str | Path = "a task") -> Task:
     """Return the task that `task_as_json` wrote; `path` is the file that it stands in."""
-    try:
-        return check_record(value, Task, path)
-    except SettingError as error:
-        raise FormatError(f"{path} is damaged: {error}") from None
+    return check_record(value, Task, path)

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ from gpt1.base.files import (
     whole_file,
     write_json,
 )
-from gpt1.base.records import Count, Size, check_record, checksum
-from gpt1.tasks.catalog import Task, task_as_json, task_from_json
+from gpt1.base.records import Count, RecordPart, Size, check_record, checksum
+from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import CONTEXT, lay_out
 from gpt1.text.specials import SPECIALS
 
@@ -55,26 +55,29 @@ _OUR_TEMPORARIES = re.compile(r"(task\.json|.+\.encoded)\.\d+\.tmp")  # such as 
 _BATCH = 4096  # texts handed to the tokenizer at once
 
 
-class _ArrayRecord(TypedDict):
+@dataclass(frozen=True)
+class _RecordedArray(RecordPart):
     name: str
     dtype: Literal["<u2", "<u4", "<i8", "<f8"]
     count: Count
 
 
-class _SplitRecord(TypedDict):
+@dataclass(frozen=True)
+class _RecordedSplit(RecordPart):
     bytes: Count
     sha256: str
-    arrays: list[_ArrayRecord]
+    arrays: list[_RecordedArray]
 
 
-class _Manifest(TypedDict):
+@dataclass(frozen=True)
+class _Manifest(RecordPart):
     """What task.json holds."""
 
-    task: dict[str, Any]
+    task: Task
     context: Size
     tokenizer_fingerprint: str
     vocab_size: Size
-    splits: dict[str, _SplitRecord]
+    splits: dict[str, _RecordedSplit]
 
 
 class TaskTokenizer(Protocol):
@@ -230,15 +233,8 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
             split: _save_split(data, whole.enter_context(whole_file(_file(folder, split))))
             for split, data in encoded.splits.items()
         }
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "task": task_as_json(encoded.task),
-            "context": encoded.context,
-            "tokenizer_fingerprint": encoded.tokenizer_fingerprint,
-            "vocab_size": encoded.vocab_size,
-            "splits": splits,
-        }
+        found = _Manifest(encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, splits)
+        manifest = {"format": FORMAT, "version": VERSION, **found.as_json()}
         _remove_splits(folder)
         write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
 
@@ -266,8 +262,7 @@ def _facts(encoded: EncodedTask) -> tuple[Any, ...]:
     arrays = {
         (split, name): getattr(data, name).tobytes() for split, data in encoded.splits.items() for name in _ARRAYS
     }
-    task = task_as_json(encoded.task)
-    return task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, arrays
+    return encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, arrays
 
 
 def check_folder(folder: Path) -> None:
@@ -294,7 +289,7 @@ def _is_own_split(path: Path) -> bool:
     return isinstance(named, dict) and path.stem in named
 
 
-def _save_split(split: EncodedSplit, file: IO[bytes]) -> dict[str, Any]:
+def _save_split(split: EncodedSplit, file: IO[bytes]) -> _RecordedSplit:
     """Write the arrays of a split and return what the manifest says of them."""
     digest = hashlib.sha256()
     size = 0
@@ -303,8 +298,8 @@ def _save_split(split: EncodedSplit, file: IO[bytes]) -> dict[str, Any]:
         file.write(block)
         digest.update(block)
         size += len(block)
-    described = [{"name": name, "dtype": found.dtype.str, "count": len(found)} for name, found in arrays.items()]
-    return {"bytes": size, "sha256": digest.hexdigest(), "arrays": described}
+    described = [_RecordedArray(name, found.dtype.str, len(found)) for name, found in arrays.items()]
+    return _RecordedSplit(size, digest.hexdigest(), described)
 
 
 def load(folder: Path) -> EncodedTask:
@@ -318,21 +313,18 @@ def load(folder: Path) -> EncodedTask:
     if manifest.pop("checksum", None) != checksum(manifest):
         raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
     found = check_record(manifest, _Manifest, path, "prepare the task again")
-    task = task_from_json(found["task"], path)
-    if odd := [split for split in found["splits"] if split not in task.splits]:  # it becomes a name of files
-        raise FormatError(f"{path} is damaged: '{odd[0]}' is no split of '{task.name}'; prepare the task again")
+    if odd := [split for split in found.splits if split not in found.task.splits]:  # it becomes a name of files
+        raise FormatError(f"{path} is damaged: '{odd[0]}' is no split of '{found.task.name}'; prepare the task again")
     return EncodedTask(
-        task=task,
-        context=found["context"],
-        tokenizer_fingerprint=found["tokenizer_fingerprint"],
-        vocab_size=found["vocab_size"],
-        splits={
-            split: _load_split(_file(folder, split), about, task, found) for split, about in found["splits"].items()
-        },
+        task=found.task,
+        context=found.context,
+        tokenizer_fingerprint=found.tokenizer_fingerprint,
+        vocab_size=found.vocab_size,
+        splits={split: _load_split(_file(folder, split), about, found) for split, about in found.splits.items()},
     )
 
 
-def _load_split(path: Path, about: _SplitRecord, task: Task, manifest: _Manifest) -> EncodedSplit:
+def _load_split(path: Path, about: _RecordedSplit, manifest: _Manifest) -> EncodedSplit:
     require_plain(path)
     try:
         data = path.read_bytes()
@@ -340,32 +332,35 @@ def _load_split(path: Path, about: _SplitRecord, task: Task, manifest: _Manifest
         raise FormatError(f"{path} is missing; copy it too, or prepare the task again") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) != about["bytes"]:
-        raise FormatError(f"{path} has {len(data)} bytes, {MANIFEST} says {about['bytes']}; copy or prepare it again")
-    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+    if len(data) != about.bytes:
+        raise FormatError(f"{path} has {len(data)} bytes, {MANIFEST} says {about.bytes}; copy or prepare it again")
+    if hashlib.sha256(data).hexdigest() != about.sha256:
         raise FormatError(f"{path} is damaged: its sha256 is not the one in {MANIFEST}; copy or prepare it again")
     arrays: dict[str, NDArray[Any]] = {}
     start = len(MAGIC)
-    for described in about["arrays"]:
-        size = described["count"] * np.dtype(described["dtype"]).itemsize
+    for described in about.arrays:
+        size = described.count * np.dtype(described.dtype).itemsize
         if start + size > len(data):
             raise FormatError(f"{path} is damaged: it is shorter than {MANIFEST} says; prepare the task again")
-        arrays[described["name"]] = np.frombuffer(data, described["dtype"], described["count"], start)
+        arrays[described.name] = np.frombuffer(data, described.dtype, described.count, start)
         start += size
-    if arrays.keys() != set(_ARRAYS) or not _fit(split := EncodedSplit(**arrays), task, manifest):
-        raise FormatError(f"{path} is damaged: its arrays are not those of '{task.name}'; prepare the task again")
+    if arrays.keys() != set(_ARRAYS) or not _fit(split := EncodedSplit(**arrays), manifest):
+        raise FormatError(
+            f"{path} is damaged: its arrays are not those of '{manifest.task.name}'; prepare the task again"
+        )
     return split
 
 
-def _fit(split: EncodedSplit, task: Task, manifest: _Manifest) -> bool:
+def _fit(split: EncodedSplit, manifest: _Manifest) -> bool:
     """Whether the arrays of a split are those of examples of the task: as many, in their order, with known labels."""
+    task = manifest.task
     examples, offsets, labels = len(split.labels), split.offsets, split.labels
     if len(offsets) != examples * task.sequences + 1 or {len(split.groups), len(split.cut)} != {examples}:
         return False
     lengths = np.diff(offsets)
-    if offsets[0] != 0 or offsets[-1] != len(split.ids) or ((lengths < 1) | (lengths > manifest["context"])).any():
+    if offsets[0] != 0 or offsets[-1] != len(split.ids) or ((lengths < 1) | (lengths > manifest.context)).any():
         return False
-    if len(split.ids) and split.ids.max() >= manifest["vocab_size"] + len(SPECIALS):
+    if len(split.ids) and split.ids.max() >= manifest.vocab_size + len(SPECIALS):
         return False
     if ((split.groups < -1) | (split.groups >= len(task.groups))).any():
         return False

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.records import Count, Part
+from gpt1.base.records import Count, RecordPart
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.shapes import BOTH
@@ -23,7 +23,7 @@ ADVICE = "the network takes them all for the same: start from a run whose vocabu
 
 
 @dataclass(frozen=True)
-class Unknown(Part):
+class Unknown(RecordPart):
     """How many of the tokens that were read are unknown, and of how many examples most of them are."""
 
     tokens: Count
