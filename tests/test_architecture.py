@@ -89,6 +89,18 @@ PROMISED = {"_asdict", "_exit", "_replace"}  # of namedtuple and os, whatever th
 UNDOCUMENTED = {"uvicorn.protocols": "serve/patience.py", "torch.onnx._internal": "base/torch_internals.py"}
 
 
+# More parameters than anybody keeps apart are a value that is missing, but for these.
+MOST_PARAMETERS = 10
+MANY_PARAMETERS = {
+    "corpus/vocabularies.py: train_tokenizer": "for users: one for each way to read text",
+    "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
+    "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
+    "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
+    "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
+    "training/fused.py: _adam": "a kernel has its pointers and sizes",
+}
+
+
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
@@ -310,6 +322,23 @@ def test_a_room_says_what_others_import_of_it(room: str) -> None:
     assert imports_between_rooms().get(room, {}).get("", set()) <= set(named_in(room, "__all__") or ())
     told = "is this to be offered? `python -m tests.test_architecture` writes all OFFERS anew"
     assert (named_in(room, "OFFERS") or {}) == imported_of(room), told
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many parameters a function has, `self` apart."""
+    found = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    return sum(one is not None and one.arg not in ("self", "cls") for one in found)
+
+
+def test_a_function_has_few_parameters() -> None:
+    many = {
+        f"{name}: {node.name}"
+        for name, tree in trees().items()
+        if not name.startswith("cli/")  # there each option is one
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and parameters(node) > MOST_PARAMETERS
+    }
+    assert many == MANY_PARAMETERS.keys()
 
 
 def undocumented(node: ast.AST, inside: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from gpt1.training.optimizers import (
     DECAYED,
     MUON,
     UNDECAYED,
+    AdamNumbers,
     Optimizers,
     adam_update,
     build_optimizer,
@@ -191,18 +192,18 @@ def moving(size: int, device: str = "cpu") -> list[Tensor]:
 
 
 def judge(update: Callable[..., None], size: int, device: str, tolerance: float = 2e-7) -> None:
-    numbers = {"rate": 1e-2, "decay": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+    numbers = AdamNumbers(rate=1e-2, decay=0.01, beta1=0.9, beta2=0.999, epsilon=1e-8)
     scale = torch.tensor(0.7, device=device)
     found, wanted = moving(size, device), [x.double() for x in moving(size, device)]
-    update(*found, scale=scale, ok=YES.to(device), **numbers)
-    adam_update(*wanted, scale=scale.double(), ok=YES.to(device), **numbers)
+    update(*found, numbers, scale=scale, ok=YES.to(device))
+    adam_update(*wanted, numbers, scale=scale.double(), ok=YES.to(device))
     for index in (0, 2, 3):
         error = float((found[index] - wanted[index]).norm() / wanted[index].norm())
         assert error < tolerance, index
     before = moving(size, device)
     before[1].fill_(math.nan)
     after = [x.clone() for x in before]
-    update(*after, scale=scale * math.nan, ok=NO.to(device), **numbers)
+    update(*after, numbers, scale=scale * math.nan, ok=NO.to(device))
     assert all(torch.equal(after[index], before[index]) for index in (0, 2, 3))
 
 
@@ -227,8 +228,8 @@ def test_our_kernel_reaches_beyond_two_billion_elements() -> None:
 
     size = 2**31 + 4096
     tensors = [torch.ones(size, device="cuda") for _ in range(4)]
-    numbers = {"rate": 0.5, "decay": 0.0, "beta1": 0.0, "beta2": 0.0, "epsilon": 1e-8}
-    fused_update(*tensors, scale=ONE.cuda(), ok=YES.cuda(), **numbers)
+    numbers = AdamNumbers(rate=0.5, decay=0.0, beta1=0.0, beta2=0.0, epsilon=1e-8)
+    fused_update(*tensors, numbers, scale=ONE.cuda(), ok=YES.cuda())
     assert float(tensors[0].min()) == float(tensors[0].max()) == 0.5
 
 

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gpt1.training.optimizers import AdamNumbers
+
 BLOCK = 1024  # elements a program
 
 
@@ -48,22 +50,13 @@ def _adam(  # type: ignore[no-untyped-def]
 
 
 def fused_update(
-    p: Tensor,
-    g: Tensor,
-    m: Tensor,
-    v: Tensor,
-    *,
-    rate: float,
-    scale: Tensor,
-    ok: Tensor,
-    decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor
 ) -> None:
     """Do what `adam_update` does to contiguous fp32 tensors on a GPU; `scale` and `ok` are read there."""
     # 1 - beta is taken here, in double precision: 1 - float32(0.999) is off by 5e-5.
-    numbers = (rate, decay, beta1, 1 - beta1, beta2, 1 - beta2, epsilon)
+    betas = (numbers.beta1, 1 - numbers.beta1, numbers.beta2, 1 - numbers.beta2)
     programs = (triton.cdiv(p.numel(), BLOCK),)
     with torch.cuda.device_of(p):
-        _adam[programs](p, g, m, v, scale, ok, p.numel(), *numbers, block=BLOCK)
+        _adam[programs](
+            p, g, m, v, scale, ok, p.numel(), numbers.rate, numbers.decay, *betas, numbers.epsilon, block=BLOCK
+        )

@@ -16,6 +16,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -33,58 +34,45 @@ SMALLEST_NORM = 1e-7
 DECAYED, UNDECAYED, MUON = "decayed", "undecayed", "muon"
 
 
-def adam_coefficients(settings: Optimizer, t: int, factor: float) -> tuple[float, float, float]:
-    """Return rate, epsilon and decay of update `t`, counted from 1, as `adam_update` wants them.
+@dataclass(frozen=True)
+class AdamNumbers:
+    """What an update of Adam's multiplies and adds; the bias corrections are in them."""
+
+    rate: float
+    decay: float
+    beta1: float
+    beta2: float
+    epsilon: float
+
+
+def adam_numbers(settings: Optimizer, t: int, factor: float, *, decays: bool = True) -> AdamNumbers:
+    """Return the numbers of update `t`, counted from 1.
 
     AdamW is the same update with other numbers: its epsilon is added to the corrected root, its decay is not corrected.
     """
     root = math.sqrt(1 - settings.beta2**t)
     correction = root / (1 - settings.beta1**t)
-    rate = settings.lr * correction * factor
+    rate, decay = settings.lr * correction * factor, settings.weight_decay if decays else 0.0
     if settings.kind == "adam":
-        return rate, settings.epsilon, settings.weight_decay
-    return rate, settings.epsilon * root, settings.weight_decay / correction
+        return AdamNumbers(rate, decay, settings.beta1, settings.beta2, settings.epsilon)
+    return AdamNumbers(rate, decay / correction, settings.beta1, settings.beta2, settings.epsilon * root)
 
 
 @torch.no_grad()
-def adam_update(
-    p: Tensor,
-    g: Tensor,
-    m: Tensor,
-    v: Tensor,
-    *,
-    rate: float,
-    scale: Tensor,
-    ok: Tensor,
-    decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-) -> None:
+def adam_update(p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor) -> None:
     """Move weights `p` and moments `m`, `v` in place by gradients `g * scale`; where `ok` is false, nothing changes."""
     g = g * scale
-    new_m = m.lerp(g, 1 - beta1)
-    new_v = (v * beta2).addcmul_(g, g, value=1 - beta2)
-    direction = (new_m / new_v.sqrt().add_(epsilon)).add_(p, alpha=decay)
-    new_p = p.sub(direction, alpha=rate)
+    new_m = m.lerp(g, 1 - numbers.beta1)
+    new_v = (v * numbers.beta2).addcmul_(g, g, value=1 - numbers.beta2)
+    direction = (new_m / new_v.sqrt().add_(numbers.epsilon)).add_(p, alpha=numbers.decay)
+    new_p = p.sub(direction, alpha=numbers.rate)
     for old, new in ((m, new_m), (v, new_v), (p, new_p)):
         torch.where(ok, new, old, out=old)  # a choice, not a product with 0: gradients that are not ok may hold NaN
 
 
 @torch.no_grad()
 def library_update(
-    p: Tensor,
-    g: Tensor,
-    m: Tensor,
-    v: Tensor,
-    *,
-    rate: float,
-    scale: Tensor,
-    ok: Tensor,
-    decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor
 ) -> None:
     """Do what `adam_update` does in one pass of torch's fused AdamW: single precision, and `g` is used up.
 
@@ -98,11 +86,11 @@ def library_update(
         found_inf=(~ok).float(),
         amsgrad=False,
         maximize=False,
-        lr=rate,
-        weight_decay=decay,
-        beta1=beta1,
-        beta2=beta2,
-        eps=epsilon,
+        lr=numbers.rate,
+        weight_decay=numbers.decay,
+        beta1=numbers.beta1,
+        beta2=numbers.beta2,
+        eps=numbers.epsilon,
     )
 
 
@@ -166,18 +154,9 @@ class AdamGroup:
 
     def step(self, t: int, factor: float, scale: Tensor, ok: Tensor) -> None:
         """Make update `t`."""
-        rate, epsilon, decay = adam_coefficients(self._settings, t, factor)
+        numbers = adam_numbers(self._settings, t, factor, decays=self._decays)
         for p, g, m, v in self.storage.pieces():
-            self._update(
-                *(p, g, m, v),
-                rate=rate,
-                scale=scale,
-                ok=ok,
-                decay=decay if self._decays else 0.0,
-                beta1=self._settings.beta1,
-                beta2=self._settings.beta2,
-                epsilon=epsilon,
-            )
+            self._update(p, g, m, v, numbers, scale=scale, ok=ok)
 
 
 class MuonGroup:
