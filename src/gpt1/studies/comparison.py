@@ -20,10 +20,10 @@ from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines
 from gpt1.base.records import check_record
 from gpt1.records.evaluation import Prediction
+from gpt1.tasks.assessment import RESAMPLES
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
-RESAMPLES = 1000
 EVALUATE = "gpt1 evaluate writes it anew"
 _SEED = 0
 

@@ -12,6 +12,7 @@ OFFERS = {
         "Confusion",
         "MOST_SHARES",
         "Mistake",
+        "RESAMPLES",
         "answer_name",
         "assess",
         "hold_against",
