@@ -146,7 +146,7 @@ def test_a_study_says_what_was_odd_on_which_hardware_and_how_long_it_took(tmp_pa
     facts["cost"] = {"seconds": 7200.0, "devices": ["abacus"]}
     path.write_text(json.dumps(facts))
     words = page(tmp_path, path.parent).words
-    assert "hardware abacus time of the cells 2.0 h" in words
+    assert "hardware abacus time of the cells 2 h" in words
     assert note in words
 
 

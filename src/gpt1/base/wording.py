@@ -14,3 +14,17 @@ def some(names: Sequence[str], most: int = 5) -> str:
     """Return the first few names of a list, and how many more there are."""
     more = [f"{len(names) - most:,} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more])
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person would say it, in its two largest units: `40 s`, `3 h 20 min`, `12 days 4 h`."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days:,} days {hours} h" if hours else f"{days:,} days"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from gpt1.tasks.assessment import Bin
 
@@ -16,7 +15,6 @@ SCORE_SPAN = 0.05  # that an axis of scores shows at least
 class Note:
     """A sentence."""
 
-    kind: ClassVar[str] = "note"
     text: str
 
 
@@ -24,7 +22,6 @@ class Note:
 class Heading:
     """A title inside a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
     level: int = 3
 
@@ -33,7 +30,6 @@ class Heading:
 class Facts:
     """Names and what is to be said of them."""
 
-    kind: ClassVar[str] = "facts"
     pairs: list[tuple[str, str]]
 
 
@@ -62,7 +58,6 @@ class TableRow:
 class Table:
     """A table whose first column names the rows; how cells are marked is said by whoever shows it."""
 
-    kind: ClassVar[str] = "table"
     caption: str
     header: list[str]
     rows: list[TableRow]
@@ -78,11 +73,6 @@ class Table:
     def has_best(self) -> bool:
         """Whether a cell is the best of several."""
         return any(cell.is_best for row in self.rows for cell in row.cells)
-
-    @property
-    def is_shaded(self) -> bool:
-        """Whether cells are shaded by their share of a row."""
-        return any(cell.share is not None for row in self.rows for cell in row.cells)
 
 
 @dataclass(frozen=True)
@@ -178,7 +168,6 @@ class Picture:
 class Pictures:
     """Plots side by side, as far as the page is wide, and what is to be said of all."""
 
-    kind: ClassVar[str] = "pictures"
     pictures: list[Picture]
     note: str = ""
 
@@ -187,7 +176,6 @@ class Pictures:
 class Heads:
     """A large plot, and beside it small ones of its parts."""
 
-    kind: ClassVar[str] = "heads"
     whole: Picture
     parts: list[Picture]
 
@@ -206,7 +194,6 @@ class Quote:
 class Quotes:
     """Several texts."""
 
-    kind: ClassVar[str] = "quotes"
     quotes: list[Quote]
 
 
@@ -214,7 +201,6 @@ class Quotes:
 class Lines:
     """Sentences one below the other."""
 
-    kind: ClassVar[str] = "lines"
     lines: list[str]
 
 
@@ -222,7 +208,6 @@ class Lines:
 class Beside:
     """Blocks side by side, as far as the page is wide."""
 
-    kind: ClassVar[str] = "beside"
     columns: list[list[Block]]
 
 
@@ -230,7 +215,6 @@ class Beside:
 class Folded:
     """Blocks that are shown when asked for."""
 
-    kind: ClassVar[str] = "folded"
     summary: str
     blocks: list[Block]
 

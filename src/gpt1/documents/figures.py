@@ -37,13 +37,6 @@ def rough(count: float) -> str:
     return f"{count:.0f}"
 
 
-def duration(seconds: float) -> str:
-    """Return a time as one says it: 12 s, 3 min, 1.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def metric_name(metric: str) -> str:
     """Return a metric's name as a person writes it."""
     names = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}

@@ -41,5 +41,5 @@ def render(sections: Sequence[Section], title: str) -> str:
 
     source = resources.files(__package__).joinpath(TEMPLATE).read_text("utf-8")
     house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    house.filters["picture"] = picture
+    house.filters.update(picture=picture, kind=lambda block: type(block).__name__.lower())
     return house.from_string(source).render(sections=sections, title=title, version=__version__).strip() + "\n"

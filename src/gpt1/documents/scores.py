@@ -73,11 +73,23 @@ def pairs_table(
     """Return differences with their intervals."""
     rows = []
     for one in pairs:
-        said = verdict(one["low"], one["high"], is_better=one["difference"] > 0)
-        interval = f"{signed_hundred(one['low'])} to {signed_hundred(one['high'])}"
-        cells = [TableCell(signed_hundred(one["difference"]), note=interval), TableCell(said, is_number=False)]
         note = f"{place(one)} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
-        rows.append(TableRow(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
+        name = f"{arms[one['arm']]} over {arms[one['over']]}"
+        rows.append(judged_row(name, note, one["difference"], one["low"], one["high"], signed_hundred))
+    return judged_table(caption, rows)
+
+
+def judged_row(
+    name: str, note: str, value: float, low: float, high: float, written: Callable[[float], str]
+) -> TableRow:
+    """Return a difference with its interval, and what that says."""
+    said = verdict(low, high, is_better=value > 0)
+    cells = [TableCell(written(value), note=f"{written(low)} to {written(high)}"), TableCell(said, is_number=False)]
+    return TableRow(name, cells, note)
+
+
+def judged_table(caption: str, rows: list[TableRow]) -> Table:
+    """Return differences, and how they were judged."""
     return Table(f"{caption} {IN_PAIRS}".strip(), ["difference", "by", "verdict"], rows)
 
 

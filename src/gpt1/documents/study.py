@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpt1.base.wording import many
+from gpt1.base.wording import duration, many
 from gpt1.documents.blocks import (
     Block,
     Facts,
@@ -22,7 +22,7 @@ from gpt1.documents.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.documents.figures import MINUS, duration, metric_name
+from gpt1.documents.figures import MINUS, metric_name
 from gpt1.documents.scores import (
     Content,
     best_of,

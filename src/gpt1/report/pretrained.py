@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from gpt1.base.wording import many
+from gpt1.base.wording import duration, many
 from gpt1.documents.blocks import Block, CurvePlot, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
-from gpt1.documents.figures import duration, figure, rough
+from gpt1.documents.figures import figure, rough
 from gpt1.inspection.sizes import count_parameters
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.values import LSTM

@@ -19,7 +19,7 @@ from gpt1.documents.blocks import (
     TableRow,
 )
 from gpt1.documents.figures import between, figure, metric_name, rough, signed
-from gpt1.documents.scores import IN_PAIRS, verdict
+from gpt1.documents.scores import judged_row, judged_table
 from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
 from gpt1.report.pretrained import Reached, reached
@@ -97,13 +97,9 @@ def _bars(comparison: Comparison) -> Picture:
 def _differences(differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
-        cells = [
-            TableCell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
-            TableCell(verdict(one.low, one.high, is_better=one.value > 0), is_number=False),
-        ]
         note = f"{one.split} {metric_name(one.metric)}, {many(one.examples, 'example')}"
-        rows.append(TableRow(f"{one.better} over {one.other}", cells, note))
-    return Table(f"The best against each other run. {IN_PAIRS}", ["difference", "by", "verdict"], rows)
+        rows.append(judged_row(f"{one.better} over {one.other}", note, one.value, one.low, one.high, signed))
+    return judged_table("The best against each other run.", rows)
 
 
 def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
