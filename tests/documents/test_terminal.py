@@ -75,6 +75,17 @@ def test_wide_tables_are_cut_and_the_rest_is_counted() -> None:
     assert text.endswith("4 more columns are not shown.")
 
 
+def test_a_table_of_pairs_that_is_too_wide_has_numbers_for_its_columns() -> None:
+    names = [f"quite a long name {number}" for number in range(4)]
+    rows = [TableRow(name, [TableCell("7")] * 4) for name in names]
+    pairs = Table("Told.", ["label", *names], rows, over="answered")
+    assert plain(pairs, width=60).splitlines()[:2] == [
+        "label, answered:        1  2  3  4",
+        "1: quite a long name 0  7  7  7  7",
+    ]
+    assert f"label, answered:     {'  '.join(names)}" in plain(pairs, width=120)
+
+
 def test_pictures_are_left_out_and_so_are_headings_of_nothing_else() -> None:
     pictures = Pictures([Picture(CurvePlot({}, "loss"), "falls", "The loss.")], "The numbers are elsewhere.")
     blocks = (

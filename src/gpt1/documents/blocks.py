@@ -61,7 +61,7 @@ class Table:
     caption: str
     header: list[str]
     rows: list[TableRow]
-    over: str = ""  # a line over all columns but the first
+    over: str = ""  # a line over all columns but the first, which then have the names of the rows
 
     @property
     def columns(self) -> list[tuple[str, bool]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpt1.documents.blocks import Beside, Block, Facts, Folded, Heading, Heads, Lines, Note, Pictures, Quotes, Table
@@ -42,7 +43,7 @@ def render(
         if before is not None and not _follows(before, block):
             console.print()
         sentences = not is_terminal and isinstance(block, Note | Lines)
-        for shown in _shown(block, worded):
+        for shown in _shown(block, worded, width):
             console.print(shown, soft_wrap=sentences)
         before = block
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -77,7 +78,7 @@ def _cut(table: Table, most: int) -> Table:
     more = len(table.rows) - most
     if more <= 0:
         return table
-    return Table(f"and {more:,} more. {table.caption}", table.header, table.rows[:most], table.over)
+    return replace(table, caption=f"and {more:,} more. {table.caption}", rows=table.rows[:most])
 
 
 def _follows(before: Block, block: Block) -> bool:
@@ -85,7 +86,7 @@ def _follows(before: Block, block: Block) -> bool:
     return isinstance(before, Heading) or (isinstance(before, Note) and isinstance(block, Note))
 
 
-def _shown(block: Block, worded: Callable[[str], str]) -> Iterator[RenderableType]:
+def _shown(block: Block, worded: Callable[[str], str], width: int) -> Iterator[RenderableType]:
     match block:
         case Note():
             yield _text(worded(block.text))
@@ -96,7 +97,7 @@ def _shown(block: Block, worded: Callable[[str], str]) -> Iterator[RenderableTyp
         case Facts():
             yield _facts(block)
         case Table():
-            yield _table(block)
+            yield _table(_numbered(block) if block.over and _width(block) > width else block)
             if caption := _caption(block):
                 yield _text(caption, "dim")
         case Quotes():
@@ -116,6 +117,20 @@ def _facts(facts: Facts) -> RenderableType:
     for name, text in facts.pairs:
         grid.add_row(_text(name, "dim"), _text(text))
     return grid
+
+
+def _width(table: Table) -> int:
+    """Return how wide a table is that is not folded."""
+    from rich.cells import cell_len
+
+    lines = [table.header, *([row.name, *(cell.text for cell in row.cells)] for row in table.rows)]
+    return sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True))
+
+
+def _numbered(table: Table) -> Table:
+    """Return a table whose columns have the names of its rows with numbers in their place."""
+    rows = [replace(row, name=f"{number}: {row.name}") for number, row in enumerate(table.rows, 1)]
+    return replace(table, header=[table.header[0], *(str(number) for number in range(1, len(rows) + 1))], rows=rows)
 
 
 def _table(table: Table) -> RenderableType:
