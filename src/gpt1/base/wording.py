@@ -16,6 +16,12 @@ def some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join([*names[:most], *more])
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines whose columns stand below each other, each as wide as it must be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def duration(seconds: float) -> str:
     """Return a time as a person would say it, in its two largest units: `40 s`, `3 h 20 min`, `12 days 4 h`."""
     if seconds < 60:
