@@ -44,9 +44,8 @@ def test_a_table_is_learned_and_its_scores_are_printed(
     assert "4 rows of the 40 in train kept for dev" in err
     assert "36 examples of moods" in err
     assert "dev accuracy" in err
-    first, last = out.splitlines()
-    assert first.startswith("moods dev, 4 examples: accuracy ")
-    assert last.startswith(f"{tmp_path / 'run'} is ready: gpt1 evaluate")
+    assert " ".join(out.split()).startswith("moods split examples accuracy commonest label ECE Brier log loss dev 4 ")
+    assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is ready: gpt1 evaluate")
 
 
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -61,7 +60,7 @@ def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys:
     more = ("--train", table, "--seeds", "2", "--seed", "7", "--steps", "2")
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--json")
     assert code == 0
-    for part in ("seed 7 (1 of 2)", "seed 8 (2 of 2)", "moods dev accuracy: median", "is kept: the best on dev"):
+    for part in ("seed 7 (1 of 2)", "seed 8 (2 of 2)", "is kept: the best on dev"):
         assert part in err
     answer = json.loads(out)
     assert answer["seeds"]["moods dev accuracy"].keys() == {"median", "mean", "sd", "worst", "best"}
@@ -69,6 +68,9 @@ def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys:
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--resume")
     assert code == 0
     assert "seed 7 is trained already" in err
+    median, mean = (f"{answer['seeds']['moods dev accuracy'][name]:.3f}" for name in ("median", "mean"))
+    assert f"score median mean deviation worst best each moods dev accuracy {median} {mean} " in " ".join(out.split())
+    assert "2 seeds: seed-7, seed-8." in out
 
 
 def test_options_are_settings(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -102,7 +104,8 @@ def test_columns_dev_and_test_are_named(trained: Path, tmp_path: Path, capsys: C
     columns = ["--column", "text=words", "--column", "label=feeling"]
     code, out, _ = finetune(capsys, trained, tmp_path / "run", *more, *columns, "--steps", "1")
     assert code == 0
-    assert [line.split(":")[0] for line in out.splitlines()[:2]] == ["train dev, 8 examples", "train test, 6 examples"]
+    title, _, dev, _, test, *_ = out.splitlines()
+    assert (title, dev.split()[:2], test.split()[:2]) == ("train", ["dev", "8"], ["test", "6"])
     assert load_run(tmp_path / "run", device="cpu").tasks["train"].label_field == "feeling"
 
 
@@ -118,8 +121,9 @@ def test_tasks_of_the_catalogue_are_learned_together(trained: Path, tmp_path: Pa
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more)
     assert code == 0
     assert "16 examples of sst2, 16 examples of stsb" in err
-    assert out.startswith("sst2 dev, 8 examples: accuracy ")
-    assert "stsb dev, 8 examples: pearson " in out
+    words = " ".join(out.split())
+    assert words.startswith("sst2 split examples accuracy commonest label ECE Brier log loss dev 8 ")
+    assert " stsb split examples Pearson Spearman mean absolute error root mean squared error dev 8 " in words
 
 
 def test_a_run_whose_time_is_up_is_saved_and_goes_on(
@@ -132,7 +136,7 @@ def test_a_run_whose_time_is_up_is_saved_and_goes_on(
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more[:2], "--resume")
     assert code == 0
     assert "going on from step 1 of 10" in err
-    assert out.startswith("moods dev")
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["moods", "split", "dev"]
     assert len(losses_of(tmp_path / "run")) == 10
 
 
@@ -436,8 +440,8 @@ def test_very_many_labels_are_learned_measured_answered_and_reported_in_little(
     assert {len(line["probabilities"]) for line in lines} == {100}
     assert all(next(iter(line["probabilities"])) == line["prediction"] for line in lines)
     _, out, _ = run(capsys, "evaluate", str(folder), "--device", "cpu")
-    assert "What is mixed up most:" in out
-    assert "and 200 labels with fewer examples" in out
+    assert "What is mixed up most, of 250 labels." in out
+    assert "and 180 more. How the 200 most frequent labels were answered." in out
     _, out, err = run(capsys, "predict", str(folder), str(table), "--device", "cpu")
     assert "of 250 labels, probabilities are told of the 100 likeliest of each row" in err
     assert len(json.loads(out.splitlines()[0])["probabilities"]) == 100

@@ -18,7 +18,7 @@ from gpt1.base.errors import Busy, FormatError, InputError
 from gpt1.base.files import lock_folder
 from gpt1.base.progress import Silent
 from gpt1.corpus.manifest import read_corpus
-from gpt1.demo.page import lines, opening
+from gpt1.demo.page import opening
 from gpt1.demo.recipe import LEARNING, NETWORK, PRETRAINING, Plan
 from gpt1.demo.tasks import LEARNED
 from gpt1.demo.tour import (
@@ -33,9 +33,10 @@ from gpt1.demo.tour import (
     runs_of,
     tour,
 )
+from gpt1.documents.blocks import Note
+from gpt1.documents.terminal import render
 from gpt1.recipes.catalog import PAPER
 from gpt1.report import report
-from gpt1.report.blocks import Note
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Saved, Stepped
 from tests.conftest import make_text
@@ -163,7 +164,7 @@ def test_the_page_opens_with_the_table_of_the_tour(
     out, found, _ = finished
     page = report(runs_of(out, 1), tmp_path / "page.html", "A demo", [opening(found)]).read_text()
     assert page.index("What pre-training brings") < page.index("unseen names, forms") < page.rindex(READER)
-    shown = "\n".join(lines(found))
+    shown = render(opening(found).blocks, width=100, is_terminal=False)
     assert f"brings {gain(found):.1f} points" in shown
     assert all(task.title in shown for task in LEARNED)
 
@@ -172,7 +173,7 @@ def test_beside_the_figures_stands_how_their_network_differs_from_the_papers(
     finished: tuple[Path, dict[str, Any], list[str]],
 ) -> None:
     _, found, _ = finished
-    assert NETWORK in lines(found)
+    assert Note(NETWORK) in opening(found).blocks
     assert Note(NETWORK) in opening(found).blocks
     # What the sentence says, and besides only sizes and first weights.
     said = {"layers": 2, "width": 128, "norm_first": True, "positions": "rotary", "dropout": 0.0}

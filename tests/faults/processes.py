@@ -141,7 +141,7 @@ _OF_STUDIES_PAGES_AND_ESTIMATORS = (
     "gpt1.studies.reproduce",
     "gpt1.report",
     "gpt1.report.page",
-    "gpt1.report.plots",
+    "gpt1.documents.plots",
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
     "gpt1.estimators",

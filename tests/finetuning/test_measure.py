@@ -1,4 +1,4 @@
-"""A fine-tuned run measured on labelled examples: what is found, what is kept, and what is said of it."""
+"""A fine-tuned run measured on labelled examples: what is found, and what is kept."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from gpt1.finetuning import measure as measuring
 from gpt1.finetuning.data import Source, identity
 from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
-from gpt1.finetuning.wording import describe
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run, load_run
-from gpt1.records.evaluation import Evaluation
-from gpt1.tasks.assessment import ClassRates, Confusion, assess, hold_against
+from gpt1.tasks.assessment import assess, hold_against
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
 from gpt1.tasks.examples import Example
@@ -339,56 +337,6 @@ def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, t
         evaluate_run(run, encoded=tmp_path / "moods", task="modos")
     with pytest.raises(SettingError, match="name one of `data`, `table` and `encoded`, not several"):
         evaluate_run(run, data=tmp_path, table=tmp_path / "x.csv")
-
-
-# ---- in words ----
-
-
-def evaluation(run: Run, task: Task, count: int = 24) -> Evaluation:
-    return measure_split(run, encode(run, task, dev=examples(task, count)), "dev")
-
-
-def test_classes_are_described_by_scores_confusion_calibration_and_mistakes(run: Run) -> None:
-    found = evaluation(run, MOODS)
-    text = "\n".join(describe(found))
-    low, high = found.intervals["accuracy"]
-    assert text.startswith(f"moods dev, step {STEP}: 24 examples\n6 examples had more text than {CONTEXT} tokens")
-    assert f"accuracy          {found.metrics['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f})" in text
-    assert "Labels (rows) and answers (columns):\n         glad  sad  so-so\n" in text
-    assert f"expected error (ECE) {found.calibration.ece:.4f}, Brier score" in text
-    assert "  confidence    examples  its mean  accuracy\n" in text
-    worst = found.mistakes[0]
-    assert f"{worst.probability:.3f} for '{worst.prediction}', label '{worst.label}'" in text
-
-
-def test_scores_are_described_by_correlations_residuals_and_the_largest_errors(run: Run) -> None:
-    found = evaluation(run, TASKS["stsb"])
-    text = "\n".join(describe(found))
-    assert f"mean absolute error      {found.residuals['mean_absolute_error']:.4f}" in text
-    assert "The largest errors:" in text
-    assert "onfusion" not in text
-    assert "ECE" not in text
-
-
-def test_choices_are_described_with_the_right_answers(run: Run) -> None:
-    text = "\n".join(describe(evaluation(run, TASKS["race"])))
-    assert "accuracy/middle" in text
-    assert "    right: [start] " in text
-    assert "Labels (rows)" not in text
-
-
-def test_of_many_classes_the_commonest_mistakes_are_listed(run: Run) -> None:
-    found = evaluation(run, MOODS)
-    labels = [f"a class with quite a long name {index}" for index in range(20)]
-    counts = np.zeros((20, 20), int)
-    counts[3, 4], counts[5, 6], counts[7, 7] = 2, 9, 30
-    rates = [ClassRates(name, precision=0.5, recall=0.5, f1=0.5, support=2) for name in labels]
-    many = replace(found, confusion=Confusion(labels, counts.tolist()), classes=rates)
-    shown = "\n".join(describe(many))
-    assert (
-        "What is mixed up most:\n  times  label                     answered\n      9  a class with quite a lo" in shown
-    )
-    assert max(map(len, shown.splitlines())) < 320
 
 
 # ---- two starts at once ----

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.documents.figures import between, figure
+from gpt1.documents.terminal import render
 from gpt1.finetuning.measure import measure
-from gpt1.finetuning.results import describe, results
+from gpt1.finetuning.results import results, results_blocks
 from gpt1.finetuning.seeds import write_result
 from gpt1.inference.run import Run, load_run
 from gpt1.records.seeds import SeedsResult
@@ -50,25 +52,31 @@ def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_people_get_a_line_for_each_split_and_what_to_do_next(run: Run) -> None:
-    assert describe(measured(run))[-1] == f"{run.path} is not at its end; `gpt1.finetune(resume=True)` goes on"
+def shown(run: Run) -> str:
+    return render(results_blocks(run), width=100, is_terminal=False)
+
+
+def test_people_get_a_row_for_each_split_and_what_to_do_next(run: Run) -> None:
+    unfinished = f"{run.path} is not at its end; `gpt1.finetune(resume=True)` goes on"
+    assert shown(measured(run)).splitlines()[-1] == unfinished
     write_result(run.path, {})
-    lines = describe(run)
-    assert [line.split(",")[0] for line in lines[:3]] == ["moods dev", "moods test", "grades dev"]
+    lines = shown(run).splitlines()
     facts = results(run)["tasks"]["moods"]["dev"]
-    low, high = facts["intervals"]["accuracy"]
-    wanted = f"moods dev, 12 examples: accuracy {facts['metrics']['accuracy']:.4f} (95 %: {low:.4f} to {high:.4f})"
-    assert lines[0] == wanted
-    assert "pearson" in lines[2]
-    assert lines[3] == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
+    assert lines[0] == "moods"
+    assert lines[2].split()[:3] == ["dev", "12", figure(facts["metrics"]["accuracy"])]
+    assert between(facts["intervals"]["accuracy"]) in lines[3]
+    assert lines[4].split()[:2] == ["test", "12"]
+    assert "Pearson" in lines[lines.index("grades") + 1]
+    assert lines[-1] == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
 
 def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> None:
     assert results(run) == {"run": str(run.path), "tasks": {"moods": {}, "grades": {}}}
-    assert len(describe(run)) == 1
+    assert len(results_blocks(run)) == 1
 
 
 def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     summary = {"moods dev accuracy": {"median": 0.5}}
     SeedsResult("seed-1", {}, summary).write(run.path.parent / "seeds.json")
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary
+    assert shown(run).splitlines()[1].split()[:4] == ["moods", "dev", "accuracy", "0.500"]

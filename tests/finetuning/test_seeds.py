@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.documents.seeds import seeds_blocks
+from gpt1.documents.terminal import render
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split
 from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
 from gpt1.inference.run import load_run
+from gpt1.records.seeds import SeedsResult
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Stepped
 from gpt1.tasks.encoded import EncodedTask, encode_task
@@ -117,10 +120,13 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
     out = copy(three, tmp_path / "out")
     for seed, dev, test in ((3, 0.5, 0.9), (4, 0.7, 0.1), (5, 0.6, 0.8)):
         write_result(out / f"seed-{seed}", {"moods": {"dev": {"accuracy": dev}, "test": {"accuracy": test}}})
-    told = report_seeds(out, {"moods": MOODS})
-    assert seeds_file(out)["best"] == "seed-4"
-    assert told[-1] == "seed-4 is kept: the best on dev, or the first of equals"
-    assert told[0].startswith("moods dev accuracy: median 0.6000, mean 0.6000, sd 0.1000, worst 0.5000, best 0.7000")
+    assert report_seeds(out, {"moods": MOODS}) == seeds_file(out)["best"] == "seed-4"
+    shown = render(seeds_blocks(SeedsResult.read(out / "seeds.json")), width=100, is_terminal=False)
+    header, dev, *_ = shown.splitlines()
+    assert header.split() == ["score", "median", "mean", "deviation", "worst", "best", "each"]
+    assert " ".join(dev.split()) == "moods dev accuracy 0.600 0.600 0.100 0.500 0.700 0.500, 0.700, 0.600"
+    assert "\n3 seeds: seed-3, seed-4, seed-5.\n" in shown
+    assert "\nseed-4 is kept: the best on dev, or the first of equals" in shown
 
 
 def test_a_run_of_seeds_can_be_what_another_starts_from(three: Path, moods: EncodedTask, tmp_path: Path) -> None:

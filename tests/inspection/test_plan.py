@@ -9,9 +9,10 @@ import pytest
 
 from gpt1.base.devices import GIB
 from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.base.wording import duration
 from gpt1.corpus.prepare import prepare
 from gpt1.inspection import plan as module
-from gpt1.inspection.plan import describe, duration, plan
+from gpt1.inspection.plan import describe, plan
 from gpt1.recipes.catalog import PAPER, PAPER_LSTM, TINY
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe

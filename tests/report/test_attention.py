@@ -7,9 +7,9 @@ import random
 import re
 from pathlib import Path
 
+from gpt1.documents.blocks import Folded, Heads
 from gpt1.report import report
 from gpt1.report.attention import LAYERS, attention_blocks, draw_labelled, draw_small
-from gpt1.report.blocks import Folded, Heads
 from gpt1.report.gather import AttentionMaps
 from tests.report.tools import LOOKS, PageReader, write_pretrained, write_run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError
+from gpt1.documents.scores import verdict
 from gpt1.report import report
 from gpt1.report.compare import Comparison, compare
 from gpt1.report.gather import gather
@@ -51,14 +52,14 @@ def test_the_difference_of_right_and_wrong_is_one_whatever_is_drawn(tmp_path: Pa
     (difference,) = found.differences
     assert (difference.better, difference.other, difference.examples) == ("right", "wrong", 8)
     assert (difference.value, difference.low, difference.high) == (1.0, 1.0, 1.0)
-    assert difference.is_certain
+    assert verdict(difference.low, difference.high, is_better=True) == "better, beyond chance"
 
 
 def test_equal_answers_differ_by_nothing(tmp_path: Path) -> None:
     found = one_comparison(*(write_finetuned(tmp_path / name, {"dev": HALF}) for name in ("one", "two")))
     (difference,) = found.differences
     assert (difference.value, difference.low, difference.high) == (0.0, 0.0, 0.0)
-    assert not difference.is_certain
+    assert verdict(difference.low, difference.high, is_better=False) == "the same"
     page = report([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html").read_text()
     assert "could be chance" not in PageReader(page).words
 

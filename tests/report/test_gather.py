@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
-from gpt1.report.gather import LONGEST_TEXT, MOST_LINES, gather
+from gpt1.documents.figures import LONGEST_TEXT
+from gpt1.report.gather import MOST_LINES, gather
 from gpt1.runs.events import Noticed, RolledBack, Saved
 from gpt1.runs.files import RunFiles
 from tests.records import facts_in

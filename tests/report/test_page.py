@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency
+from gpt1.documents.blocks import BarPlot, Estimate
+from gpt1.documents.plots import draw
+from gpt1.documents.svg import with_own_ids
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import settings
 from gpt1.report import report
-from gpt1.report.plots import Estimate, draw_bars
-from gpt1.report.svg import with_own_ids
 from gpt1.runs.events import RolledBack
 from gpt1.runs.files import RunFiles
 from gpt1.tasks.catalog import Task
@@ -143,7 +144,7 @@ def test_seeds_are_told_one_by_one(tmp_path: Path) -> None:
     words = page(tmp_path, write_seeds(tmp_path / "three", [LABELS, MOSTLY, [0] * 8])).words
     assert "median mean deviation worst best each" in words
     assert "moods dev accuracy 0.875 0.792 0.260 0.500 1.000 1.000, 0.875, 0.500" in words
-    assert "seed-0 is the best on dev" in words
+    assert "seed-0 is kept: the best on dev" in words
     assert "median of 3 seeds" in words
 
 
@@ -224,7 +225,7 @@ def test_a_run_is_shown_by_its_name_whatever_that_looks_like(tmp_path: Path, nam
 
 @pytest.mark.parametrize("name", ["url(#", "url(#x)", "fill: #000001", "$x_1$", "_under"])
 def test_a_picture_shows_a_name_as_it_is(name: str) -> None:
-    svg = with_own_ids(draw_bars({name: {"dev": Estimate(0.5, None)}}, "accuracy"), "own")
+    svg = with_own_ids(draw(BarPlot({name: {"dev": Estimate(0.5, None)}}, "accuracy")), "own")
     assert f">{name}</text>" in svg
 
 

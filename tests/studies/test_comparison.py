@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpt1.studies.comparison import RESAMPLES, Sheet, paired_difference, read_sheet
+from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
+from gpt1.tasks.assessment import RESAMPLES
 from gpt1.tasks.metrics import pearson
 from tests.report.tools import LABELS, MOODS
 

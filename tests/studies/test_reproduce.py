@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import InputError
+from gpt1.documents.study import study_blocks
+from gpt1.documents.terminal import render
 from gpt1.studies.reproduce import reproduce
-from gpt1.studies.wording import describe
 from tests.studies.tools import TRAINING, Remembers, write_tasks
 
 
@@ -33,8 +34,15 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
     assert watcher.made[:2] == ["full-sst2-0", "full-storycloze-0"]  # what all tables need comes first
     assert any(line.startswith("not there, so left out: cola, mrpc") for line in watcher.lines)
     assert "rte has no training rows, so it is not learned" in watcher.lines
-    told = "\n".join(describe(found))
-    for part in ("Table 3: question answering", "Table 4: classification", "zero-shot", "the paper's", "in pairs"):
+    told = " ".join(render(study_blocks(found), width=100, is_terminal=False).split())
+    parts = (
+        "Table 3: question answering",
+        "Table 4: classification",
+        "Without learning the task",
+        "paper 91.3",
+        "In pairs",
+    )
+    for part in parts:
         assert part in told
 
 

@@ -30,9 +30,10 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     """
     from gpt1.base.errors import SettingError
     from gpt1.cli.training import TrainingLines
-    from gpt1.demo.page import TITLE, lines, opening
+    from gpt1.demo.page import TITLE, opening
     from gpt1.demo.recipe import Plan
     from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT, or_begin_anew, read_own_text, runs_of, tour
+    from gpt1.documents.blocks import Note
     from gpt1.report import report
 
     if text and seeds is not None:
@@ -58,10 +59,11 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     if as_json:
         click.echo(to_json({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
         return
-    said = [f"The network is pre-trained on your text: {run}"] if text else lines(found)
+    click.echo()
+    words.show_document([Note(f"The network is pre-trained on your text: {run}")] if text else openings[0].blocks)
     following = (
         f"Teach it your labels: gpt1 finetune --init {shlex.quote(str(run))} --train labels.csv --out classifier"
         if text
         else "Your own text and labels: gpt1 demo --text FOLDER, then gpt1 finetune --help"
     )
-    click.echo("\n".join(["", *said, "", f"{time.monotonic() - began:.0f} seconds. The report: {page}", following]))
+    click.echo("\n".join(["", f"{time.monotonic() - began:.0f} seconds. The report: {page}", following]))

@@ -98,9 +98,9 @@ def _evaluate_text(
 
 
 def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:
+    from gpt1.documents.evaluation import evaluation_blocks, task_scores
     from gpt1.finetuning.evaluate import evaluate_run
     from gpt1.finetuning.measure import evaluation_file
-    from gpt1.finetuning.wording import describe
 
     named = {name: value for name, value in given.items() if value is not None}
     found = evaluate_run(opened, **named, overwrite=overwrite, notice=words.notice)
@@ -108,6 +108,6 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
         evaluations = [one.as_json() for one in found]
         click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": evaluations}, indent=1))
         return
-    for index, one in enumerate(found):
-        file = evaluation_file(opened.path, one.task, one.split)
-        words.show([*([""] if index else []), *describe(one), "", f"All of it: {file}"])
+    words.show_document([*task_scores(found), *(block for one in found for block in evaluation_blocks(one))])
+    files = [evaluation_file(opened.path, one.task, one.split) for one in found]
+    words.show(["", *(f"All of it: {file}" for file in files)])

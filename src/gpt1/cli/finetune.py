@@ -59,7 +59,7 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
     """
     from gpt1.cli.training import shown_training
     from gpt1.finetuning.finetune import finetune
-    from gpt1.finetuning.results import describe, results
+    from gpt1.finetuning.results import results, results_blocks
 
     told = [*changes, *_settings(given)]
     sources = ("task", "data", "train", "dev", "test", "encoded", "regression", "symmetric", "encoding")
@@ -80,7 +80,7 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
         if as_json:
             click.echo(to_json(results(run), indent=1))
         else:
-            words.show(describe(run))
+            words.show_document(results_blocks(run))
 
 
 def _settings(given: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gpt1.base.strict_json import to_json
+from gpt1.base.wording import aligned
 from gpt1.cli import options
 
 
@@ -51,7 +52,4 @@ def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, 
 
 
 def _table(rows: list[tuple[Any, ...]]) -> None:
-    cells = [["none" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo("\n".join(aligned([["none" if cell is None else str(cell) for cell in row] for row in rows])))

@@ -199,6 +199,7 @@ def watched(study: Callable[[Any], StudyRecord], out: str, as_json: bool) -> Non
     if as_json:
         click.echo(to_json(found.as_json(), indent=1))
         return
-    from gpt1.studies.wording import describe
+    from gpt1.documents.study import study_blocks
 
-    click.echo("\n".join([*describe(found), "", f"All of it: {out}/study.json and *.csv; gpt1 report {out} draws it"]))
+    words.show_document(study_blocks(found))
+    click.echo(f"\nAll of it: {out}/study.json and *.csv; gpt1 report {out} draws it")

@@ -12,15 +12,22 @@ import ast
 import os
 import re
 import shlex
+import shutil
+import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpt1.base.progress import Terminal
 from gpt1.base.renamed import Renamed
+
+if TYPE_CHECKING:
+    from gpt1.documents.blocks import Block
+
+WIDEST = 100  # columns of what was found
 
 _SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
@@ -136,6 +143,15 @@ def renamings_told() -> Iterator[None]:
 def show(lines: Iterable[str]) -> None:
     """Print lines that the package made."""
     click.echo(in_own_words("\n".join(lines)))
+
+
+def show_document(blocks: Sequence[Block]) -> None:
+    """Print what was found, as wide as the terminal is and can be read; elsewhere without colours."""
+    from gpt1.documents.terminal import render
+
+    is_terminal = sys.stdout.isatty()
+    width = min(shutil.get_terminal_size().columns, WIDEST) if is_terminal else WIDEST
+    click.echo(render(blocks, width=width, is_terminal=is_terminal, worded=in_own_words))
 
 
 class CommandTerminal(Terminal):

@@ -7,7 +7,7 @@ __all__ = ["TASKS", "write_world"]
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "page": ["TITLE", "lines", "opening"],
+    "page": ["TITLE", "opening"],
     "recipe": ["Plan"],
     "tour": ["FOLDER", "OWN_TEXT_FOLDER", "REPORT", "or_begin_anew", "read_own_text", "runs_of", "tour"],
 }

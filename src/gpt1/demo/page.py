@@ -1,4 +1,4 @@
-"""What the tour found, in words: as lines of a terminal, and as the opening of the report's page."""
+"""What the tour found: printed, and the opening of the report's page."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any
 from gpt1.demo.recipe import NETWORK, PRETRAINED, SCRATCH
 from gpt1.demo.tasks import OTHER
 from gpt1.demo.tour import gain
-from gpt1.report.blocks import Block, Note, Picture, Pictures, Section, Table, TableCell, TableRow
-from gpt1.report.gather import Curve
-from gpt1.report.plots import SCORE_SPAN, draw_curves
+from gpt1.documents.blocks import (
+    SCORE_SPAN,
+    Block,
+    Curve,
+    CurvePlot,
+    Note,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    TableCell,
+    TableRow,
+)
 
 TITLE = "Pre-training first, then learning from few labels"
 HEADER = ("chance", "bag of words", "from scratch", "pre-trained", "unseen names, forms")
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Return the table of the tour, and what it says."""
-    rows = [("", ("chance", "words", "scratch", "pre-trained", "unseen")), *_figures(found)]
-    width = max(len(name) for name, _ in rows)
-    table = [f"{name:{width}}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
-    return [*table, "", *_legend(found)]
-
-
 def opening(found: dict[str, Any]) -> Section:
     """Return the section with which the report of the tour begins."""
     shapes = [row["shape"] for row in found["tasks"]]
-    rows = [
-        TableRow(
-            name, [TableCell(cell, is_best=HEADER[place] == "pre-trained") for place, cell in enumerate(cells)], note
-        )
-        for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True)
-    ]
+    rows = []
+    for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True):
+        best = max(cells[: len(HEADER) - 1], key=float)  # of all that answered the same rows
+        own = [TableCell(cell, is_best=cell == best and place < len(HEADER) - 1) for place, cell in enumerate(cells)]
+        rows.append(TableRow(name, own, note))
     labels, tested = found["rows"]["train"], found["rows"]["test"]
     caption = f"Accuracy in per cent on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
     blocks: list[Block] = [
@@ -84,7 +85,7 @@ def _growth(found: dict[str, Any]) -> Picture:
     curves = {task: Curve(steps, [scores[task] for scores in found["zero_shot"].values()]) for task in tasks}
     last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
     return Picture(
-        draw_curves(curves, "accuracy without labels", least_span=SCORE_SPAN),
+        CurvePlot(curves, "accuracy without labels", SCORE_SPAN),
         f"Accuracy without labels against updates of pre-training; at the end: {last}.",
         "What the network knows without labels while it is pre-trained: the likelier of two texts is its answer.",
     )

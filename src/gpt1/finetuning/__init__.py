@@ -6,7 +6,6 @@ OFFERS = {
     "evaluate": ["evaluate_run"],
     "finetune": ["finetune"],
     "measure": ["evaluation_file", "predictions_file"],
-    "results": ["describe", "results"],
+    "results": ["results", "results_blocks"],
     "seeds": ["read_result", "summarise"],
-    "wording": ["describe"],
 }

@@ -195,8 +195,8 @@ def _train_seeds(
             notify(f"{seeds.index(seed)} of {len(seeds)} seeds are trained; the same again with `resume=True` goes on")
             return here.out
     if world.is_first:
-        for line in report_seeds(out, {name: encoded.task for name, encoded in tasks.items()}):
-            notify(line)
+        best = report_seeds(out, {name: encoded.task for name, encoded in tasks.items()})
+        notify(f"{best} is kept: the best on dev, or the first of equals")
     world.wait()
     return out
 

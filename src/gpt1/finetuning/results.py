@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpt1.documents.blocks import Block, Note
+from gpt1.documents.evaluation import task_scores
+from gpt1.documents.seeds import seeds_blocks
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -23,25 +26,24 @@ def results(run: Run) -> dict[str, Any]:
         for name in run.tasks
     }
     found: dict[str, Any] = {"run": str(run.path), "tasks": measured}
-    seeds = run.path.parent / SEEDS_FILE
-    if seeds.is_file():
-        found["seeds"] = SeedsResult.read(seeds).summary
+    if (seeds := _seeds(run)) is not None:
+        found["seeds"] = seeds.summary
     return found
 
 
-def describe(run: Run) -> list[str]:
-    """Return the results in lines."""
-    lines = []
-    for name in run.tasks:
-        for split, found in _evaluations(run, name).items():
-            shown = []
-            for metric, value in found.metrics.items():
-                low, high = found.intervals.get(metric, (None, None))
-                shown.append(f"{metric} {value:.4f}" + ("" if low is None else f" (95 %: {low:.4f} to {high:.4f})"))
-            lines.append(f"{name} {split}, {found.examples:,} examples: {', '.join(shown)}")
+def results_blocks(run: Run) -> list[Block]:
+    """Return the results for people: what all seeds gave, the scores of each task, and what to do next."""
+    seeds = _seeds(run)
+    found = [one for name in run.tasks for one in _evaluations(run, name).values()]
+    next_step = "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
     if not is_done(run.path):
-        return [*lines, f"{run.path} is not at its end; `gpt1.finetune(resume=True)` goes on"]
-    return [*lines, f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"]
+        next_step = "is not at its end; `gpt1.finetune(resume=True)` goes on"
+    return [*([] if seeds is None else seeds_blocks(seeds)), *task_scores(found), Note(f"{run.path} {next_step}")]
+
+
+def _seeds(run: Run) -> SeedsResult | None:
+    path = run.path.parent / SEEDS_FILE
+    return SeedsResult.read(path) if path.is_file() else None
 
 
 def _evaluations(run: Run, task: str) -> dict[str, Evaluation]:

@@ -81,8 +81,8 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
-    """Write what all seeds that are done gave, remove the weights of all but the best one, and return it in words."""
+def report_seeds(out: Path, tasks: Mapping[str, Task]) -> str:
+    """Write what all seeds that are done gave, remove the weights of all but the best one, and return which that is."""
     done = [path for path in _found(out).values() if is_done(path)]
     scores: dict[str, Scores] = {path.name: read_result(path) for path in done}
     best = max(scores, key=lambda name: decisive(scores[name], tasks))
@@ -93,10 +93,7 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> list[str]:
     for path in done:
         if path.name != best and (path / FOLDER).is_dir():
             remove_folder(path / FOLDER)
-    return [
-        f"{name}: " + ", ".join(f"{what} {value:.4f}" for what, value in figures.items()) + f" ({len(done)} seeds)"
-        for name, figures in summary.items()
-    ] + [f"{best} is kept: the best on dev, or the first of equals"]
+    return best
 
 
 def decisive(scores: Scores, tasks: Mapping[str, Task]) -> float:

@@ -28,6 +28,7 @@ from gpt1.base.devices import (
     usable_precision,
 )
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.wording import duration
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
 from gpt1.inspection.sizes import Execution, count_memory, count_parameters, fitting, largest_micro_batch
 from gpt1.model.costs import flops_per_token
@@ -359,17 +360,3 @@ def _rough(value: float) -> str:
 
 def _gib(size: float) -> str:
     return f"{size / GIB:,.2f} GiB" if size >= GIB / 10 else f"{size / 2**20:,.1f} MiB"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a person would say it, in its two largest units: `40 s`, `3 h 20 min`, `12 days 4 h`."""
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days:,} days {hours} h" if hours else f"{days:,} days"

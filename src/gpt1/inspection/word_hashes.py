@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpt1.text.chunks import number_chunks
 from gpt1.text.cleaning import TAME
 
 Hashes = npt.NDArray[np.uint64]
@@ -64,7 +65,7 @@ class HashedWords:
 
 def hash_words(texts: Sequence[str]) -> HashedWords:
     """Cut texts into words and hash them."""
-    numbers, spelling = _number_chunks(_FIRST_CHUNKS + b"".join(_plain(text) + b" \0 " for text in texts))
+    numbers, spelling = number_chunks(_FIRST_CHUNKS + b"".join(_plain(text) + b" \0 " for text in texts))
     chunks = numbers[_FIRST_CHUNKS.count(b" ") : -1]
     hashes = np.array([_hash(chunk) for chunk in spelling], np.uint64)
     places = np.flatnonzero(chunks > _BORDER)
@@ -78,17 +79,6 @@ def _plain(text: str) -> bytes:
         for mark, plain in _MARKS:
             raw = raw.replace(mark, plain)
     return raw.translate(_PARTING, b"'").replace(b"\n", b" \n ")
-
-
-def _number_chunks(joined: bytes) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Cut `joined` at blanks; return for every chunk its number in the list of distinct chunks."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    offsets = pa.py_buffer(np.array([0, len(joined)], np.int32))
-    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(joined))
-    encoded = pc.split_pattern(text, " ").values.dictionary_encode()
-    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
 def _hash(word: str) -> int:

@@ -12,7 +12,7 @@ from itertools import groupby
 from statistics import mean
 
 from gpt1.base.wording import many
-from gpt1.report.blocks import Block, Folded, Heads, Note, Picture
+from gpt1.documents.blocks import Block, Folded, Heads, Note, Picture
 from gpt1.report.gather import AttentionMaps
 
 LAYERS = 4  # shown at once, the others in a fold

@@ -41,11 +41,6 @@ class Difference:
     high: float
     examples: int
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether zero lies outside the interval."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True)
 class Comparison:

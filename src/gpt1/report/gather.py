@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from gpt1.base.errors import FormatError, SettingError, printable
+from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.files import read_lines, require_plain, short_names
 from gpt1.base.record_files import Record
 from gpt1.base.records import LARGEST, Count, RecordPart, check_record
+from gpt1.documents.blocks import Curve
+from gpt1.documents.figures import LONGEST_NAME, shown_text
 from gpt1.recipes.values import Recipe
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
@@ -27,16 +29,12 @@ from gpt1.runs.folder import RUN_FILE, is_run, read_run, run_folder
 from gpt1.studies.folder import read_study
 from gpt1.tasks.catalog import Task
 
-LONGEST_TEXT = 600  # characters of a sample or a mistake
-LONGEST_NAME = 60  # of a run, a label, a setting
 MOST_LINES = 50  # of each kind from a log
 _ON_RESUME = "the run's own training with `resume=True` leaves the line out"
 
 _ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
 _SAVED = re.compile(r"step \d+: saved ")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
-# All but tabs and line ends; also those that turn the direction of whatever stands after them on the page.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class _Metrics(TypedDict):
@@ -50,14 +48,6 @@ class _Metrics(TypedDict):
 class _EventLine(TypedDict):
     kind: str
     text: str
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A figure along the way; what was no number is left out."""
-
-    steps: list[int]
-    values: list[float]
 
 
 @dataclass(frozen=True)
@@ -158,7 +148,7 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return a name for each path that tells it from the others and that a page can show."""
-    found = [page_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
+    found = [shown_text(" ".join(name.split()) or name, LONGEST_NAME) for name in short_names(paths)]
     alike = Counter(found)
     return [f"{name} ({place})" if alike[name] > 1 else name for place, name in enumerate(found, 1)]
 
@@ -207,12 +197,12 @@ def _read_progress(path: Path) -> TrainingCurves | None:
 def _read_samples(path: Path) -> Iterator[Sample]:
     for number, line in read_lines(path, _ON_RESUME):
         found = check_record(line, Sample, f"{path}, line {number}")
-        yield Sample(found.step, page_text(found.prompt), page_text(found.text))
+        yield Sample(found.step, shown_text(found.prompt), shown_text(found.text))
 
 
 def _read_attention(path: Path) -> AttentionMaps:
     found = AttentionMaps.read(path)
-    tokens, layers = [page_text(token, LONGEST_NAME) for token in found.tokens], found.weights
+    tokens, layers = [shown_text(token, LONGEST_NAME) for token in found.tokens], found.weights
     heads = [head for layer in layers for head in layer]
     problem = (
         "its layers are not alike, or empty"
@@ -233,9 +223,9 @@ def _read_events(path: Path) -> Log:
     for number, line in read_lines(path, _ON_RESUME):
         facts = check_record(line, _EventLine, f"{path}, line {number}", _ON_RESUME)
         if facts["kind"] == ROLLBACK:
-            rollbacks.append(page_text(facts["text"]))
+            rollbacks.append(shown_text(facts["text"]))
         elif facts["kind"] == NOTICE:
-            notices.append(page_text(facts["text"]))
+            notices.append(shown_text(facts["text"]))
     return _log(rollbacks, notices)
 
 
@@ -247,9 +237,9 @@ def _read_log(path: Path) -> Log:
         for line in file:
             text = _TIME.sub("", line.rstrip("\n"), count=1)
             if _ROLLED_BACK.match(text):
-                rollbacks.append(page_text(text))
+                rollbacks.append(shown_text(text))
             elif text and not _SAVED.match(text):
-                notices.append(page_text(text))
+                notices.append(shown_text(text))
     return _log(rollbacks, notices)
 
 
@@ -272,9 +262,3 @@ def _read_evaluations(folder: Path, tasks: dict[str, Task]) -> list[Evaluation]:
         (one for one in found if one.task in tasks),
         key=lambda one: (list(tasks).index(one.task), order.get((one.task, one.split), len(order)), one.split),
     )
-
-
-def page_text(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text that a page can hold: not too long, and without characters that are none."""
-    shown = _CONTROL.sub("\ufffd", printable(text))
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

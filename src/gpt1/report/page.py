@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module, resources
-from itertools import count
 from pathlib import Path
 
-from gpt1 import __version__
-from gpt1.base.errors import InputError, MissingDependency
+from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, require_absent, result_file
+from gpt1.documents.blocks import Section
+from gpt1.documents.html import MARK, render, require_libraries
+from gpt1.documents.study import KINDS, about_study, study_blocks
 from gpt1.records.seeds import SEEDS_FILE
-from gpt1.report.blocks import Section
+from gpt1.records.study import StudyRecord
 from gpt1.report.compare import compare
+from gpt1.report.finetuned import finetuned_section
 from gpt1.report.gather import gather, gather_studies
-from gpt1.report.svg import with_own_ids
+from gpt1.report.pretrained import pretrained_section
+from gpt1.report.results import results
 from gpt1.runs.folder import RUN_FILE, is_run, run_folder
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study
 
-TEMPLATE = "page.html.j2"
 FILE = "report.html"
 RESULTS = "results"  # the anchor of the part that holds runs against each other
-MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours is known
 _MARK_WITHIN = 2000  # bytes
 
 
@@ -38,7 +38,7 @@ def report(
 
     The sections of `opening` come first. A page that is there is replaced only to `overwrite` it, another file never.
     """
-    _require_libraries()
+    require_libraries()
     out = Path(out)
     _require_own_file(out)
     require_absent(out, overwrite)
@@ -51,25 +51,7 @@ def report(
     return out
 
 
-def render(sections: Sequence[Section], title: str) -> str:
-    """Return a page; whatever it shows is text, never markup, but for the pictures."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    numbers = count(1)
-    source = resources.files(__package__).joinpath(TEMPLATE).read_text("utf-8")
-    house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    house.filters["picture"] = lambda svg: Markup(with_own_ids(svg, f"picture-{next(numbers)}"))
-    return house.from_string(source).render(sections=sections, title=title, version=__version__).strip() + "\n"
-
-
 def _sections(paths: Sequence[Path]) -> list[Section]:
-    # These draw, and are imported when it is known that the library for it is there.
-    from gpt1.report.finetuned import finetuned_section
-    from gpt1.report.pretrained import pretrained_section
-    from gpt1.report.results import results
-    from gpt1.report.study import study_section
-
     studies = [path for path in paths if is_study(path)]
     others = [path for path in paths if not is_study(path)]
     for path in others:
@@ -81,10 +63,17 @@ def _sections(paths: Sequence[Path]) -> list[Section]:
     ]
     first = [results(runs, compare(runs), RESULTS)] if runs else []
     told = [
-        study_section(name, folder, found, f"study-{number}")
+        _study_section(name, folder, found, f"study-{number}")
         for number, (name, folder, found) in enumerate(gather_studies(studies), 1)
     ]
     return [*first, *told, *own]
+
+
+def _study_section(name: str, folder: Path, study: StudyRecord, anchor: str) -> Section:
+    try:
+        return Section(anchor, name, KINDS.get(study.kind, ""), [*about_study(study), *study_blocks(study)])
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{folder / STUDY_FILE} is damaged ({error!r}); {study.REMEDY}") from None
 
 
 def _require_something(path: Path) -> None:
@@ -95,17 +84,6 @@ def _require_something(path: Path) -> None:
         raise InputError(
             f"{path} is neither a run nor a study; expected {RUN_FILE}, {SEEDS_FILE} or {STUDY_FILE} in it"
         )
-
-
-def _require_libraries() -> None:
-    missing = []
-    for name in ("matplotlib", "jinja2"):
-        try:
-            import_module(name)
-        except ImportError:
-            missing.append(name)
-    if missing:
-        raise MissingDependency(f"a report needs {' and '.join(missing)}: pip install 'gpt1[report]'")
 
 
 def _require_own_file(out: Path) -> None:

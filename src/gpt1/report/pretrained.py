@@ -5,26 +5,15 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from gpt1.base.wording import many
+from gpt1.base.wording import duration, many
+from gpt1.documents.blocks import Block, CurvePlot, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
+from gpt1.documents.figures import figure, rough
 from gpt1.inspection.sizes import count_parameters
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.values import LSTM
 from gpt1.report.attention import attention_blocks
-from gpt1.report.blocks import Block, Facts, Heading, Note, Picture, Pictures, Quote, Quotes, Section
 from gpt1.report.gather import GatheredRun
-from gpt1.report.plots import draw_curves
-from gpt1.report.wording import (
-    averaging,
-    configuration,
-    duration,
-    figure,
-    happened,
-    origin,
-    recipe_facts,
-    rough,
-    told,
-    trained_on,
-)
+from gpt1.report.wording import averaging, configuration, happened, origin, recipe_facts, told, trained_on
 
 SAMPLED_STEPS = 6  # shown, from the first to the last
 
@@ -137,10 +126,10 @@ def _curves(run: GatheredRun) -> list[Block]:
     if losses:
         alternative = "; ".join(f"{name} loss {told(curve)}" for name, curve in losses.items())
         caption = "Loss in nats a token." + averaging(losses.values())
-        pictures.append(Picture(draw_curves(losses, "loss"), alternative, caption))
+        pictures.append(Picture(CurvePlot(losses, "loss"), alternative, caption))
     if "tokens_per_second" in curves:
         speed = curves["tokens_per_second"]
-        picture = draw_curves({"tokens a second": speed}, "tokens a second")
+        picture = CurvePlot({"tokens a second": speed}, "tokens a second")
         pictures.append(Picture(picture, f"tokens a second {told(speed)}", "Speed." + averaging([speed])))
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures yet, so there are no curves.")]
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpt1.base.wording import many
-from gpt1.report.blocks import Block, Heading, Note, Picture, Pictures, Section, Table, TableCell, TableRow
+from gpt1.documents.blocks import (
+    BarPlot,
+    Block,
+    Estimate,
+    Heading,
+    Note,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    TableCell,
+    TableRow,
+)
+from gpt1.documents.figures import between, figure, metric_name, rough, signed
+from gpt1.documents.scores import judged_row, judged_table
 from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
-from gpt1.report.plots import Estimate, draw_bars
 from gpt1.report.pretrained import Reached, reached
-from gpt1.report.wording import between, figure, metric_name, rough, signed, start_in_words
-from gpt1.studies.comparison import RESAMPLES
+from gpt1.report.wording import start_in_words
 
 MOST_BARS = 12  # runs drawn; the table has all of them
 
@@ -40,7 +52,6 @@ def _comparison(comparison: Comparison) -> list[Block]:
         seeds = max((standing.seeds for standing in standings.values()), default=1)
         rows.append(TableRow(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
     caption = "Below a figure is its 95 % interval, over examples."
-    caption += " Best in bold." if several else ""
     blocks: list[Block] = [
         Heading(task.name if task.title == task.name else f"{task.name}: {task.title}"),
         Table(caption, header, rows),
@@ -80,24 +91,15 @@ def _bars(comparison: Comparison) -> Picture:
     caption = f"{metric_name(metric).capitalize()} with 95 % intervals." + (
         f" The first {MOST_BARS} of {len(comparison.rows)} runs." if left_out else ""
     )
-    return Picture(draw_bars(bars, metric_name(metric)), f"{metric_name(metric)}: {'; '.join(spoken)}", caption)
+    return Picture(BarPlot(bars, metric_name(metric)), f"{metric_name(metric)}: {'; '.join(spoken)}", caption)
 
 
 def _differences(differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
-        verdict = "better, beyond chance" if one.is_certain else "could be chance" if one.low < one.high else "the same"
-        cells = [
-            TableCell(signed(one.value), note=f"{signed(one.low)} to {signed(one.high)}"),
-            TableCell(verdict, is_number=False),
-        ]
         note = f"{one.split} {metric_name(one.metric)}, {many(one.examples, 'example')}"
-        rows.append(TableRow(f"{one.better} over {one.other}", cells, note))
-    caption = (
-        f"The best against each other run, in pairs: examples are drawn with replacement {RESAMPLES:,} times, the same "
-        "for both; below a difference is its 95 % interval."
-    )
-    return Table(caption, ["difference", "by", "verdict"], rows)
+        rows.append(judged_row(f"{one.better} over {one.other}", note, one.value, one.low, one.high, signed))
+    return judged_table("The best against each other run.", rows)
 
 
 def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
@@ -108,12 +110,8 @@ def _pretrained(runs: Sequence[GatheredRun]) -> list[Block]:
     best = min(losses) if len(losses) > 1 and len(texts) == 1 else None
     rows = [TableRow(run.name, _reached_cells(one, best), run.recipe.name) for run, one in found]
     caption = "Loss in nats a token, at the best evaluation of each run."
-    if len(runs) > 1:
-        caption += (
-            " Best in bold."
-            if len(texts) == 1
-            else " These runs saw different text or have different tokens, so their losses are not to be ranked."
-        )
+    if len(texts) > 1:
+        caption += " These runs saw different text or have different tokens, so their losses are not to be ranked."
     header = ["run", "validation loss", "perplexity", "bits per byte", "parameters", "training tokens"]
     return [Heading("Pre-training"), Table(caption, header, rows)]
 

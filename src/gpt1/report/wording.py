@@ -1,4 +1,4 @@
-"""Figures as the page writes them, and the parts that both kinds of runs have."""
+"""The parts of the page that both kinds of runs have."""
 
 from __future__ import annotations
 
@@ -7,56 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpt1.base.wording import many
+from gpt1.documents.blocks import Block, Curve, Facts, Folded, Lines, Note, Table, TableCell, TableRow
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
 from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import Finetuning
-from gpt1.report.blocks import Block, Facts, Folded, Lines, Note, Table, TableCell, TableRow
-from gpt1.report.gather import Curve, GatheredRun
-from gpt1.report.plots import neighbours
-
-MINUS = "\u2212"
-
-
-def figure(value: float) -> str:
-    """Return a score or a loss: 0.620."""
-    return f"{value:.3f}".replace("-", MINUS)
-
-
-def signed(value: float) -> str:
-    """Return a difference: +0.044."""
-    return f"{value:+.3f}".replace("-", MINUS)
-
-
-def between(interval: tuple[float, float]) -> str:
-    """Return an interval: 0.540 to 0.694."""
-    return f"{figure(interval[0])} to {figure(interval[1])}"
-
-
-def rough(count: float) -> str:
-    """Return a large number as one says it: 14.1 M."""
-    for unit, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(count) >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as one says it: 12 s, 3 min, 1.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def metric_name(metric: str) -> str:
-    """Return a metric's name as a person writes it."""
-    names = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
-    name, slash, group = metric.partition("/")
-    return names.get(name, name.replace("_", " ")) + (f" ({group})" if slash else "")
-
-
-def number(value: float) -> TableCell:
-    """Return a cell for a score."""
-    return TableCell(figure(value))
+from gpt1.report.gather import GatheredRun
 
 
 def told(curve: Curve) -> str:
@@ -72,7 +27,7 @@ def told(curve: Curve) -> str:
 
 def averaging(curves: Iterable[Curve]) -> str:
     """Return how long curves were shortened, if any was."""
-    most = max(map(neighbours, curves))
+    most = max(curve.neighbours for curve in curves)
     return f" A point is the mean of up to {most:,} that were noted." if most > 1 else ""
 
 

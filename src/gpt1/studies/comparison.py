@@ -8,7 +8,7 @@ in pairs: both sides answered the same examples, so these are drawn with replace
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines
 from gpt1.base.records import check_record
 from gpt1.records.evaluation import Prediction
+from gpt1.tasks.assessment import interval_of, resamples
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
-RESAMPLES = 1000
 EVALUATE = "gpt1 evaluate writes it anew"
-_SEED = 0
 
 Answers = NDArray[Any]
 
@@ -88,23 +87,15 @@ def paired_difference(
 ) -> tuple[float, float, float]:
     """Return by how much `one` (a sheet for each split) is better than `other`, and the 95 % interval."""
     value = _figure(task, metric, one) - _figure(task, metric, other)
-    drawn = [_figure(task, metric, one, rows) - _figure(task, metric, other, rows) for rows in _draws(one)]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return value, float(low), float(high)
+    draws = resamples(*(len(sheet.labels) for sheet in one))
+    drawn = [_figure(task, metric, one, rows) - _figure(task, metric, other, rows) for rows in draws]
+    return value, *interval_of(drawn)
 
 
 def resampled_interval(task: Task, metric: str, sheet: Sheet) -> tuple[float, float]:
     """Return the 95 % interval of the median of several seeds."""
-    drawn = [_figure(task, metric, [sheet], rows) for rows in _draws([sheet])]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
-
-
-def _draws(sheets: Sequence[Sheet]) -> Iterator[list[NDArray[np.int64]]]:
-    """Yield the examples of each split of each resample: the same ones whenever there are as many examples."""
-    draws = np.random.default_rng(_SEED)
-    for _ in range(RESAMPLES):
-        yield [draws.integers(len(sheet.labels), size=len(sheet.labels)) for sheet in sheets]
+    drawn = [_figure(task, metric, [sheet], rows) for rows in resamples(len(sheet.labels))]
+    return interval_of(drawn)
 
 
 def _figure(task: Task, metric: str, sheets: Sequence[Sheet], rows: Sequence[Any] | None = None) -> float:

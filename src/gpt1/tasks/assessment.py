@@ -6,7 +6,7 @@ The metrics of a task belong to `metrics.py`. What comes out is values, to be ke
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -230,14 +230,21 @@ def _resampled(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> dict[
     names = [name for name in task.metrics if name != "accuracy"]
     if not names:
         return {}
+    drawn = [scores(task, labels[chosen], answers[chosen]) for (chosen,) in resamples(len(labels))]
+    return {name: interval_of([found[name] for found in drawn]) for name in names}
+
+
+def resamples(*counts: int) -> Iterator[list[NDArray[np.int64]]]:
+    """Yield examples drawn with replacement, of each of so many: the same ones whenever there are as many examples."""
     draws = np.random.default_rng(_SEED)
-    drawn = []
     for _ in range(RESAMPLES):
-        chosen = draws.integers(len(labels), size=len(labels))
-        found = scores(task, labels[chosen], answers[chosen])
-        drawn.append([found[name] for name in names])
-    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
-    return {name: (float(low[index]), float(high[index])) for index, name in enumerate(names)}
+        yield [draws.integers(count, size=count) for count in counts]
+
+
+def interval_of(drawn: Sequence[float]) -> Interval:
+    """Return between which values the middle 95 % of those drawn lie."""
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def _confusion(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> Confusion:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpt1.base.wording import some
+from gpt1.base.wording import aligned, some
 from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
 from gpt1.tasks.encoded import EncodedSplit, TaskTokenizer, encode_task
 from gpt1.tasks.examples import Example
@@ -21,12 +21,12 @@ _SHOWN = 8  # classes whose share is told
 
 def describe_catalogue() -> list[str]:
     """Return a line for each task of the catalogue: name, shape, labels, metrics, title."""
-    rows = [
-        (task.name, task.shape, labels_in_words(task), ", ".join(task.metrics), task.title)
-        for task in CATALOGUE.values()
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(
+        [
+            (task.name, task.shape, labels_in_words(task), ", ".join(task.metrics), task.title)
+            for task in CATALOGUE.values()
+        ]
+    )
 
 
 def check_task(

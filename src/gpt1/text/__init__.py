@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "chunks": ["Ids", "Offsets"],
+    "chunks": ["Ids", "Offsets", "number_chunks"],
     "cleaning": ["TAME", "clean", "to_utf8"],
     "importing": ["import_tokenizer"],
     "pieces": ["LIMIT", "pieces"],

@@ -105,7 +105,7 @@ class ChunkEncoder:
         self._hear_lessons()
         border = f" {_BORDER} ".encode()
         joined = border.join([*cleaned, b"\n"]).translate(_WHITE_TO_BLANK).replace(b"\n", b" \n ")
-        numbers, chunks = _number_chunks(joined)
+        numbers, chunks = number_chunks(joined)
         if len(self._texts) + len(chunks) > MOST_CHUNKS or self._characters > MOST_CHARACTERS:
             self._reset()
         rows = self._look_up(chunks)
@@ -223,7 +223,7 @@ def _lesson(chunks: list[str], entries: list[Entry]) -> SharedChunks:
     )
 
 
-def _number_chunks(joined: bytes) -> tuple[Numbers, list[str]]:
+def number_chunks(joined: bytes) -> tuple[Numbers, list[str]]:
     """Cut `joined` at blanks; return for every chunk its number in the list of distinct chunks."""
     import pyarrow as pa
     import pyarrow.compute as pc

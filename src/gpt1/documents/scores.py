@@ -1,4 +1,4 @@
-"""Scores of studies on the page: figures x 100 as the paper has them, lines with their spread, differences in pairs."""
+"""Scores of studies: figures x 100 as the paper has them, lines with their spread, differences in pairs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpt1.base.wording import many
-from gpt1.report.blocks import Note, Picture, Table, TableCell, TableRow
-from gpt1.report.plots import SCORE_SPAN, Point, draw_lines
-from gpt1.report.wording import MINUS, metric_name
-from gpt1.studies.comparison import RESAMPLES
+from gpt1.documents.blocks import SCORE_SPAN, LinePlot, Picture, Point, Table, TableCell, TableRow
+from gpt1.documents.figures import MINUS, metric_name
+from gpt1.tasks.assessment import RESAMPLES
 
 SPOKEN = 12  # points of a line that are read out one by one
+IN_PAIRS = (
+    f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is its "
+    "95 % interval."
+)
 
 Content = Mapping[str, Any]
 
@@ -54,9 +57,9 @@ def picture(
     title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
 ) -> Picture:
     """Return a picture of lines, with all of them in words."""
-    svg = draw_lines(lines, x, value, log=log, levels=levels, least_span=0 if levels else 100 * SCORE_SPAN)
+    plot = LinePlot(lines, x, value, log, levels, least_span=0 if levels else 100 * SCORE_SPAN)
     spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
-    return Picture(svg, f"{title}, {value} by {x}: {spoken}", title)
+    return Picture(plot, f"{title}, {value} by {x}: {spoken}", title)
 
 
 def _told(points: Sequence[Point]) -> str:
@@ -70,16 +73,24 @@ def pairs_table(
     """Return differences with their intervals."""
     rows = []
     for one in pairs:
-        said = verdict(one["low"], one["high"], is_better=one["difference"] > 0)
-        interval = f"{signed_hundred(one['low'])} to {signed_hundred(one['high'])}"
-        cells = [TableCell(signed_hundred(one["difference"]), note=interval), TableCell(said, is_number=False)]
         note = f"{place(one)} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
-        rows.append(TableRow(f"{arms[one['arm']]} over {arms[one['over']]}", cells, note))
-    how = (
-        f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is "
-        "its 95 % interval."
-    )
-    return Table(f"{caption} {how}".strip(), ["difference", "by", "verdict"], rows)
+        name = f"{arms[one['arm']]} over {arms[one['over']]}"
+        rows.append(judged_row(name, note, one["difference"], one["low"], one["high"], signed_hundred))
+    return judged_table(caption, rows)
+
+
+def judged_row(
+    name: str, note: str, value: float, low: float, high: float, written: Callable[[float], str]
+) -> TableRow:
+    """Return a difference with its interval, and what that says."""
+    said = verdict(low, high, is_better=value > 0)
+    cells = [TableCell(written(value), note=f"{written(low)} to {written(high)}"), TableCell(said, is_number=False)]
+    return TableRow(name, cells, note)
+
+
+def judged_table(caption: str, rows: list[TableRow]) -> Table:
+    """Return differences, and how they were judged."""
+    return Table(f"{caption} {IN_PAIRS}".strip(), ["difference", "by", "verdict"], rows)
 
 
 def signed_hundred(value: float) -> str:
@@ -87,11 +98,11 @@ def signed_hundred(value: float) -> str:
     return f"{100 * value:+.1f}".replace("-", MINUS)
 
 
-def numbers_beside(name: str, lines: Iterable[Sequence[Point]]) -> Note:
+def numbers_beside(name: str, lines: Iterable[Sequence[Point]]) -> str:
     """Return where the numbers of pictures are, and what the band around a line is, where there is one."""
     banded = any(point.low < point.high for points in lines for point in points)
     band = "The band around a line goes from the worst seed to the best. " if banded else ""
-    return Note(f"{band}The numbers are in {name}.csv of the study.")
+    return f"{band}The numbers are in {name}.csv of the study."
 
 
 def best_of(values: Iterable[float]) -> float | None:

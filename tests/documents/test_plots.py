@@ -9,19 +9,9 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from gpt1.report.gather import Curve
-from gpt1.report.plots import (
-    LONGEST_LABEL,
-    MOST_POINTS,
-    Estimate,
-    Point,
-    draw_bars,
-    draw_curves,
-    draw_lines,
-    draw_reliability,
-    thinned,
-)
-from gpt1.report.svg import with_own_ids
+from gpt1.documents.blocks import MOST_POINTS, BarPlot, Curve, CurvePlot, Estimate, LinePlot, Point, ReliabilityPlot
+from gpt1.documents.plots import LONGEST_LABEL, draw
+from gpt1.documents.svg import with_own_ids
 from gpt1.tasks.assessment import Bin
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
@@ -40,11 +30,11 @@ LINES = {
 
 def pictures() -> list[str]:
     return [
-        draw_curves(LOSSES, "loss"),
-        draw_bars(BARS, "accuracy"),
-        draw_reliability(BINS),
-        draw_lines(LINES, "labels", "accuracy", log=True),
-        draw_lines(LINES, "updates", "score", levels=(0.0, 1.0)),
+        draw(CurvePlot(LOSSES, "loss")),
+        draw(BarPlot(BARS, "accuracy")),
+        draw(ReliabilityPlot(BINS)),
+        draw(LinePlot(LINES, "labels", "accuracy", log=True)),
+        draw(LinePlot(LINES, "updates", "score", levels=(0.0, 1.0))),
     ]
 
 
@@ -88,7 +78,7 @@ def test_a_picture_refers_to_its_own_ids_and_keeps_no_others() -> None:
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "$5 and $x_2", "模型", "a & b", "x" * 200])
 def test_names_are_drawn_as_they_are(name: str) -> None:
-    picture = draw_bars({name: {"dev": Estimate(0.5, None)}}, "accuracy")
+    picture = draw(BarPlot({name: {"dev": Estimate(0.5, None)}}, "accuracy"))
     assert "<script" not in picture
     root = ElementTree.fromstring(picture.replace("<svg ", '<svg xmlns="x" ', 1))
     assert name in "".join(element.text or "" for element in root.iter("{x}text"))  # a long one in several lines
@@ -98,7 +88,7 @@ def test_long_names_beside_bars_are_broken_where_a_part_ends_and_do_not_run_into
     names = [
         f"runs/{task}-after-reading-stories-{seeds}-seeds" for task in ("entailment", "ending") for seeds in (1, 3)
     ]
-    picture = draw_bars({name: {"test": Estimate(0.5, None)} for name in names}, "accuracy")
+    picture = draw(BarPlot({name: {"test": Estimate(0.5, None)} for name in names}, "accuracy"))
     drawn = re.findall(r"translate\([\d.]+ ([\d.]+)\)\">([^<>\n]+)</text>", picture)
     assert "".join(line for _, line in drawn) == "".join(names)
     assert all(line.endswith(("-", "/", "s")) and len(line) <= LONGEST_LABEL for _, line in drawn)
@@ -108,7 +98,7 @@ def test_long_names_beside_bars_are_broken_where_a_part_ends_and_do_not_run_into
 
 def test_a_long_curve_is_drawn_as_means_of_neighbours() -> None:
     steps = list(range(1, 3 * MOST_POINTS))  # one short of three a point
-    thin = thinned(Curve(steps, [float(step) for step in steps]))
+    thin = Curve(steps, [float(step) for step in steps]).thinned()
     assert len(thin.steps) == MOST_POINTS
     assert thin.steps[:2] == [3, 6]
     assert thin.values[:2] == [2.0, 5.0]
@@ -116,11 +106,11 @@ def test_a_long_curve_is_drawn_as_means_of_neighbours() -> None:
 
 
 def test_a_short_curve_is_left_as_it_is() -> None:
-    assert thinned(LOSSES["training"]) == LOSSES["training"]
+    assert LOSSES["training"].thinned() == LOSSES["training"]
 
 
 def test_a_curve_of_one_point_can_be_seen() -> None:
-    assert "<use" in draw_curves({"dev": Curve([5], [0.5])}, "score")
+    assert "<use" in draw(CurvePlot({"dev": Curve([5], [0.5])}, "score"))
 
 
 def texts(picture: str) -> list[str]:
@@ -128,20 +118,22 @@ def texts(picture: str) -> list[str]:
 
 
 def test_updates_are_whole_numbers() -> None:
-    assert texts(draw_curves({"dev": Curve([5], [0.5])}, "score"))[:2] == ["5", "updates"]
+    assert texts(draw(CurvePlot({"dev": Curve([5], [0.5])}, "score")))[:2] == ["5", "updates"]
     one = [Point(5, 60, 60, 60)]
-    assert texts(draw_lines({"a": one, "b": one}, "updates", "score"))[:2] == ["5", "updates"]
+    assert texts(draw(LinePlot({"a": one, "b": one}, "updates", "score")))[:2] == ["5", "updates"]
 
 
 def test_the_name_of_an_axis_is_not_cut_off_by_long_numbers() -> None:
-    picture = draw_curves({"training": Curve([1, 5], [0.6812, 0.6972]), "dev": Curve([3, 5], [0.6906, 0.6906])}, "loss")
+    picture = draw(
+        CurvePlot({"training": Curve([1, 5], [0.6812, 0.6972]), "dev": Curve([3, 5], [0.6906, 0.6906])}, "loss")
+    )
     (place,) = re.findall(r'rotate\(-90 ([\d.]+) [\d.]+\)"[^>]*>loss<', picture)
     assert float(place) > 9  # letters of 9 px stand left of it
 
 
 def test_a_legend_lies_below_its_lines() -> None:
     for names in (["a", "b"], ["TF-IDF and a linear model", "pre-trained", "without pre-training"]):
-        picture = draw_lines(dict.fromkeys(names, LINES["scratch"]), "labels", "accuracy")
+        picture = draw(LinePlot(dict.fromkeys(names, LINES["scratch"]), "labels", "accuracy"))
         heights = {text: float(y) for y, text in re.findall(r'y="([\d.]+)"[^>]*>([^<>]+)</text>', picture)}
         assert all(heights[name] > heights["labels"] for name in names)
 
@@ -153,17 +145,19 @@ def test_a_wiggle_of_scores_does_not_look_like_a_fall() -> None:
         ticks = [float(text) for text in texts(picture) if re.fullmatch(r"[34]\d(\.\d+)?", text)]
         return max(ticks) - min(ticks)
 
-    assert span(draw_lines({"rte": points}, "blocks", "accuracy")) < 1
-    assert 4 <= span(draw_lines({"rte": points}, "blocks", "accuracy", least_span=5)) <= 5
+    assert span(draw(LinePlot({"rte": points}, "blocks", "accuracy"))) < 1
+    assert 4 <= span(draw(LinePlot({"rte": points}, "blocks", "accuracy", least_span=5))) <= 5
 
 
 def test_lines_have_bands_where_values_spread_and_places_of_their_own_on_a_log_scale() -> None:
-    spread = draw_lines(LINES, "labels", "accuracy", log=True)
-    alone = draw_lines(
-        {name: [Point(p.x, p.value, p.value, p.value) for p in line] for name, line in LINES.items()},
-        "labels",
-        "accuracy",
-        log=True,
+    spread = draw(LinePlot(LINES, "labels", "accuracy", log=True))
+    alone = draw(
+        LinePlot(
+            {name: [Point(p.x, p.value, p.value, p.value) for p in line] for name, line in LINES.items()},
+            "labels",
+            "accuracy",
+            log=True,
+        )
     )
     assert spread.count("opacity: 0.15") == 2
     assert "opacity: 0.15" not in alone

@@ -1,4 +1,4 @@
-"""Studies on the page: tables and figures as the studies wrote them, the paper's beside ours."""
+"""Studies on the page and on a terminal: tables and figures as the studies wrote them, the paper's beside ours."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import torch
 
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, SettingError
+from gpt1.documents import scores
+from gpt1.documents.scores import verdict
+from gpt1.documents.study import study_blocks
+from gpt1.documents.terminal import render
+from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.report import report
-from gpt1.report.scores import verdict
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.labels import study_labels
 from gpt1.studies.reproduce import reproduce
@@ -100,7 +104,7 @@ def test_ablations_stand_with_the_papers_figures_and_the_best_is_marked(tmp_path
     medians = [figure["median"] for figure in arms.values()]
     marked = 2 * medians.count(max(medians)) if len(set(medians)) > 1 else 0
     assert out.count("<strong>") == marked
-    assert "Best of ours in bold. Ours: sst2 on dev, 9 examples." in words
+    assert "Ours: sst2 on dev, 9 examples." in words
     assert "full over no pre-training sst2 dev accuracy, 9 examples" in words
     assert any(
         label.startswith("sst2, dev accuracy by updates: with auxiliary loss: ") for label in pictures(PageReader(out))
@@ -142,7 +146,7 @@ def test_a_study_says_what_was_odd_on_which_hardware_and_how_long_it_took(tmp_pa
     facts["cost"] = {"seconds": 7200.0, "devices": ["abacus"]}
     path.write_text(json.dumps(facts))
     words = page(tmp_path, path.parent).words
-    assert "hardware abacus time of the cells 2.0 h" in words
+    assert "hardware abacus time of the cells 2 h" in words
     assert note in words
 
 
@@ -188,3 +192,82 @@ def test_what_differs_by_nothing_is_the_same() -> None:
 def test_a_study_named_twice_is_refused(tmp_path: Path, studies: Path) -> None:
     with pytest.raises(SettingError, match="labels is named twice"):
         report([studies / "labels", studies / "labels"], tmp_path / "report.html")
+
+
+# ---- on a terminal ----
+
+
+def figure(median: float, *seeds: float) -> dict[str, Any]:
+    each = {str(number): seed for number, seed in enumerate(seeds or (median,))}
+    ends = {"worst": min(each.values()), "best": max(each.values())}
+    return {"median": median, **ends, "seeds": each, "splits": ["dev"], "examples": 9}
+
+
+def lines(done: int, planned: int, sections: dict[str, dict[str, Any]]) -> list[str]:
+    study = StudyRecord("labels", {}, CellCounts(done, planned), Cost(0.0, []), [], sections)
+    shown = render(study_blocks(study), width=100, is_terminal=False)
+    return [" ".join(line.split()) for line in shown.splitlines()]
+
+
+def test_figures_are_written_as_the_paper_writes_them() -> None:
+    assert scores.hundred(0.6144) == "61.4"
+    assert scores.hundred(None) == "–"
+    assert scores.spread(figure(0.5)) == ""
+    assert scores.spread(figure(0.5, 0.4, 0.6)) == "40.0 to 60.0"
+
+
+def test_on_a_terminal_a_study_that_is_not_done_says_so() -> None:
+    assert lines(1, 4, {}) == ["1 of 4 cells are done; the same command goes on with it."]
+
+
+def test_on_a_terminal_the_table_has_the_papers_figures_below_ours() -> None:
+    table = {
+        "arms": {"full": "pre-trained", "lstm": "LSTM"},
+        "tasks": {"rte": {"full": figure(0.5)}, "mine": {"full": figure(0.75)}},
+        "average": {"full": {"median": 0.625, "paper_percent": None}, "lstm": None},
+        "paper_percent": {"full": {"rte": 56.0}, "lstm": {"rte": 54.6}},
+    }
+    found = lines(1, 1, {"ablations": table})
+    assert found[:6] == [
+        "Ablations",
+        "average rte mine",
+        "pre-trained 62.5 50.0 75.0",
+        "paper 56.0",
+        "LSTM - - -",
+        "paper 54.6",
+    ]
+
+
+def test_on_a_terminal_labels_and_differences_are_told() -> None:
+    pair = {
+        "labels": 50,
+        "arm": "full",
+        "over": "tf-idf",
+        "split": "dev",
+        "metric": "accuracy",
+        "examples": 9,
+        "difference": -0.1,
+        "low": -0.2,
+        "high": 0.05,
+    }
+    points = {"full": [{"labels": 50, **figure(0.5, 0.4, 0.6)}], "tf-idf": [{"labels": 50, **figure(0.6)}]}
+    section = {
+        "arms": {"full": "pre-trained", "tf-idf": "TF-IDF"},
+        "tasks": {"rte": {"metric": "accuracy", "arms": points, "differences": [pair]}},
+    }
+    found = lines(1, 1, {"labels": section})
+    assert found[:5] == ["rte: few labels", "50 labels", "pre-trained 50.0", "40.0 to 60.0", "TF-IDF *60.0"]
+    assert found[-5:-1] == [
+        "difference by verdict",
+        "pre-trained over TF-IDF -10.0 could be chance",
+        "50 labels, dev accuracy, 9 examples -20.0 to +5.0",
+        "In pairs: examples are drawn with replacement 1,000 times, the same for both; below a difference is",
+    ]
+
+
+def test_on_a_terminal_pictures_are_left_out_with_their_heading(studies: Path) -> None:
+    found = StudyRecord.read(studies / "ablations" / "study.json")
+    assert "curves" in found.sections
+    shown = render(study_blocks(found), width=100, is_terminal=False)
+    assert "With and without the auxiliary loss" not in shown
+    assert "curves.csv" not in shown

@@ -1,4 +1,4 @@
-"""A study on the page: the paper's tables and figures, ours beside the paper's, x 100 as the paper has them.
+"""What a study found: the paper's tables and figures, ours beside the paper's, x 100 as the paper has them.
 
 A study wrote plain values (`studies/folder.py`); here they become tables and pictures, and nothing is computed anew.
 """
@@ -6,12 +6,9 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from gpt1.base.errors import FormatError
-from gpt1.base.wording import many
-from gpt1.records.study import StudyRecord
-from gpt1.report.blocks import (
+from gpt1.base.wording import duration, many
+from gpt1.documents.blocks import (
     Block,
     Facts,
     Folded,
@@ -20,13 +17,13 @@ from gpt1.report.blocks import (
     Note,
     Picture,
     Pictures,
-    Section,
+    Point,
     Table,
     TableCell,
     TableRow,
 )
-from gpt1.report.plots import Point
-from gpt1.report.scores import (
+from gpt1.documents.figures import MINUS, metric_name
+from gpt1.documents.scores import (
     Content,
     best_of,
     hundred,
@@ -39,8 +36,7 @@ from gpt1.report.scores import (
     signed_hundred,
     spread,
 )
-from gpt1.report.wording import MINUS, duration, metric_name
-from gpt1.studies.folder import STUDY_FILE
+from gpt1.records.study import StudyRecord
 
 KINDS = {
     "zeroshot": "Tasks that were never taught, along pre-training (figure 2 right)",
@@ -51,21 +47,21 @@ KINDS = {
 }
 
 
-def study_section(name: str, folder: Path, study: StudyRecord, anchor: str) -> Section:
-    """Return all there is to say of a study."""
-    try:
-        done, planned = study.cells.done, study.cells.planned
-        blocks: list[Block] = [Facts(_what(study))]
-        if study.notes:
-            blocks.append(Lines(study.notes))
-        if done < planned:
-            blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
-        for part, tell in _PARTS.items():
-            if part in study.sections:
-                blocks += tell(study.sections[part])
-        return Section(anchor, name, KINDS.get(study.kind, ""), blocks)
-    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{folder / STUDY_FILE} is damaged ({error!r}); {study.REMEDY}") from None
+def study_blocks(study: StudyRecord) -> list[Block]:
+    """Return what was found, section by section."""
+    blocks: list[Block] = []
+    done, planned = study.cells.done, study.cells.planned
+    if done < planned:
+        blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
+    for part, tell in _PARTS.items():
+        if part in study.sections:
+            blocks += tell(study.sections[part])
+    return blocks
+
+
+def about_study(study: StudyRecord) -> list[Block]:
+    """Return what was asked, and what a person was told on the way."""
+    return [Facts(_what(study)), *([Lines(study.notes)] if study.notes else [])]
 
 
 def _what(study: StudyRecord) -> list[tuple[str, str]]:
@@ -96,7 +92,7 @@ def _tables(content: Content) -> list[Block]:
         if rows:
             header = ["task", "ours", "paper", "best before it"]
             how = over(rows).capitalize()
-            caption = f"{how}, on the split below the task; the paper's are on the test sets. Best in bold."
+            caption = f"{how}, on the split below the task; the paper's are on the test sets."
             blocks += [Heading(content["titles"][name]), Table(caption, header, [_published(row) for row in rows])]
     return blocks
 
@@ -135,7 +131,7 @@ def _ablations(content: Content) -> list[Block]:
     between = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
     caption = (
         f"{over(figures.values()).capitalize()}{between} the paper's figure (on the test sets; its average is that of "
-        f"the same tasks). Best of ours in bold. Ours: {where}."
+        f"the same tasks). Ours: {where}."
     )
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
 
@@ -174,7 +170,7 @@ def _curves(content: Content) -> list[Block]:
     if not pictures:
         return []
     title = "With and without the auxiliary loss, along fine-tuning"
-    return [Heading(title), Pictures(pictures), numbers_beside("curves", drawn)]
+    return [Heading(title), Pictures(pictures, numbers_beside("curves", drawn))]
 
 
 # ---- figure 2, and few labels ----
@@ -190,17 +186,16 @@ def _zeroshot(content: Content) -> list[Block]:
         lines = {run: [_asked(point, scale) for point in points] for run, points in runs.items()}
         value = "normalised score" if scale else metric_name(facts["metric"])
         drawn = picture(task, lines, "updates", value, levels=(0.0, 1.0) if scale else ())
-        pictures.append(Picture(drawn.svg, drawn.alternative, f"{task}{_scale_in_words(scale)}"))
+        pictures.append(Picture(drawn.plot, drawn.alternative, f"{task}{_scale_in_words(scale)}"))
         for run, points in runs.items():
             rows.append(_last(task, run, content["kinds"].get(run, ""), points))
     if not pictures:
         return []
     caption = "The last checkpoint of each run; normalised: 0 is a guess, 1 the best single model of the time."
-    header = ["task and run", "updates", "score", "normalised", "best normalised"]
+    header = ["task and run", "updates", "score", "best on the way", "normalised", "best normalised"]
     return [
         Heading("Without learning the task"),
-        Pictures(pictures),
-        numbers_beside("zeroshot", ()),
+        Pictures(pictures, numbers_beside("zeroshot", ())),
         Table(caption, header, rows),
     ]
 
@@ -224,6 +219,7 @@ def _last(task: str, run: str, kind: str, points: Sequence[Content]) -> TableRow
     cells = [
         TableCell(f"{last['step']:,}"),
         TableCell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
+        TableCell(hundred(max(point["score"] for point in points))),
         TableCell(_plain(last["normalised"])),
         TableCell(_plain(max(scaled, default=None))),
     ]
@@ -252,7 +248,7 @@ def _transfer(content: Content) -> list[Block]:
         tables.append(Table(caption, ["blocks", "score", "gain of the most"], rows))
     if not pictures:
         return []
-    return [Heading("Blocks taken over"), Pictures(pictures), numbers_beside("transfer", drawn), *tables]
+    return [Heading("Blocks taken over"), Pictures(pictures, numbers_beside("transfer", drawn)), *tables]
 
 
 def _layers(point: Content) -> TableRow:
@@ -281,11 +277,10 @@ def _labels(content: Content) -> list[Block]:
         ]
         figures = [point for points in arms.values() for point in points]
         between = ", and between which values they lie" if any(map(spread, figures)) else ""
-        caption = f"{value} on {judged_on(figures[0])}: {over(figures, 'draw')}{between}. Best in bold."
+        caption = f"{value} on {judged_on(figures[0])}: {over(figures, 'draw')}{between}."
         blocks += [
             Heading(f"{task}: few labels"),
-            Pictures([picture(task, lines, "labels", value, log=True)]),
-            numbers_beside("labels", lines.values()),
+            Pictures([picture(task, lines, "labels", value, log=True)], numbers_beside("labels", lines.values())),
             Table(caption, ["", *(f"{count:,} labels" for count in counts)], rows),
         ]
         if facts["differences"]:

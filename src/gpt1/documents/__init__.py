@@ -1,0 +1,34 @@
+"""What was found, for people: blocks as values, one function for each record, shown as a page or on a terminal."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "blocks": [
+        "BarPlot",
+        "Block",
+        "Curve",
+        "CurvePlot",
+        "Estimate",
+        "Facts",
+        "Folded",
+        "Heading",
+        "Heads",
+        "Lines",
+        "Note",
+        "Picture",
+        "Pictures",
+        "Quote",
+        "Quotes",
+        "SCORE_SPAN",
+        "Section",
+        "Table",
+        "TableCell",
+        "TableRow",
+    ],
+    "evaluation": ["evaluation_blocks", "scores_table", "task_scores"],
+    "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "shown_text", "signed"],
+    "html": ["MARK", "render", "require_libraries"],
+    "scores": ["judged_row", "judged_table"],
+    "seeds": ["seeds_blocks"],
+    "study": ["KINDS", "about_study", "study_blocks"],
+    "terminal": ["render"],
+}
