@@ -86,6 +86,16 @@ def test_a_table_of_pairs_that_is_too_wide_has_numbers_for_its_columns() -> None
     assert f"label, answered:     {'  '.join(names)}" in plain(pairs, width=120)
 
 
+def test_of_a_crowded_table_the_names_of_the_columns_are_folded_first() -> None:
+    rows = [TableRow("the name of this row is rather long", [TableCell("7"), TableCell("8.5")])]
+    assert plain(Table("", ["run", "one long header", "another header"], rows), width=60).splitlines() == [
+        "                                        one",
+        "                                       long  another",
+        "run                                  header   header",
+        "the name of this row is rather long       7      8.5",
+    ]
+
+
 def test_pictures_are_left_out_and_so_are_headings_of_nothing_else() -> None:
     pictures = Pictures([Picture(CurvePlot({}, "loss"), "falls", "The loss.")], "The numbers are elsewhere.")
     blocks = (

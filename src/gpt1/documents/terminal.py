@@ -97,7 +97,8 @@ def _shown(block: Block, worded: Callable[[str], str], width: int) -> Iterator[R
         case Facts():
             yield _facts(block)
         case Table():
-            yield _table(_numbered(block) if block.over and _width(block) > width else block)
+            crowded = _width(block) > width
+            yield _table(_numbered(block) if block.over and crowded else block, crowded)
             if caption := _caption(block):
                 yield _text(caption, "dim")
         case Quotes():
@@ -121,10 +122,21 @@ def _facts(facts: Facts) -> RenderableType:
 
 def _width(table: Table) -> int:
     """Return how wide a table is that is not folded."""
+    names = [text for row in table.rows for text in (row.name, row.note)]
+    return _widest([table.header[0], *names]) + sum(
+        2 + max(_widest([name]), _widest(_texts(table, place))) for place, name in enumerate(table.header[1:])
+    )
+
+
+def _texts(table: Table, place: int) -> list[str]:
+    """Return what stands in a column below its name."""
+    return [text for row in table.rows for text in (row.cells[place].text, row.cells[place].note)]
+
+
+def _widest(texts: Sequence[str]) -> int:
     from rich.cells import cell_len
 
-    lines = [table.header, *([row.name, *(cell.text for cell in row.cells)] for row in table.rows)]
-    return sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True))
+    return max(map(cell_len, texts), default=0)
 
 
 def _numbered(table: Table) -> Table:
@@ -133,13 +145,15 @@ def _numbered(table: Table) -> Table:
     return replace(table, header=[table.header[0], *(str(number) for number in range(1, len(rows) + 1))], rows=rows)
 
 
-def _table(table: Table) -> RenderableType:
+def _table(table: Table, crowded: bool) -> RenderableType:
+    """Return a table; of a crowded one the names of the columns are folded first."""
     from rich.table import Table as Grid
 
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for place, (name, is_number) in enumerate(table.columns[:MOST_COLUMNS]):
         shown = f"{name}, {table.over}:" if table.over and not place else name
-        grid.add_column(_text(shown), justify="right" if is_number else "left", overflow="fold")
+        widest = _widest([*name.split(), *_texts(table, place - 1)]) if crowded and place else None
+        grid.add_column(_text(shown), justify="right" if is_number else "left", overflow="fold", max_width=widest)
     for row in table.rows:
         cells = [_with_note("*" * cell.is_best + cell.text, cell.note, cell.is_best) for cell in row.cells]
         grid.add_row(*[_with_note(row.name, row.note), *cells][:MOST_COLUMNS])
