@@ -63,6 +63,34 @@ def test_more_than_fit_in_one_pass_are_answered_in_several(engine: Engine, passe
     assert len(passes) == 3
 
 
+class TakenMeanwhile:
+    """An engine's lock, which its own thread had last: it took the texts that waited, and left a new list."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._lock = engine, engine._changed
+
+    def __enter__(self) -> None:
+        self._engine._wishes = []
+        self._lock.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._lock.__exit__(*raised)
+
+    def notify(self) -> None:
+        self._lock.notify()
+
+
+def test_a_text_that_comes_while_those_that_wait_are_taken_is_not_lost(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_changed", TakenMeanwhile(engine))
+        written = engine.write([1], SamplingParams(max_new_tokens=2))
+    assert len(engine._wishes) == 1
+    engine.start()
+    assert len(written.result(600).ids) == 2
+
+
 def test_a_question_that_cannot_be_answered_spoils_only_its_own_request(engine: Engine) -> None:
     good, bad, late = (engine.ask(("double",), doubled, items) for items in ([1], [-1], [4]))
     engine.start()

@@ -162,7 +162,7 @@ class Engine:
     def ask(self, key: tuple[str, ...], answering: Answering, items: Sequence[Any]) -> Future[list[Any]]:
         """Have items answered, together with those of other requests that have the same key."""
         question = BatchRequest(key, answering, items)
-        self._hand_over(self._questions, question)
+        self._hand_over(question)
         return question.future
 
     def write(
@@ -170,15 +170,17 @@ class Engine:
     ) -> Future[Completion]:
         """Have a text written, one of a request's; it is given up when its future is cancelled."""
         wish = GenerateRequest(prompt, wanted, on_piece, object() if request is None else request)
-        self._hand_over(self._wishes, wish)
+        self._hand_over(wish)
         return wish.future
 
-    def _hand_over(self, waiting: list[Any], job: BatchRequest | GenerateRequest) -> None:
+    def _hand_over(self, job: BatchRequest | GenerateRequest) -> None:
         with self._changed:
             if self.failure is not None:  # since the request was let in
                 _fail(job.future, failed(self.name))
-                return
-            waiting.append(job)
+            elif isinstance(job, BatchRequest):
+                self._questions.append(job)
+            else:
+                self._wishes.append(job)  # looked up under the lock: the run's thread puts a new list in its place
             self._changed.notify()
 
     # ---- what the engine's own thread does ----
