@@ -25,7 +25,7 @@ from gpt1.exchange.from_openai import _read as read_release
 from gpt1.exchange.from_transformers import _read_shape
 from gpt1.finetuning.evaluate import _read_own
 from gpt1.finetuning.finetune import finetune
-from gpt1.finetuning.results import describe, results
+from gpt1.finetuning.results import results, results_blocks
 from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.pretraining.stream import TokenStream
@@ -216,7 +216,7 @@ def test_the_result_of_a_seed(run: Path) -> None:
 def test_an_evaluation(run: Path) -> None:
     path = next(run.glob("evaluation-*.json"))
     opened = load_run(run, device="cpu")
-    assert faults(Record(path, lambda: (gather([run]), results(opened), describe(opened)))) == []
+    assert faults(Record(path, lambda: (gather([run]), results(opened), results_blocks(opened)))) == []
 
 
 def test_predictions(run: Path) -> None:

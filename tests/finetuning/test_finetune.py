@@ -21,7 +21,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.finetuning.batches import PackedBatch
 from gpt1.finetuning.finetune import finetune
-from gpt1.finetuning.results import describe
+from gpt1.finetuning.results import results_blocks
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
 from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
@@ -644,7 +644,7 @@ def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     changes = [*SETTINGS, "training.epochs=9"]
     given: dict[str, Any] = {"encoded": tasks["moods"], "changes": changes, "resume": True, "device": "cpu"}
     found = finetune(trained, run, minutes=0.0, **given)
-    assert "not at its end" in describe(found)[-1]
+    assert "not at its end" in str(results_blocks(found)[-1])
 
 
 def test_resume_begins_where_there_is_nothing_and_says_so(
