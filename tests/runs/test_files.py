@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import InputError, MissingDependency
-from gpt1.recipes.catalog import TINY
-from gpt1.records.run import RunRecord
 from gpt1.runs.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.runs.files import (
     ATTENTION_FILE,
@@ -26,7 +24,6 @@ from gpt1.runs.files import (
     tensorboard,
     who_hears,
 )
-from gpt1.runs.folder import begin_run
 from tests.records import facts_in, lines_in
 
 SCORES = {"valid_loss": 2.0, "perplexity": 7.39}
@@ -34,21 +31,6 @@ SCORES = {"valid_loss": 2.0, "perplexity": 7.39}
 
 def stepped(step: int) -> Stepped:
     return Stepped(step, 20, step - 1, 3.5, {"lm": 3.5}, 1e-3, 0.7, 1000.0, 5.0, 2**20, None)
-
-
-RECORD = RunRecord("pretraining", TINY, seed=3, vocab_size=5)
-
-
-@pytest.fixture
-def tokenizer(tmp_path: Path) -> Path:
-    (tmp_path / "tokenizer.json").write_text('{"a": 1}')
-    return tmp_path / "tokenizer.json"
-
-
-@pytest.fixture
-def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", RECORD, tokenizer)
-    return tmp_path / "run"
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

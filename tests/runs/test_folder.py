@@ -11,23 +11,10 @@ import pytest
 from gpt1.base.errors import FormatError, InputError
 from gpt1.recipes.catalog import TINY
 from gpt1.recipes.changes import change
-from gpt1.records.run import RecordedCorpus, RunRecord
+from gpt1.records.run import RecordedCorpus
 from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_tokenizer, update_run
 from tests.records import facts_in
-
-RECORD = RunRecord("pretraining", TINY, seed=3, vocab_size=5)
-
-
-@pytest.fixture
-def tokenizer(tmp_path: Path) -> Path:
-    (tmp_path / "tokenizer.json").write_text('{"a": 1}')
-    return tmp_path / "tokenizer.json"
-
-
-@pytest.fixture
-def run(tmp_path: Path, tokenizer: Path) -> Path:
-    begin_run(tmp_path / "run", RECORD, tokenizer)
-    return tmp_path / "run"
+from tests.runs.conftest import RECORD
 
 
 def test_a_run_says_what_it_is(run: Path) -> None:

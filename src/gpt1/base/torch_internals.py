@@ -1,7 +1,7 @@
 """Names of torch that begin with an underscore: what is nowhere else to be had, in one place.
 
-They may go with any version. `pyproject.toml` allows only versions of torch that were looked at, and
-`tests/base/test_torch_internals.py` tells which name has moved.
+They may go with any version: `pyproject.toml` has an upper bound, and `tests/base/test_torch_internals.py` tells which
+name has moved.
 """
 
 from __future__ import annotations
