@@ -25,7 +25,7 @@ from gpt1.finetuning.results import results_blocks
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
 from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
-from gpt1.runs.events import Event, RolledBack, Stepped
+from gpt1.runs.events import Event, RolledBack, Saved, Stepped
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
@@ -645,6 +645,30 @@ def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     given: dict[str, Any] = {"encoded": tasks["moods"], "changes": changes, "resume": True, "device": "cpu"}
     found = finetune(trained, run, minutes=0.0, **given)
     assert "not at its end" in str(results_blocks(found)[-1])
+
+
+def test_a_finished_run_keeps_no_moments_unless_told_to_and_says_why_it_cannot_go_on(
+    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    run, told = tmp_path / "run", Told()
+    changes = [*SETTINGS, "logging.keep_optimizer=false"]
+    given: dict[str, Any] = {"encoded": tasks["moods"], "device": "cpu", "listeners": [told]}
+    finetune(trained, run, changes=changes, **given)
+    assert [path.name for path in run.rglob("optimizer.safetensors")] == []
+    kept, own = load_run(unbroken, device="cpu").checkpoint, load_run(run, device="cpu").checkpoint
+    assert [name for name in kept.model if not torch.equal(kept.model[name], own.model[name])] == []
+    finetune(trained, run, changes=changes, resume=True, **given)
+    assert "all 12 updates are made (step 12)" in told
+    with pytest.raises(SettingError, match="kept without the optimiser's moments"):
+        finetune(trained, run, changes=[*changes, "training.epochs=3"], resume=True, **given)
+
+
+def test_a_run_with_a_parent_saves_nothing_before_its_first_update(
+    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    told = Told()
+    finetune(trained, tmp_path / "run", encoded=tasks["moods"], changes=SETTINGS, device="cpu", listeners=[told])
+    assert min(event.step for event in told.events if isinstance(event, Saved)) > 0
 
 
 def test_resume_begins_where_there_is_nothing_and_says_so(

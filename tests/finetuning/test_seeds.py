@@ -251,7 +251,8 @@ def test_a_seed_of_which_only_dev_was_measured_is_measured_on(
 def test_a_seed_that_somebody_evaluated_before_it_was_done_goes_on(
     three: Path, trained: Path, moods: EncodedTask, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"encoded": moods, "changes": CHANGES, "seeds": 3, "device": "cpu"}
+    changes = [*CHANGES, "logging.save_every=1"]
+    given: dict[str, Any] = {"encoded": moods, "changes": changes, "seeds": 3, "device": "cpu"}
     with pytest.raises(Crashed):
         finetune(trained, tmp_path / "out", listeners=[crash_in("seed 4", 2)], **given)
     for split in ("dev", "test"):

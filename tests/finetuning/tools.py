@@ -39,6 +39,7 @@ SETTINGS = (
     "logging.log_every=1",
     "logging.save_every=4",
     "logging.keep=2",
+    "logging.keep_optimizer=true",  # to compare, and to make runs longer
 )
 
 

@@ -14,9 +14,8 @@ import torch
 
 from gpt1.base.errors import FormatError
 from gpt1.finetuning.finetune import finetune
-from gpt1.finetuning.transfer import transfer
+from gpt1.finetuning.transfer import find_source
 from gpt1.inference.run import find_checkpoint, load_run
-from gpt1.model import build_model
 from gpt1.records.seeds import SeedsResult
 from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from gpt1.runs.folder import made_for, read_run, run_tokenizer
@@ -170,8 +169,12 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_computed(run
         value
     )
     save_checkpoint(run, step, found.model, {}, found.progress, found.made_for)
-    body = build_model(read_run(run).recipe.shape, read_run(run).vocab_size)
-    for use in (lambda: load_run(run, device="cpu").network, lambda: transfer(body, run, None), lambda: answer(run)):
+    shape = read_run(run).recipe.shape
+    for use in (
+        lambda: load_run(run, device="cpu").network,
+        lambda: find_source(run, shape, None),
+        lambda: answer(run),
+    ):
         with pytest.raises(FormatError, match=r"step-\d+ cannot be used: 'body\..*' holds weights that are no numbers"):
             use()
 

@@ -465,12 +465,12 @@ KILLED = """
 import os, signal, sys
 from gpt1 import pretrain
 from gpt1.records.run import Hardware
-from gpt1.runs.events import Stepped
+from gpt1.runs.events import Saved
 
 corpus, out, step, *changes = sys.argv[1:]
 
 def kill(event):
-    if isinstance(event, Stepped) and event.step == int(step):
+    if isinstance(event, Saved) and event.step == int(step):
         os.kill(os.getpid(), signal.SIGKILL)
 
 pretrain("tiny", corpus, out, changes=changes, device="cpu", listeners=[kill])
@@ -479,9 +479,9 @@ pretrain("tiny", corpus, out, changes=changes, device="cpu", listeners=[kill])
 
 def test_a_killed_run_goes_on_bit_for_bit(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(corpus), str(run), "7", *SETTINGS], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(corpus), str(run), "6", *SETTINGS], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert list_checkpoints(run)[-1][0] == 6
+    assert list_checkpoints(run)[-1][0] >= 6
     pretrain("tiny", corpus, run, changes=SETTINGS, resume=True, device="cpu")
     assert_same_run(unbroken, run)
 

@@ -18,8 +18,9 @@ from gpt1.model import build_model
 from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.catalog import TINY
 from gpt1.training.batches import Batch
+from gpt1.training.config import TrainerConfig
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer, TrainerConfig
+from gpt1.training.trainer import Trainer
 from tests.training.tools import NEVER, Recorder
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tiny.txt"

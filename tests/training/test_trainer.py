@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
 
-from gpt1.base.errors import FormatError
-from gpt1.runs import checkpoints
+from gpt1.base.errors import FormatError, NoRoom, SettingError
+from gpt1.runs import checkpoints, writer
 from gpt1.runs.checkpoints import (
     MODEL_FILE,
     Checkpoint,
@@ -24,7 +26,9 @@ from gpt1.runs.checkpoints import (
 )
 from gpt1.runs.events import Evaluated, Event, Noticed, Saved, Stepped
 from gpt1.training.batches import Batch
-from gpt1.training.trainer import Diverged, Judgement, Trainer
+from gpt1.training.config import Judgement
+from gpt1.training.signals import StopRequests
+from gpt1.training.trainer import Diverged, Trainer, TrainerState
 from tests.training.tools import TOY, Recorder, ToyBatches, toy_trainer, weights_of, with_training
 
 KEEPING_ALL = replace(TOY, logging=replace(TOY.logging, keep=10))  # checkpoints to begin from anywhere
@@ -229,28 +233,94 @@ def test_a_wish_to_stop_at_the_last_step_is_an_end(tmp_path: Path) -> None:
     assert trainer.progress.step == 20
 
 
-def test_a_second_signal_while_a_checkpoint_is_written_leaves_the_one_before_it(
+def test_a_second_signal_ends_at_once_and_what_is_being_written_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    hash_of = checkpoints.file_hash
+    hash_of, remember = checkpoints.file_hash, StopRequests._remember
+    heard = threading.Event()
+
+    def heard_once(self: StopRequests, number: int, frame: FrameType | None) -> None:
+        remember(self, number, frame)
+        heard.set()
 
     def interrupted(path: Path) -> str:
         if path.parent.name.startswith("step-00000008"):
-            for _ in range(2):
-                os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert heard.wait(600)  # two of a kind at once would be one
+            os.kill(os.getpid(), signal.SIGINT)
         return hash_of(path)
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "file_hash", interrupted)
+        patched.setattr(StopRequests, "_remember", heard_once)
         with pytest.raises(KeyboardInterrupt):
-            toy_trainer(run).train()
-    assert [path.name for path in sorted((run / checkpoints.FOLDER).iterdir())] == ["step-00000000", "step-00000004"]
+            toy_trainer(run, KEEPING_ALL).train()
+    names = [path.name for path in sorted((run / checkpoints.FOLDER).iterdir())]
+    assert names == ["step-00000000", "step-00000004", "step-00000008"]
     whole, resumed = toy_trainer(tmp_path / "whole"), toy_trainer(run)
-    resumed.restore(_checkpoint_of(run, 4))
+    resumed.restore(_checkpoint_of(run, 8))
     assert whole.train()
     assert resumed.train()
     assert_same(weights_of(resumed), weights_of(whole))
+
+
+def test_without_a_checkpoint_a_run_with_a_parent_goes_back_to_its_first_weights(tmp_path: Path) -> None:
+    poison, run = {2: math.nan}, tmp_path / "run"
+    record = Recorder()
+    trainer = toy_trainer(run, batches=ToyBatches(poison=poison), listeners=[record], has_parent=True)
+    assert trainer.train()
+    assert [event.to_step for event in record.rollbacks] == [0]
+    assert min(event.step for event in record.events if isinstance(event, Saved)) > 0
+    with_first = toy_trainer(tmp_path / "with the first", batches=ToyBatches(poison=poison))
+    assert with_first.train()
+    assert_same(weights_of(trainer), weights_of(with_first))
+    assert trainer.progress.skipped == [2]
+
+
+def test_a_run_that_is_over_keeps_no_moments_where_none_are_wanted(tmp_path: Path) -> None:
+    losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
+    logging = replace(TOY.logging, evaluate_every=4, keep=1, keep_optimizer=False)
+    recipe, run = replace(TOY, logging=logging), tmp_path / "run"
+    trainer = toy_trainer(run, recipe, evaluate=lambda: Judgement({}, next(losses)))
+    assert trainer.train()
+    kept = dict(list_checkpoints(run))
+    assert list(kept) == [8, 20]
+    assert [sorted(path.name for path in kept[step].iterdir()) for step in kept] == [[MODEL_FILE, "state.json"]] * 2
+    last = load_checkpoint(kept[20])
+    assert_same(last.model, {name: weights_of(trainer)[name] for name in last.model})
+
+    again = toy_trainer(run, recipe)
+    again.restore(load_checkpoint(kept[20]))
+    assert again.is_done
+    longer = toy_trainer(run, with_training(recipe, steps=30))
+    before = weights_of(longer)
+    with pytest.raises(SettingError, match=r"step-00000020 was kept without the optimiser's moments, .*keep_optimizer"):
+        longer.restore(load_checkpoint(kept[20]))
+    assert_same(weights_of(longer), before)
+
+
+def test_a_run_that_was_stopped_keeps_its_moments(tmp_path: Path) -> None:
+    recipe, run = replace(TOY, logging=replace(TOY.logging, keep_optimizer=False)), tmp_path / "run"
+    assert not toy_trainer(run, recipe, minutes=0.0).train()
+    whole, resumed = toy_trainer(tmp_path / "whole", recipe), toy_trainer(run, recipe)
+    resumed.restore(_checkpoint_of(run, list_checkpoints(run)[-1][0]))
+    assert whole.train()
+    assert resumed.train()
+    assert_same(weights_of(resumed), weights_of(whole))
+
+
+def test_a_full_disk_ends_the_run_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(run: Path, step: int, *rest: object) -> Path:
+        if step == 8:
+            raise NoRoom("cannot write step-00000008: no space left on device")
+        return save(run, step, *rest)
+
+    save = writer.save_checkpoint
+    monkeypatch.setattr(writer, "save_checkpoint", full)
+    with pytest.raises(NoRoom, match="cannot write step-00000008"):
+        toy_trainer(tmp_path / "run").train()
+    assert list_checkpoints(tmp_path / "run")[-1][0] == 4
 
 
 def test_the_state_of_another_network_is_refused_before_anything_changes(tmp_path: Path) -> None:
@@ -336,3 +406,17 @@ def test_a_save_on_the_way_changes_nothing_on_a_gpu_either(tmp_path: Path, compi
         return list(record.losses.values())
 
     assert losses("often", 2) == pytest.approx(losses("never", 10**9), rel=1e-3)
+
+
+def test_the_best_cost_and_the_evaluations_since_it_are_remembered() -> None:
+    state = TrainerState()
+    seen = []
+    for cost in (3.0, 1.0, 2.0, math.nan, 1.0, 0.5):
+        state.judge(cost)
+        seen.append((state.cost, state.best_cost, state.stale))
+    assert seen == [(3.0, 3.0, 0), (1.0, 1.0, 0), (2.0, 1.0, 1), (None, 1.0, 2), (1.0, 1.0, 3), (0.5, 0.5, 0)]
+
+
+def test_batches_that_blew_up_are_passed_over() -> None:
+    state = TrainerState(skipped=[4, 5, 9])
+    assert [state.next_batch(batch) for batch in (2, 3, 4, 8)] == [3, 6, 6, 10]

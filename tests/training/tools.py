@@ -16,8 +16,9 @@ from gpt1.pretraining.objective import LanguageModelling
 from gpt1.recipes.values import Logging, Optimizer, Recipe, Schedule, Shape, Training
 from gpt1.runs.events import Event, RolledBack, Stepped
 from gpt1.training.batches import NO_TARGET, Batch
+from gpt1.training.config import TrainerConfig
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer, TrainerConfig
+from gpt1.training.trainer import Trainer
 
 VOCABULARY = 50
 CONTEXT = 8
@@ -87,6 +88,7 @@ def toy_trainer(
         flops_per_token=1.0,
         evaluate=given.pop("evaluate", None),
         sample=given.pop("sample", None),
+        has_parent=given.pop("has_parent", False),
     )
     return Trainer(config, run, device=device, world=world or World(), **given)
 

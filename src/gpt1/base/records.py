@@ -192,6 +192,8 @@ def _checked_list(value: Any, hint: Any, place: str) -> list[Any] | tuple[Any, .
     if origin is tuple and arguments[-1] is not Ellipsis and len(value) != len(arguments):
         raise _Wrong(place, f"has {len(value)} values, expected {len(arguments)}")
     hints = arguments if origin is tuple and arguments[-1] is not Ellipsis else arguments[:1] * len(value)
+    if set(hints) == {str} and set(map(type, value)) == {str}:  # a vocabulary: too many to look at each by its place
+        return tuple(value) if origin is tuple else list(value)
     items = [_checked(item, own, f"{place}[{at}]") for at, (item, own) in enumerate(zip(value, hints, strict=True))]
     return tuple(items) if origin is tuple else items
 

@@ -55,6 +55,7 @@ from gpt1.tasks.metrics import scores
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import join_world
 from gpt1.training.session import (
     Conditions,
@@ -68,7 +69,6 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
-from gpt1.training.trainer import Judgement, TrainerConfig
 
 if TYPE_CHECKING:
     from gpt1.tasks.examples import Labelled
@@ -308,6 +308,7 @@ class FinetuneSession(Session[Classifier]):
             tokens_per_step=round(batches.tokens_a_batch),
             flops_per_token=flops_per_token(recipe.shape, model.body.vocab_size),
             evaluate=evaluate,
+            has_parent=True,
         )
 
     def _batches(self, model: Classifier, recipe: Recipe) -> TaskBatches:

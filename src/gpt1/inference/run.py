@@ -130,7 +130,8 @@ class Run:
 
     def _body(self, vocab_size: int) -> Model:
         check_size(self.recipe.shape, vocab_size, self.checkpoint)
-        return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision])
+        loaded = {name.removeprefix(BODY) for name in self.checkpoint.model}
+        return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision], loaded=loaded)
 
     def _loaded(self, model: Network) -> Network:
         model = model.double() if self._precision == "fp64" else model

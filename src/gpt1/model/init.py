@@ -7,6 +7,7 @@ another vocabulary, more layers or another kind of norm starts with the same val
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +17,15 @@ WRITERS = "attention.out.weight", "feed_forward.down.weight"
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, *, deviation: float, silent_branches: bool, seed: int) -> None:
-    """Fill every parameter; with `silent_branches`, blocks begin by passing on what they are given."""
+def initialise(
+    model: nn.Module, *, deviation: float, silent_branches: bool, seed: int, loaded: Collection[str] = ()
+) -> None:
+    """Fill every parameter but those that are `loaded` next; `silent_branches`: blocks begin by passing on their input.
+
+    Drawing the weights of GPT-1 takes longer than reading them.
+    """
     for name, parameter in model.named_parameters():
-        if parameter.is_meta:
+        if parameter.is_meta or name in loaded:
             continue
         if name.endswith("gain"):
             parameter.fill_(1)

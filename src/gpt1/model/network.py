@@ -6,7 +6,7 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from typing import Any
 
@@ -112,10 +112,11 @@ def build_model(
     compute: torch.dtype = torch.float32,
     seed: int = 0,
     checkpoint_activations: bool = False,
+    loaded: Collection[str] = (),
 ) -> Model:
-    """Return a new network; on the meta device it has sizes and no values."""
+    """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next."""
     model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations)
-    initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed)
+    initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed, loaded=loaded)
     return model
 
 

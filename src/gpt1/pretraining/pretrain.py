@@ -27,6 +27,7 @@ from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import World, join_world
 from gpt1.training.session import (
     Conditions,
@@ -38,7 +39,6 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
-from gpt1.training.trainer import Judgement, TrainerConfig
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,7 @@ class PretrainSession(Session[Model]):
             flops_per_token=flops_per_token(recipe.shape, train.vocab_size),
             evaluate=None if valid is None else _evaluator(model, valid, recipe, self.device, self.world),
             sample=None if valid is None else sampler(model, valid, self.out, recipe, self.world),
+            has_parent=init is not None,
         )
 
 

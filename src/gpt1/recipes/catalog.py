@@ -75,10 +75,21 @@ FINETUNE = replace(
     schedule=replace(PAPER.schedule, kind="linear", warmup_steps=None, warmup_share=0.002),
     # Of few examples one odd label is a spike; only a loss that is no number is refused.
     training=replace(PAPER.training, batch=32, epochs=3, compile=False, cuda_graphs=True, max_loss_spike=None),
-    logging=Logging(log_every=10, evaluate_every=None, sample_every=None, save_every=None, keep=1),
+    logging=Logging(
+        log_every=10, evaluate_every=None, sample_every=None, save_every=None, keep=1, keep_optimizer=False
+    ),
 )
 
-RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, TINY, PAPER_LSTM, FINETUNE)}
+LESSONS = replace(
+    FINETUNE,
+    name="lessons",
+    about="one reading of tasks that were made from text (gpt1 lessons), between pre-training and fine-tuning",
+    optimizer=replace(FINETUNE.optimizer, lr=2e-4),
+    schedule=replace(FINETUNE.schedule, warmup_share=0.05),
+    training=replace(FINETUNE.training, batch=64, epochs=1),
+)
+
+RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, TINY, PAPER_LSTM, FINETUNE, LESSONS)}
 
 
 def find_recipe(name: str) -> Recipe:

@@ -185,10 +185,11 @@ class Logging:
     save_every: int | None = 1000
     keep: int = 2  # checkpoints, besides the best one
     keep_every: int | None = None  # every so many updates a checkpoint that is never removed
+    keep_optimizer: bool = True  # the moments, after the last update: without them a run cannot be made longer
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            _check({f"{name} is at least 1, not {value}": value is None or value >= 1})
+            _check({f"{name} is at least 1, not {value}": value is None or isinstance(value, bool) or value >= 1})
         _check({"evaluate_tokens is at least 2, not 1: the first token is never predicted": self.evaluate_tokens != 1})
 
 

@@ -30,7 +30,7 @@ OFFERS = {
         "ROLLBACK",
         "SAMPLES_FILE",
         "forget_after",
-        "has_begun",
+        "has_saved",
         "in_words",
         "last_scores",
         "who_hears",
@@ -48,4 +48,5 @@ OFFERS = {
         "run_tokenizer",
         "update_run",
     ],
+    "writer": ["CheckpointWriter", "Snapshot"],
 }

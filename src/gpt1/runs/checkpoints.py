@@ -53,7 +53,7 @@ class Checkpoint:
     path: Path
     step: int
     model: Tensors
-    optimizer: Tensors
+    optimizer: Tensors | None  # None where they are not kept or were not asked for
     progress: dict[str, Any]
     made_for: Mapping[str, Any]  # what its run was when it was saved; nothing where an earlier version saved it
 
@@ -82,25 +82,27 @@ def save_checkpoint(
     run: Path,
     step: int,
     model: Tensors,
-    optimizer: Tensors,
-    progress: dict[str, Any],
+    optimizer: Tensors | None,
+    progress: Mapping[str, Any],
     made_for: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is.
 
-    `made_for` is what decides, besides the weights, what the run answers.
+    `made_for` is what decides, besides the weights, what the run answers. Without the optimiser's moments nobody can go
+    on from it.
     """
     make_folder(run / FOLDER)
     path = run / FOLDER / checkpoint_name(step)
+    parts = {MODEL_FILE: model} | ({} if optimizer is None else {OPTIMIZER_FILE: optimizer})
     with whole_folder(path) as folder:
-        for name, tensors in ((MODEL_FILE, model), (OPTIMIZER_FILE, optimizer)):
+        for name, tensors in parts.items():
             try:
                 save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, folder / name)
             except SafetensorError as error:  # how the library reports a full disk
                 problem = f"cannot write {path}: {error}"
                 raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
-        files = {name: file_hash(folder / name) for name in (MODEL_FILE, OPTIMIZER_FILE)}
-        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(progress)}
+        files = {name: file_hash(folder / name) for name in parts}
+        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(dict(progress))}
         if made_for:
             state["made_for"] = dict(made_for)
         write_record(folder / STATE_FILE, state)
@@ -130,7 +132,8 @@ def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint; a file that is missing, cut short or changed is named."""
     state = read_state(path)
     model = _load_tensors(path, MODEL_FILE, state)
-    optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if with_optimizer else {}
+    has_optimizer = with_optimizer and OPTIMIZER_FILE in state["files"]
+    optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if has_optimizer else None
     return Checkpoint(path, state["step"], model, optimizer, {**state["progress"]}, state.get("made_for", {}))
 
 
@@ -248,6 +251,19 @@ def remove_old(run: Path, newest: int, keep: int, keep_every: int | None) -> Non
     for step, path in steps[:-keep]:
         if step != best and not (keep_every and step % keep_every == 0):
             remove_folder(path)
+
+
+def drop_moments(run: Path) -> None:
+    """Remove the optimiser's moments from all checkpoints of a run that is over."""
+    for _, path in list_checkpoints(run):
+        try:
+            state = read_state(path)
+        except (FormatError, InputError):
+            continue  # what is damaged stays as it is
+        if OPTIMIZER_FILE in state["files"]:
+            files = {name: sum for name, sum in state["files"].items() if name != OPTIMIZER_FILE}
+            write_record(path / STATE_FILE, {**state, "files": files})
+        (path / OPTIMIZER_FILE).unlink(missing_ok=True)  # also where a kill came between the two
 
 
 def clean_up(run: Path) -> None:

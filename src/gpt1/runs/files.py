@@ -27,8 +27,8 @@ from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Sa
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
 LOG_FILE, EVENTS_FILE = "log.txt", "events.jsonl"  # the same, for people and for a report
 ATTENTION_FILE = "attention.json"  # how the network of the last samples looked at a sentence
-ROLLBACK, NOTICE = "rollback", "notice"
-_KINDS: dict[type, str] = {Saved: "saved", RolledBack: ROLLBACK, Noticed: NOTICE}  # of lines of events.jsonl
+SAVED, ROLLBACK, NOTICE = "saved", "rollback", "notice"
+_KINDS: dict[type, str] = {Saved: SAVED, RolledBack: ROLLBACK, Noticed: NOTICE}  # of lines of events.jsonl
 
 
 class RunFiles:
@@ -83,10 +83,16 @@ def who_hears(folder: Path, listeners: Iterable[Listener], *, curves: bool) -> l
     return all_listeners
 
 
-def has_begun(folder: Path) -> bool:
-    """Whether a run ever made a step or a checkpoint."""
-    metrics = folder / METRICS_FILE
-    return bool(list_checkpoints(folder)) or (metrics.exists() and metrics.stat().st_size > 0)
+def has_saved(folder: Path) -> bool:
+    """Whether a run ever saved a checkpoint, which may be gone."""
+    events, metrics = folder / EVENTS_FILE, folder / METRICS_FILE
+    if list_checkpoints(folder):
+        return True
+    if events.is_file():
+        return f'"kind": "{SAVED}"'.encode() in events.read_bytes()  # whatever else is damaged there
+    return (
+        metrics.exists() and metrics.stat().st_size > 0
+    )  # before there were events, a run saved before its first step
 
 
 class _OfStep(TypedDict):

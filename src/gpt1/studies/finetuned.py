@@ -19,7 +19,7 @@ from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.changes import change, settings
 from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
 from gpt1.runs.events import Listener
-from gpt1.runs.files import METRICS_FILE, has_begun
+from gpt1.runs.files import METRICS_FILE, has_saved
 from gpt1.runs.folder import read_run
 from gpt1.studies.cells import EARLIER, Cell, CellResult, Compute, Result, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
@@ -63,10 +63,11 @@ def finetuning_cell(
 ) -> Cell:
     """Return the cell of one arm, task and seed; `rows` tells the examples from all others, `more` ends its name."""
     changes = [*training.changes, *arm.changes, f"training.seed={seed}"]
+    asked = settings(change(as_recipe(training.recipe), changes))
     inputs = {
         "init": arm.start.identity,
         "examples": rows,
-        "settings": settings(change(as_recipe(training.recipe), changes)),
+        "settings": {name: value for name, value in asked.items() if name != "logging.keep_optimizer"},
     }
     name = encoded.task.name
     return Cell(
@@ -83,7 +84,7 @@ def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, c
     def compute(folder: Path, listener: Listener) -> Result:
         run = folder / RUN
         newest = newest_checkpoint(run, lambda _: None)
-        if newest is None and has_begun(run):
+        if newest is None and has_saved(run):
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
         earlier = {} if newest is None else {EARLIER: newest.progress["seconds"]}
         del newest  # its weights are read again

@@ -3,6 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "batches": ["Batch", "MicroBatchArrays", "NO_TARGET", "share_of"],
+    "config": ["Judgement", "TrainerConfig"],
     "distributed": ["World", "join_world"],
     "session": [
         "Conditions",
@@ -16,5 +17,4 @@ OFFERS = {
         "resumed",
         "speed_up",
     ],
-    "trainer": ["Judgement", "TrainerConfig"],
 }

@@ -117,12 +117,25 @@ def gradient_factor(objective: nn.Module, world: World) -> float:
     return float(world.size) if isinstance(objective, nn.parallel.DistributedDataParallel) else 1.0
 
 
-def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors gathered from all ranks; every rank must ask."""
-    return {
-        name: (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().cpu()
-        for name, tensor in tensors.items()
-    }
+def whole(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
+    """Return copies of tensors, gathered from all ranks, on the first one; every rank must ask.
+
+    They lie on the device, from which somebody else may fetch them meanwhile; where it has no room, in main memory.
+    """
+    gathered = ((name, _gathered(tensor)) for name, tensor in tensors.items())
+    copies = {name: _copied(tensor) if world.is_first else tensor for name, tensor in gathered}
+    return copies if world.is_first else {}
+
+
+def _gathered(tensor: Tensor) -> Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    try:
+        return tensor.detach().clone()
+    except torch.OutOfMemoryError:
+        return tensor.detach().cpu()
 
 
 def all_finite(tensors: Iterable[Tensor], world: World) -> bool:

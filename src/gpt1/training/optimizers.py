@@ -217,6 +217,12 @@ class Optimizers:
         return {name: moment for rule in self._rules for name, moment in rule.storage.state.items()}
 
     @torch.no_grad()
+    def reset(self) -> None:
+        """Forget all moments, as before the first update."""
+        for moment in self.state().values():
+            moment.zero_()
+
+    @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Take the moments of a state over, whole or spread as the parameters are; all of them must fit."""
         own = self.state()

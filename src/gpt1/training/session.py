@@ -23,10 +23,11 @@ from gpt1.recipes.values import FSDP, LSTM, Recipe
 from gpt1.records.run import Hardware, RunRecord
 from gpt1.runs.checkpoints import Checkpoint, check_numbers, clean_up, newest_checkpoint, remove_old
 from gpt1.runs.events import Listener, Noticed
-from gpt1.runs.files import forget_after, has_begun, who_hears
+from gpt1.runs.files import forget_after, has_saved, who_hears
 from gpt1.runs.folder import begin_run, check_made_for, is_run, read_run, update_run
+from gpt1.training.config import TrainerConfig
 from gpt1.training.distributed import World
-from gpt1.training.trainer import Trainer, TrainerConfig
+from gpt1.training.trainer import Trainer
 
 # A resumed run may be watched, laid out over devices and ended otherwise; its network, optimiser and batches stay.
 FREE_ON_RESUME = (
@@ -204,7 +205,7 @@ def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
     if checkpoint is not None:
         check_made_for(run, checkpoint)
         check_numbers(checkpoint)
-    if checkpoint is None and has_begun(run):
+    if checkpoint is None and has_saved(run):
         raise InputError(
             f"{run} has no whole checkpoint to go on from; bring one back into its folder 'checkpoints', or "
             "begin anew in another folder"
@@ -239,9 +240,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
     if checkpoint is not None:
         trainer.restore(checkpoint)
         notify(
-            f"all {updates} updates are made (step {checkpoint.step}); `changes=['training.steps=N']` makes more"
-            if checkpoint.step >= updates
-            else f"the run ended at step {checkpoint.step}, its patience at an end; more training.patience would go on"
+            _on_the_end(trainer, checkpoint)
             if trainer.is_done
             else f"going on from step {checkpoint.step} of {updates}"
         )
@@ -258,3 +257,13 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
         raise Interrupted(left)
     notify(left)
     return False
+
+
+def _on_the_end(trainer: Trainer, checkpoint: Checkpoint) -> str:
+    """Tell of a run that is over that it is, and how it would go on, if it can."""
+    can_go_on = checkpoint.optimizer is not None
+    if checkpoint.step >= trainer.updates:
+        more = "; `changes=['training.steps=N']` makes more" if can_go_on else ""
+        return f"all {trainer.updates} updates are made (step {checkpoint.step}){more}"
+    more = "; more training.patience would go on" if can_go_on else ""
+    return f"the run ended at step {checkpoint.step}, its patience at an end{more}"

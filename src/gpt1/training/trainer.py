@@ -6,31 +6,33 @@ sum/count with counts taken over the whole global batch, however it is cut into 
 
 The host does not wait for the device: what a step gave is read while the next one runs. Whether a step is sane is
 decided on the device, where an update that is not is left out; a step later the host knows, goes back to the last good
-checkpoint and never uses that batch again.
+checkpoint and never uses that batch again. Nor does training wait for the disk: see `runs/writer.py`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpt1.base.devices import device_name, memory_peak, peak_flops
-from gpt1.base.errors import FormatError, Gpt1Error
+from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
-from gpt1.recipes.values import Recipe
-from gpt1.runs.checkpoints import Checkpoint, newest_checkpoint, remove_old, save_checkpoint
-from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.checkpoints import Checkpoint, newest_checkpoint
+from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
-from gpt1.training.batches import Batches, Loader
+from gpt1.runs.writer import CheckpointWriter, Snapshot
+from gpt1.training.batches import Loader
+from gpt1.training.config import Objective, TrainerConfig
 from gpt1.training.distributed import (
     World,
     accumulating,
@@ -54,23 +56,6 @@ FIRST_LOSS_SCALE, LOSS_SCALE_GROWTH_STEPS = 2.0**16, 2000  # fp16
 
 class Diverged(Gpt1Error):
     """The run blew up again and again."""
-
-
-class Objective(Protocol):
-    """What is learned: a module that holds the model and gives the sums of the loss's terms for a micro-batch."""
-
-    model: nn.Module  # what learns and is saved; its `blocks` are what FSDP shares out one by one
-    weights: dict[str, float]  # of each term
-
-    def __call__(self, tensors: dict[str, Tensor], noise: DropoutKey | None, **facts: Any) -> dict[str, Tensor]:
-        """Return the sum of each term over the micro-batch."""
-
-
-class Judgement(NamedTuple):
-    """How good a model is: scores for people, and a cost by which the best checkpoint is found."""
-
-    scores: dict[str, float]
-    cost: float
 
 
 @dataclass
@@ -124,20 +109,6 @@ class StepFigures:
         return cast(list[float], self._figures.tolist())
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainerConfig:
-    """What is trained, on what and how long, and how it is looked at on the way."""
-
-    objective: nn.Module  # an `Objective`
-    batches: Batches
-    updates: int
-    recipe: Recipe
-    tokens_per_step: int
-    flops_per_token: float
-    evaluate: Callable[[], Judgement] | None = None
-    sample: Callable[[int], Sampled] | None = None
-
-
 class Trainer:
     """Trains a model until its updates are made, it is asked to stop, or it cannot go on."""
 
@@ -159,7 +130,9 @@ class Trainer:
         objective = config.objective
         self.model = cast(Objective, objective).model
         self._weights = cast(Objective, objective).weights
-        self._made_for = made_for(read_run(run)) if world.is_first and is_run(run) else {}
+        remembered = made_for(read_run(run)) if world.is_first and is_run(run) else {}
+        self._writer = CheckpointWriter(run, remembered, config.recipe.logging, device)
+        self._first_weights: dict[str, Tensor] | None = None  # to go back to while there is no checkpoint
         self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(config.recipe.optimizer, self.model.named_parameters())
@@ -192,27 +165,44 @@ class Trainer:
         if set(checkpoint.model) != wanted:
             odd = sorted(wanted ^ set(checkpoint.model))[0]
             raise FormatError(f"{checkpoint.path} does not fit this model: '{odd}' is in only one of them")
+        progress = check_record(checkpoint.progress, TrainerState, checkpoint.path)
         reshard(self.model)
-        self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
+        if checkpoint.optimizer is not None:
+            self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
+        elif not self._is_over(progress):
+            raise SettingError(
+                f"{checkpoint.path} was kept without the optimiser's moments, since its run was over, and training "
+                "cannot go on from it; begin a new run with the settings wanted, or with `init` from this one "
+                "(logging.keep_optimizer keeps them)"
+            )
         load_whole(self.model, checkpoint.model)
-        self.progress = check_record(checkpoint.progress, TrainerState, checkpoint.path)
-        running = self.progress.running_loss
+        self._set_progress(progress)
+
+    def _set_progress(self, progress: TrainerState) -> None:
+        self.progress, running = progress, progress.running_loss
         self._running = torch.tensor(math.nan if running is None else running, device=self.device, dtype=self._dtype)
 
     def save(self) -> None:
-        """Write a checkpoint of this moment."""
+        """Have a checkpoint of this moment written."""
         self.world.wait()  # another rank may still be reading the one that this one replaces
         running = self._running.item()
         self.progress.running_loss = None if math.isnan(running) else running
-        model, optimizer = whole(dict(self.model.named_parameters())), whole(self.optimizer.state())
+        model, optimizer = whole(dict(self.model.named_parameters()), self.world), None
+        if self.recipe.logging.keep_optimizer or not self.is_done:
+            optimizer = whole(self.optimizer.state(), self.world)
         if self.world.is_first:
-            path = save_checkpoint(
-                self.run, self.progress.step, model, optimizer, asdict(self.progress), self._made_for
-            )
-            logging = self.recipe.logging
-            remove_old(self.run, self.progress.step, logging.keep, logging.keep_every)
-            self._notify(Saved(self.progress.step, path))
+            self._writer.save(Snapshot(self.progress.step, model, optimizer, asdict(self.progress)))
+        self._first_weights = None
+
+    def _finish_saving(self) -> None:
+        """Wait until what was saved is on the disk, for every rank to read."""
+        if self.world.is_first:
+            self._tell(self._writer.finish())
         self.world.wait()
+
+    def _tell(self, written: Iterable[Saved]) -> None:
+        for saved in written:
+            self._notify(saved)
 
     # ---- the loop ----
 
@@ -220,12 +210,23 @@ class Trainer:
         """Train to the end and return True, or return False when asked to stop; either way the state is saved."""
         with StopRequests(self._minutes) as self._stop:
             try:
-                if self.progress.step == 0:
-                    self.save()  # so that there is always something to go back to
-                self._restart_clock()
-                return self._loop()
+                with self._writer:
+                    self._begin()
+                    is_done = self._loop()
+                    self._finish_saving()
+                    if is_done and self.world.is_first and not self.recipe.logging.keep_optimizer:
+                        self._writer.drop_moments()
+                    return is_done
             finally:
                 self._loader.close()
+
+    def _begin(self) -> None:
+        """See to it that there is always something to go back to."""
+        if self.progress.step == 0 and self.config.has_parent:
+            self._first_weights = {name: weights.detach().clone() for name, weights in self.model.named_parameters()}
+        elif self.progress.step == 0:
+            self.save()
+        self._restart_clock()
 
     @property
     def out_of_time(self) -> bool:
@@ -249,8 +250,11 @@ class Trainer:
     @property
     def is_done(self) -> bool:
         """Whether all updates are made, or evaluations have not got better for as long as the recipe is patient."""
+        return self._is_over(self.progress)
+
+    def _is_over(self, progress: TrainerState) -> bool:
         patience = self.recipe.training.patience
-        return self.progress.step >= self.updates or (patience is not None and self.progress.stale >= patience)
+        return progress.step >= self.updates or (patience is not None and progress.stale >= patience)
 
     def _step(self) -> StepFigures:
         """Make one update, as far as the host can tell; whether it was one, `_check_step` learns."""
@@ -328,23 +332,40 @@ class Trainer:
     def _roll_back(self, reading: StepFigures, loss: float, norm: float, running: float) -> None:
         skipped = sorted({*self.progress.skipped, reading.batch})
         rollbacks = [*self.progress.rollbacks, reading.batch]
-        good = newest_checkpoint(self.run, lambda text: self._notify(Noticed(text)))
-        if good is None:
+        if not self._go_back():
             raise Diverged(f"the loss is {loss} at step {reading.step} and {self.run} has no checkpoint to go back to")
-        self.restore(good)
+        step = self.progress.step
         self.progress.skipped, self.progress.rollbacks = skipped, rollbacks
         if self.progress.batch in skipped:
             self.progress.batch = self.progress.next_batch(self.progress.batch)
-        self._notify(RolledBack(reading.step, reading.batch, loss, norm, running, good.step))
+        self._notify(RolledBack(reading.step, reading.batch, loss, norm, running, step))
         self._restart_clock()
         recent = [batch for batch in rollbacks if batch > reading.batch - ROLLBACK_SPAN]
         if len(recent) >= MOST_ROLLBACKS:
             self.save()
+            self._finish_saving()
             raise Diverged(
                 f"{len(recent)} batches blew up within {ROLLBACK_SPAN} (the last: batch {reading.batch}, loss "
-                f"{loss:.4g}, gradient norm {norm:.4g}); the state of step {good.step} is saved in {good.path}. "
+                f"{loss:.4g}, gradient norm {norm:.4g}); the state of step {step} is saved in {self.run}. "
                 "A lower optimizer.lr or a longer warm-up usually helps"
             )
+
+    def _go_back(self) -> bool:
+        """Put all back to the newest checkpoint, or to the first weights; return False where there are none either."""
+        self._finish_saving()
+        good = newest_checkpoint(self.run, lambda text: self._notify(Noticed(text)))
+        if good is not None:
+            self.restore(good)
+            return True
+        if self._first_weights is None:
+            return False
+        reshard(self.model)
+        with torch.no_grad():
+            for name, weights in self.model.named_parameters():
+                weights.copy_(self._first_weights[name])
+        self.optimizer.reset()
+        self._set_progress(TrainerState(loss_scale=self.progress.loss_scale))
+        return True
 
     # ---- now and then ----
 
@@ -364,27 +385,31 @@ class Trainer:
         saves = _is_time(step, logging.save_every) or ends or self._stopping or evaluates
         if not (samples or saves):
             return True
-        paused = time.monotonic()
         if not all_finite(self.model.parameters(), self.world):  # a sane loss can still be followed by an insane update
             loss, norm, running, *_ = reading.figures()
             self._roll_back(reading, loss, norm, running)
             return False
-        self.progress.cost = None  # of these very weights: another step's would make this one pass for the best
-        if evaluate is not None and evaluates:
-            scores, cost = evaluate()
-            self.progress.judge(cost)
-            self._notify(Evaluated(step, scores))
-        if sample is not None and samples:
-            self._notify(sample(step))
-        reshard(self.model)
-        if saves:
-            self.progress.seconds += paused - self._began
-            self._began = paused
-            self.save()
-        pause = time.monotonic() - paused
-        self._began += pause
-        self._logged_at += pause
+        with self._clock_paused():
+            self.progress.cost = None  # of these very weights: another step's would make this one pass for the best
+            if evaluate is not None and evaluates:
+                scores, cost = evaluate()
+                self.progress.judge(cost)
+                self._notify(Evaluated(step, scores))
+            if sample is not None and samples:
+                self._notify(sample(step))
+            reshard(self.model)
+            if saves:
+                self.save()
         return True
+
+    @contextmanager
+    def _clock_paused(self) -> Iterator[None]:
+        """Count the time until now as that of training, and none of what follows."""
+        paused = time.monotonic()
+        self.progress.seconds += paused - self._began
+        yield
+        self._began = time.monotonic()
+        self._logged_at += self._began - paused
 
     def _restart_clock(self) -> None:
         self._began = self._logged_at = time.monotonic()
@@ -411,6 +436,9 @@ class Trainer:
             )
         )
         self._logged_at, self._steps_since_log = now, 0
+        if self.world.is_first:
+            with self._clock_paused():
+                self._tell(self._writer.written())
 
     def _notify(self, event: Event) -> None:
         if self.world.is_first:

@@ -1,0 +1,143 @@
+"""Checkpoints written beside the training: a thread copies, writes, hashes and syncs what the loop hands over.
+
+At most one snapshot is being written and one waits. A third waits for its place, unless the second would be removed as
+soon as the third is there: then it gives way and is never written. Where a write fails, the loop hears of it the next
+time it asks for anything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from gpt1.recipes.values import Logging
+from gpt1.runs.checkpoints import Tensors, drop_moments, remove_old, save_checkpoint
+from gpt1.runs.events import Saved
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of a training: tensors that nobody changes any more."""
+
+    step: int
+    model: Tensors
+    optimizer: Tensors | None  # None: nobody goes on from here
+    progress: Mapping[str, Any]  # of the loop; `cost` and `best_cost` tell whether it is the best one so far
+
+    def gives_way_to(self, newer: Snapshot, logging: Logging) -> bool:
+        """Whether it would be removed once the newer one is on the disk."""
+        if logging.keep > 1 or (logging.keep_every and self.step % logging.keep_every == 0):
+            return False
+        cost, newer_cost = self.progress["cost"], newer.progress["cost"]
+        is_best = cost is not None and cost == self.progress["best_cost"]
+        return not is_best or (newer_cost is not None and newer_cost <= cost)
+
+
+class CheckpointWriter:
+    """Writes the snapshots of one training; to be entered, and left when the training is over."""
+
+    def __init__(self, run: Path, made_for: Mapping[str, Any], logging: Logging, device: torch.device) -> None:
+        self._run, self._made_for, self._logging = run, made_for, logging
+        # Copies from a GPU that do not queue up behind the training's kernels.
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._changed = threading.Condition()
+        # All below is read and set under the condition.
+        self._waiting: Snapshot | None = None
+        self._is_writing = self._is_closing = False
+        self._written: list[Saved] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
+
+    def __enter__(self) -> CheckpointWriter:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what waits, unless somebody is in a hurry; what is being written is written to its end either way."""
+        with self._changed:
+            if isinstance(error, KeyboardInterrupt):
+                self._waiting = None
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Hand a snapshot over, once there is a place for it."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())  # its tensors may still be on their way
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or self._has_place(snapshot))
+            self._raise_failure()
+            self._waiting = snapshot
+            self._changed.notify_all()
+
+    def written(self) -> list[Saved]:
+        """Return what has come onto the disk since this was last asked."""
+        with self._changed:
+            self._raise_failure()
+            written, self._written = self._written, []
+        return written
+
+    def finish(self) -> list[Saved]:
+        """Wait until all is on the disk; return what `written` does."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or not (self._waiting or self._is_writing))
+        return self.written()
+
+    def drop_moments(self) -> None:
+        """Remove the optimiser's moments from all checkpoints of the run, which is over."""
+        self.finish()
+        drop_moments(self._run)
+
+    def _has_place(self, snapshot: Snapshot) -> bool:
+        return self._waiting is None or self._waiting.gives_way_to(snapshot, self._logging)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        while (snapshot := self._next()) is not None:
+            try:
+                saved = self._write(snapshot)
+            except BaseException as error:  # the loop raises it
+                with self._changed:
+                    self._failure, self._is_writing = error, False
+                    self._changed.notify_all()
+                return
+            del snapshot  # its memory, before the next one is waited for
+            with self._changed:
+                self._written.append(saved)
+                self._is_writing = False
+                self._changed.notify_all()
+
+    def _next(self) -> Snapshot | None:
+        """Return the next snapshot to write; None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closing)
+            snapshot, self._waiting = self._waiting, None
+            self._is_writing = snapshot is not None
+            self._changed.notify_all()
+        return snapshot
+
+    def _write(self, snapshot: Snapshot) -> Saved:
+        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+            path = save_checkpoint(
+                self._run,
+                snapshot.step,
+                snapshot.model,
+                snapshot.optimizer,
+                snapshot.progress,
+                self._made_for,
+            )
+        remove_old(self._run, snapshot.step, self._logging.keep, self._logging.keep_every)
+        return Saved(snapshot.step, path)

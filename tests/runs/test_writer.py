@@ -1,0 +1,167 @@
+"""Checkpoints are written beside the training: which ones, in which order, and what happens when one cannot be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpt1.base.errors import NoRoom
+from gpt1.recipes.values import Logging
+from gpt1.runs import writer
+from gpt1.runs.checkpoints import OPTIMIZER_FILE, list_checkpoints, load_checkpoint
+from gpt1.runs.writer import CheckpointWriter, Snapshot
+from tests.waiting import eventually
+
+KEEP_ONE = Logging(keep=1)
+
+
+def snapshot(step: int, cost: float | None = None, best: float | None = None) -> Snapshot:
+    tensors = {"w": torch.full((2,), float(step))}
+    return Snapshot(step, tensors, tensors, {"cost": cost, "best_cost": best})
+
+
+class Gate:
+    """Lets a write go on when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self._may = threading.Semaphore(0)
+        self._save = writer.save_checkpoint
+
+    def save(self, run: Path, step: int, *rest: object) -> Path:
+        self.begun.append(step)
+        assert self._may.acquire(timeout=600)
+        return self._save(run, step, *rest)
+
+    def open(self, writes: int = 1) -> None:
+        self._may.release(writes)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate = Gate()
+    monkeypatch.setattr(writer, "save_checkpoint", gate.save)
+    yield gate
+    gate.open(100)
+
+
+def entered(run: Path, logging: Logging = KEEP_ONE) -> CheckpointWriter:
+    return CheckpointWriter(run, {}, logging, torch.device("cpu"))
+
+
+def steps(run: Path) -> list[int]:
+    return [step for step, _ in list_checkpoints(run)]
+
+
+def test_the_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path, gate: Gate) -> None:
+    with entered(tmp_path) as checkpoints:
+        checkpoints.save(snapshot(1))
+        eventually(lambda: gate.begun == [1], "the first write")
+        assert checkpoints.written() == []
+        assert steps(tmp_path) == []
+        gate.open()
+        assert [(saved.step, saved.path.name) for saved in checkpoints.finish()] == [(1, "step-00000001")]
+        assert checkpoints.finish() == []  # each is told once
+    assert torch.equal(load_checkpoint(list_checkpoints(tmp_path)[0][1]).model["w"], torch.ones(2))
+
+
+def test_one_that_would_be_removed_gives_way_to_a_newer_one(tmp_path: Path, gate: Gate) -> None:
+    with entered(tmp_path) as checkpoints:
+        checkpoints.save(snapshot(1))
+        eventually(lambda: gate.begun == [1], "the first write")
+        for step in (2, 3, 4):
+            checkpoints.save(snapshot(step))
+        gate.open(2)
+        assert [saved.step for saved in checkpoints.finish()] == [1, 4]
+    assert gate.begun == [1, 4]
+    assert steps(tmp_path) == [4]
+
+
+@pytest.mark.parametrize(
+    ("logging", "waiting"),
+    [
+        (KEEP_ONE, snapshot(2, cost=1.0, best=1.0)),  # the best so far
+        (Logging(keep=2), snapshot(2)),
+        (Logging(keep=1, keep_every=2), snapshot(2)),
+    ],
+)
+def test_one_that_is_to_stay_is_waited_for(tmp_path: Path, gate: Gate, logging: Logging, waiting: Snapshot) -> None:
+    with entered(tmp_path, logging) as checkpoints:
+        checkpoints.save(snapshot(1))
+        eventually(lambda: gate.begun == [1], "the first write")
+        checkpoints.save(waiting)
+        third = threading.Thread(target=checkpoints.save, args=[snapshot(3, cost=2.0, best=1.0)])
+        third.start()
+        gate.open(3)
+        third.join()
+        assert [saved.step for saved in checkpoints.finish()] == [1, 2, 3]
+    assert steps(tmp_path) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "gives_way"),
+    [
+        ((None, None), (None, None), True),
+        ((1.0, 1.0), (2.0, 1.0), False),
+        ((1.0, 1.0), (None, 1.0), False),
+        ((1.0, 1.0), (1.0, 1.0), True),  # of equals the last is the best
+        ((2.0, 1.0), (3.0, 1.0), True),
+        ((2.0, 1.0), (None, 1.0), True),
+    ],
+)
+def test_the_best_gives_way_to_a_better_one_alone(
+    old: tuple[float | None, float | None], new: tuple[float | None, float | None], gives_way: bool
+) -> None:
+    assert snapshot(1, *old).gives_way_to(snapshot(2, *new), KEEP_ONE) is gives_way
+
+
+def test_a_write_that_fails_is_told_whatever_is_asked_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> Path:
+        raise NoRoom("no space left on device")
+
+    monkeypatch.setattr(writer, "save_checkpoint", full)
+    with entered(tmp_path) as checkpoints:
+        checkpoints.save(snapshot(1))
+        for ask in (checkpoints.finish, checkpoints.written, lambda: checkpoints.save(snapshot(2))):
+            with pytest.raises(NoRoom, match="no space left"):
+                ask()
+    assert steps(tmp_path) == []
+
+
+def test_after_an_error_elsewhere_what_waits_is_written(tmp_path: Path, gate: Gate) -> None:
+    checkpoints = entered(tmp_path)
+    with pytest.raises(RuntimeError, match="elsewhere"), checkpoints:
+        checkpoints.save(snapshot(1))
+        eventually(lambda: gate.begun == [1], "the first write")
+        checkpoints.save(snapshot(2))
+        gate.open(2)
+        raise RuntimeError("elsewhere")
+    assert steps(tmp_path) == [2]
+
+
+def test_whoever_is_in_a_hurry_waits_only_for_what_is_being_written(tmp_path: Path, gate: Gate) -> None:
+    checkpoints = entered(tmp_path)
+    with pytest.raises(KeyboardInterrupt), checkpoints:
+        checkpoints.save(snapshot(1))
+        eventually(lambda: gate.begun == [1], "the first write")
+        checkpoints.save(snapshot(2))
+        gate.open(2)
+        raise KeyboardInterrupt
+    assert gate.begun == [1]
+    assert steps(tmp_path) == [1]
+
+
+def test_moments_are_dropped_from_all_that_is_kept(tmp_path: Path) -> None:
+    with entered(tmp_path, Logging(keep=2)) as checkpoints:
+        checkpoints.save(snapshot(1))
+        checkpoints.save(snapshot(2))
+        checkpoints.drop_moments()
+    for step, path in list_checkpoints(tmp_path):
+        assert not (path / OPTIMIZER_FILE).exists()
+        found = load_checkpoint(path)
+        assert found.optimizer is None
+        assert torch.equal(found.model["w"], torch.full((2,), float(step)))
