@@ -26,6 +26,7 @@ from gpt1.inference.sampling import SamplingParams
 from gpt1.inference.zeroshot import zeroshot
 from gpt1.inspection.doctor import examine
 from gpt1.inspection.plan import RECIPE, plan
+from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.recipes.catalog import FINETUNE, PAPER
@@ -56,6 +57,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "check": (check_task,),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
+    "lessons": (make_lessons,),
     "finetune": (
         {"epochs": FINETUNE.training.epochs, "layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
         {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},

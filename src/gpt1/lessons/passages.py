@@ -1,0 +1,105 @@
+"""Passages of text: a few sentences that follow each other, drawn from all over a collection of documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from operator import itemgetter
+
+import numpy as np
+
+from gpt1.base.errors import InputError
+from gpt1.base.parallel import ordered_map
+from gpt1.corpus.documents import DocumentPart, Fault
+
+SENTENCES = 6  # in a passage
+FEWEST_WORDS, MOST_WORDS = 4, 40  # of a sentence that is taken
+
+# A full stop after which something begins: a capital, perhaps behind a quotation mark.
+_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
+_TITLES = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|Prof|Capt|Col|Gen|Rev|Hon|Esq|Jr|Sr|No|Vol|[A-Z])\.$")
+_PARAGRAPH = re.compile(r"\n\s*\n|\n")
+_ODD = re.compile(r"[^\w\s.,;:!?'\"“”‘’()—-]|_|\d{3,}")  # headings, tables, notes, rules of asterisks
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Sentences that follow each other, and the document they stand in."""
+
+    document: int
+    sentences: tuple[str, ...]
+
+
+def sentences(text: str) -> list[list[str]]:
+    """Return stretches of sentences that follow each other; a paragraph that is no prose ends a stretch."""
+    stretches: list[list[str]] = [[]]
+    for paragraph in _PARAGRAPH.split(text):
+        for sentence in _split(paragraph):
+            if _is_prose(sentence):
+                stretches[-1].append(sentence)
+            elif stretches[-1]:
+                stretches.append([])
+    return [stretch for stretch in stretches if stretch]
+
+
+def _split(paragraph: str) -> Iterator[str]:
+    """Yield the sentences of a paragraph; what ends in a title or an initial goes on."""
+    held = ""
+    start = 0
+    for end in _END.finditer(paragraph):
+        piece = paragraph[start : end.end()]
+        start = end.end()
+        held += piece
+        if not _TITLES.search(held.rstrip()):
+            yield " ".join(held.split())
+            held = ""
+    if last := " ".join((held + paragraph[start:]).split()):
+        yield last
+
+
+def _is_prose(sentence: str) -> bool:
+    count = sentence.count(" ") + 1
+    ends = sentence.rstrip("\"'”’)")[-1:] in ".!?"
+    return FEWEST_WORDS <= count <= MOST_WORDS and ends and not _ODD.search(sentence) and not sentence.isupper()
+
+
+def draw_passages(parts: Iterable[DocumentPart | Fault], count: int, seed: int, workers: int = 1) -> list[Passage]:
+    """Draw so many of the passages of documents, in their order; all of them where there are no more.
+
+    Each passage gets a random number, and those with the smallest are kept: no more than twice as many are in memory.
+    """
+    kept: list[tuple[float, int, Passage]] = []
+    place = 0
+    found = ordered_map(_passages, _numbered(parts), workers=workers, initializer=_begin_worker, initargs=())
+    for index, passages in enumerate(found):
+        numbers = np.random.default_rng([seed, index]).random(len(passages)).tolist()
+        kept += [(number, place + at, passages[at]) for at, number in enumerate(numbers)]
+        place += len(passages)
+        if len(kept) > 2 * count:
+            kept = nsmallest(count, kept)
+    return [passage for _, _, passage in sorted(nsmallest(count, kept), key=itemgetter(1))]
+
+
+def _numbered(parts: Iterable[DocumentPart | Fault]) -> Iterator[tuple[int, str]]:
+    """Yield the texts of documents with the documents' numbers."""
+    document = -1
+    for part in parts:
+        if isinstance(part, Fault):
+            raise InputError(part.message)
+        document += part.first
+        yield document, part.text
+
+
+def _passages(numbered: tuple[int, str]) -> list[Passage]:
+    document, text = numbered
+    return [
+        Passage(document, tuple(stretch[at : at + SENTENCES]))
+        for stretch in sentences(text)
+        for at in range(0, len(stretch) - SENTENCES + 1, SENTENCES)
+    ]
+
+
+def _begin_worker() -> None:
+    """Do nothing: a worker needs only its text."""

@@ -1,0 +1,67 @@
+"""Which sentences are found in a text, and which passages are drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpt1.base.errors import InputError
+from gpt1.corpus.documents import DocumentPart, Fault
+from gpt1.lessons.passages import SENTENCES, draw_passages, sentences
+from tests.lessons.tools import library, passages
+
+
+def test_sentences_end_where_a_reader_ends_them() -> None:
+    text = (
+        'Mr. Pike came in late. "Is it J. P. Smith?" he asked the maid. She said nothing at all!\n'
+        "He went on to the next room."
+    )
+    assert sentences(text) == [
+        [
+            "Mr. Pike came in late.",
+            '"Is it J. P. Smith?" he asked the maid.',
+            "She said nothing at all!",
+            "He went on to the next room.",
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "between", ["CHAPTER THE SECOND OF IT.", "* * * * *", "Table 1234 has a few rows of it.", "Oh!", "without an end"]
+)
+def test_what_is_no_prose_ends_a_stretch(between: str) -> None:
+    one, other = "This is the first of them.", "That is the second of them."
+    assert sentences(f"{one}\n\n{between}\n\n{other}") == [[one], [other]]
+
+
+def test_all_passages_are_drawn_where_there_are_no_more() -> None:
+    found = passages()
+    assert [passage.document for passage in found] == [0] * 15 + [1] * 15 + [2] * 15
+    texts = [part.text for part in library()]
+    for passage in found:
+        assert len(passage.sentences) == SENTENCES
+        assert " ".join(passage.sentences) in texts[passage.document]
+    assert len(set(found)) == len(found)
+
+
+def test_so_many_are_drawn_from_all_over_and_by_the_seed_alone() -> None:
+    found = draw_passages(library(), 20, seed=0)
+    assert len(found) == 20
+    assert {passage.document for passage in found} == {0, 1, 2}
+    assert found == [passage for passage in passages() if passage in found]  # in their order
+    assert found == draw_passages(library(), 20, seed=0, workers=2)
+    assert found != draw_passages(library(), 20, seed=1)
+
+
+def test_a_document_in_several_parts_is_one() -> None:
+    (whole,) = library(documents=1)
+    parts = [
+        DocumentPart(whole.text, True, False, 0, "", len(whole.text)),
+        DocumentPart(whole.text, False, True, 0, "", len(whole.text)),
+    ]
+    assert {passage.document for passage in draw_passages(parts, 100, seed=0)} == {0}
+
+
+def test_what_cannot_be_read_is_an_error() -> None:
+    fault = Fault(0, "line 3", "bad bytes", "books/a.txt, line 3: not UTF-8")
+    with pytest.raises(InputError, match=r"books/a.txt, line 3: not UTF-8"):
+        draw_passages([*library(), fault], 10, seed=0)
