@@ -84,6 +84,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "import transformers": (import_transformers,),
     "export transformers": (load_run,),
     "export onnx": (load_run,),
+    "export compact": (load_run,),
 }
 # What `None` means, where it is left to the owner.
 LEFT_TO_THE_OWNER = {

@@ -40,7 +40,7 @@ VERBS = {
     "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),
     "serve": ("gpt1.cli.serve", "Serve runs over HTTP, the way OpenAI's clients speak."),
     "import": ("gpt1.cli.import_", "Make a run of GPT-1's released weights, or of transformers' OpenAIGPT."),
-    "export": ("gpt1.cli.export", "Write a run for transformers, or as ONNX."),
+    "export": ("gpt1.cli.export", "Write a run for transformers, as ONNX, or smaller."),
     "completion": ("gpt1.cli.completion", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

@@ -13,7 +13,7 @@ _task = click.option("--task", metavar="NAME", help="Fine-tuned: which of its ta
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """Write a run for transformers, or as ONNX.
+    """Write a run for transformers, as ONNX, or smaller.
 
     Example: gpt1 export transformers runs/tiny --out for-transformers
     """
@@ -49,6 +49,22 @@ def onnx(run: str, out: str, overwrite: bool, task: str | None, step: str | None
     from gpt1.exchange.to_onnx import export_onnx
 
     _tell(export_onnx(open_run(run, step, "cpu"), out, task=task, overwrite=overwrite), out)
+
+
+@command.command(short_help="A run of a quarter of its size.")
+@click.argument("run")
+@click.option("--out", required=True, metavar="RUN", help="A new folder for the smaller run.")
+@step_option
+def compact(run: str, out: str, step: str | None) -> None:
+    """Write a run as a smaller run: each weight in a byte, and nothing that only training needs.
+
+    It generates, answers, is served and fine-tuned from like any other; it cannot be trained further itself.
+
+    Example: gpt1 export compact runs/tiny --out tiny-compact
+    """
+    from gpt1.exchange.to_compact import export_compact
+
+    _tell(export_compact(open_run(run, step, "cpu"), out), out)
 
 
 def _tell(said: list[str], out: str) -> None:

@@ -4,6 +4,7 @@
 OFFERS = {
     "from_openai": ["import_openai"],
     "from_transformers": ["import_transformers"],
+    "to_compact": ["export_compact"],
     "to_onnx": ["export_onnx"],
     "to_transformers": ["export_transformers"],
 }

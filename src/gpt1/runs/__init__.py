@@ -20,6 +20,7 @@ OFFERS = {
         "require_there",
         "save_checkpoint",
     ],
+    "compact": ["compact", "expanded"],
     "events": ["Evaluated", "Event", "Listener", "Noticed", "RolledBack", "Sampled", "Saved", "Stepped"],
     "files": [
         "ATTENTION_FILE",

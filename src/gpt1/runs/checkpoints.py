@@ -33,6 +33,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum
 from gpt1.base.strict_json import finite
+from gpt1.runs.compact import expanded
 
 FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
@@ -131,7 +132,7 @@ def read_state(path: Path) -> State:
 def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint; a file that is missing, cut short or changed is named."""
     state = read_state(path)
-    model = _load_tensors(path, MODEL_FILE, state)
+    model = expanded(_load_tensors(path, MODEL_FILE, state), path)
     has_optimizer = with_optimizer and OPTIMIZER_FILE in state["files"]
     optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if has_optimizer else None
     return Checkpoint(path, state["step"], model, optimizer, {**state["progress"]}, state.get("made_for", {}))

@@ -1,0 +1,41 @@
+"""A run out as a smaller run: weights in a byte each, and nothing that only training needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from gpt1.base.errors import InputError
+from gpt1.base.files import lock_folder
+from gpt1.inference.run import Run, load_run
+from gpt1.runs.checkpoints import clean_up, save_checkpoint
+from gpt1.runs.compact import compact, expanded
+from gpt1.runs.folder import begin_run, is_begun_copy, made_for
+from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+
+
+def export_compact(run: Run, out: str | Path) -> list[str]:
+    """Write a run as one of a quarter of its size, for every verb but going on with it; return what to know of it."""
+    out, weights, step = Path(out), run.checkpoint.model, run.checkpoint.step
+    small = compact(weights)
+    with lock_folder(out):
+        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE}):
+            raise InputError(f"{out} is there already; choose a new or empty folder for the run")
+        clean_up(out)
+        save_checkpoint(out, step, small, None, run.checkpoint.progress, made_for(run.record))
+        begin_run(out, run.record, run.path / TOKENIZER_FILE)  # which makes the folder a run
+    load_run(out, device="cpu").checkpoint  # noqa: B018  read it as everybody will
+    return [_told(weights, small)]
+
+
+def _told(weights: dict[str, torch.Tensor], small: dict[str, torch.Tensor]) -> str:
+    again = expanded(small, "the export")
+    off = sum(float((again[name] - weights[name]).square().sum()) for name in weights)
+    whole = sum(float(weights[name].float().square().sum()) for name in weights)
+    sizes = [sum(tensor.nbytes for tensor in tensors.values()) / 1e6 for tensors in (weights, small)]
+    moved = 100 * (off / whole) ** 0.5
+    return (
+        f"{sizes[0]:,.1f} MB of weights in {sizes[1]:,.1f} MB; rounding moved them by {moved:.2g} % (root mean square): "
+        "`gpt1 evaluate` tells what that costs"
+    )
