@@ -36,6 +36,6 @@ def _told(weights: dict[str, torch.Tensor], small: dict[str, torch.Tensor]) -> s
     sizes = [sum(tensor.nbytes for tensor in tensors.values()) / 1e6 for tensors in (weights, small)]
     moved = 100 * (off / whole) ** 0.5
     return (
-        f"{sizes[0]:,.1f} MB of weights in {sizes[1]:,.1f} MB; rounding moved them by {moved:.2g} % (root mean square): "
+        f"{sizes[0]:,.1f} MB of weights in {sizes[1]:,.1f} MB; rounding moved them by {moved:.2g} % (RMS): "
         "`gpt1 evaluate` tells what that costs"
     )
