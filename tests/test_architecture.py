@@ -95,9 +95,9 @@ MANY_PARAMETERS = {
     "corpus/vocabularies.py: train_tokenizer": "for users: one for each way to read text",
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
+    "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
     "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
-    "training/fused.py: _adam": "a kernel has its pointers and sizes",
 }
 
 

@@ -50,6 +50,7 @@ TESTED_IN = {
     "inspection/census.py": "inspection/test_doctor.py",
     "inspection/survey.py": "inspection/test_doctor.py",
     "model/costs.py": "inspection/test_plan.py",
+    "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",
     "model/transformer.py": "model/test_network.py",
     "pretraining/objective.py": "training/test_golden.py",
@@ -80,7 +81,6 @@ TESTED_IN = {
     "text/splitting.py": "text/test_words.py",
     "text/unknowns.py": "pretraining/test_measure.py",
     "training/distributed.py": "training/test_session.py",
-    "training/fused.py": "training/test_optimizers.py",
 }
 # Files that nothing is built on: they are called by hand.
 BY_HAND = {"demo/tuning.py"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,14 +16,6 @@ from tests.reference import transformer as reference
 
 CPU = torch.device("cpu")
 SIZE = 4  # sequences at once
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def text(batches: int) -> list[Batch]:

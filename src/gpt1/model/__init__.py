@@ -35,6 +35,7 @@ OFFERS = {
     "classifier": ["head_name"],
     "costs": ["flops_per_token", "product_weights"],
     "cuda_graphs": ["Pass", "Recorder"],
+    "kernels.adam": ["fused_update"],
     "layers": ["LAYER_EPSILON"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
 }
