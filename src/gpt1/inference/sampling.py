@@ -61,7 +61,7 @@ class SamplingParams:
                 raise SettingError(sentence)
 
 
-def sampling_params(settings: dict[str, Any]) -> SamplingParams:
+def sampling_params(**settings: Any) -> SamplingParams:
     """Return a way of writing with these settings; a name that does not exist is answered with the nearest."""
     settings, known = _under_todays_names(settings), [field.name for field in fields(SamplingParams)]
     for name in settings:

@@ -18,11 +18,12 @@ from gpt1.recipes.old_names import todays_name, todays_names
 from gpt1.recipes.values import Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
+Setting = bool | int | float | str | None
 _NONE_WORDS = ("none", "null", "off")
 _BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def settings(recipe: Recipe) -> dict[str, Any]:
+def settings(recipe: Recipe) -> dict[str, Setting]:
     """Return every setting of a recipe under its dotted name."""
     found = {}
     for part in fields(recipe):
@@ -43,7 +44,7 @@ def change(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     return with_settings(recipe, changes)
 
 
-def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+def with_settings(recipe: Recipe, changes: Mapping[str, object]) -> Recipe:
     """Return the recipe with some settings changed; strings are read as the setting's own type."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
@@ -54,7 +55,7 @@ def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return replace(recipe, **{part: replace(getattr(recipe, part), **values) for part, values in parts.items()})
 
 
-def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Any, Any]]:
+def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Setting, Setting]]:
     """Return the settings in which two recipes differ, with both values."""
     left, right = settings(one), settings(other)
     return {name: (left[name], right[name]) for name in left if left[name] != right[name]}

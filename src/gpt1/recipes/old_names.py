@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gpt1.base.errors import FormatError
 
@@ -23,9 +22,9 @@ def todays_name(name: str) -> str:
     return SETTINGS.get(name) or (f"{SECTIONS.get(section, section)}.{end}" if dot else _ENDS.get(name, name))
 
 
-def todays_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def todays_names(values: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a file holds by dotted names, under today's; one that it holds twice is refused."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, value in values.items():
         today = todays_name(name)
         if today in found:
@@ -35,7 +34,7 @@ def todays_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def todays_section(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def todays_section(section: str, values: Mapping[str, object]) -> dict[str, object]:
     """Return the settings of one section that a file holds, under today's names."""
     found = todays_names({f"{section}.{name}": value for name, value in values.items()})
     return {name.partition(".")[2]: value for name, value in found.items()}

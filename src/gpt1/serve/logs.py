@@ -97,7 +97,7 @@ class Sparing(logging.StreamHandler[Any]):
                 super().emit(told)
 
 
-def logging_settings(*, as_json: bool) -> dict[str, Any]:
+def logging_settings(*, as_json: bool) -> dict[str, object]:
     """Return a configuration of Python's logging that writes to standard error; requests are told of only in JSON."""
     words = {"format": "%(levelname)s: %(message)s"}
     return {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import ErrorDetails
 
 from gpt1.inference.sampling import SEEDS
 from gpt1.serve.limits import ApiError, bad
@@ -14,7 +15,7 @@ from gpt1.serve.limits import ApiError, bad
 Texts = Annotated[list[str], Field(fail_fast=True)]
 Ids = Annotated[list[int], Field(fail_fast=True)]
 ListsOfIds = Annotated[list[Ids], Field(fail_fast=True)]
-Row = dict[str, Any]
+Row = dict[str, object]
 Rows = Annotated[list[str | Row], Field(fail_fast=True)]
 ALTERNATIVES = 20  # of a token, at most
 SAMPLES = 10_000  # of a prompt; how many texts a request may have is limited besides
@@ -73,7 +74,7 @@ class CompletionRequest(Request):
     suffix: str | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, Any] | None = None
+    logit_bias: dict[str, object] | None = None
 
 
 class ClassifyRequest(Request):
@@ -106,7 +107,7 @@ class AttentionRequest(Request):
     layer: int = Field(1, ge=1, description="Counted from 1.")
 
 
-def malformed(faults: Sequence[Mapping[str, Any]]) -> ApiError:
+def malformed(faults: Sequence[ErrorDetails]) -> ApiError:
     """Return the error for a body that is no request, given what pydantic finds wrong with it."""
     first = faults[0]
     code, said, place = first["type"], first["msg"], [str(part) for part in first["loc"][1:]]

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -77,7 +76,7 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
             raise engine.failure
 
 
-def bounded_server(app: FastAPI, log_config: dict[str, Any] | None) -> BoundedServer:
+def bounded_server(app: FastAPI, log_config: dict[str, object] | None) -> BoundedServer:
     """Return what serves the application within its limits."""
     served: Server = app.state.server
     config = uvicorn.Config(

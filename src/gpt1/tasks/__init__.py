@@ -10,6 +10,7 @@ OFFERS = {
         "Calibration",
         "ClassRates",
         "Confusion",
+        "Interval",
         "MOST_SHARES",
         "Mistake",
         "RESAMPLES",

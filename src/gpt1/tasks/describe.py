@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,42 @@ from gpt1.tasks.preparing import read_task
 from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, PAIR, SINGLE
 
 _SHOWN = 8  # classes whose share is told
+
+
+class LengthsFound(TypedDict):
+    """How long the sequences of a split are, in tokens."""
+
+    median: int
+    percentile_95: int
+    longest: int
+    cut_examples: int
+    context: int
+
+
+class ScoresFound(TypedDict):
+    """Which scores a split has."""
+
+    lowest: float
+    mean: float
+    highest: float
+
+
+class SplitFound(TypedDict):
+    """What a split holds; of its labels nothing where there are none."""
+
+    examples: int
+    labelled: int
+    scores: NotRequired[ScoresFound]
+    labels: NotRequired[dict[str, int]]
+    tokens: NotRequired[LengthsFound]
+
+
+class TaskFound(TypedDict):
+    """What a task was understood as and what its data holds, as `gpt1 check --json` prints it."""
+
+    task: dict[str, object]
+    splits: NotRequired[dict[str, SplitFound]]
+    notices: NotRequired[list[str]]
 
 
 def describe_catalogue() -> list[str]:
@@ -36,33 +72,33 @@ def check_task(
     tokenizer: TaskTokenizer | None = None,
     context: int = CONTEXT,
     encoding: str = "utf-8",
-) -> dict[str, Any]:
+) -> TaskFound:
     """Return what a task was understood as, and with `data` also what its splits hold, as a JSON object."""
-    report: dict[str, Any] = {"task": task_as_json(find_task(name))}
+    report: TaskFound = {"task": task_as_json(find_task(name))}
     if data is None:
         return report
     found = read_task(name, data=data, encoding=encoding)
-    report["splits"] = {split: _counts(found.task, examples) for split, examples in found.splits.items()}
+    splits = {split: _counts(found.task, examples) for split, examples in found.splits.items()}
     if tokenizer is not None:
         encoded = encode_task(found.task, found.splits, tokenizer, context)
         for split, arrays in encoded.splits.items():
-            report["splits"][split]["tokens"] = _lengths(arrays) | {"context": context}
-    return report | {"notices": list(found.notices)}
+            splits[split]["tokens"] = _lengths(arrays, context)
+    return {**report, "splits": splits, "notices": list(found.notices)}
 
 
-def _counts(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
+def _counts(task: Task, examples: Sequence[Example]) -> SplitFound:
     labels = [example.label for example in examples if example.label is not None]
-    counts: dict[str, Any] = {"examples": len(examples), "labelled": len(labels)}
+    counts: SplitFound = {"examples": len(examples), "labelled": len(labels)}
     if not labels:
         return counts
     if task.score_range is not None:
-        return counts | {"scores": {"lowest": min(labels), "mean": float(np.mean(labels)), "highest": max(labels)}}
+        return {**counts, "scores": {"lowest": min(labels), "mean": float(np.mean(labels)), "highest": max(labels)}}
     tally = Counter(labels)
     names = task.labels or [f"answer {place}" for place in range(task.choices)]
-    return counts | {"labels": {name: tally[place] for place, name in enumerate(names)}}
+    return {**counts, "labels": {name: tally[place] for place, name in enumerate(names)}}
 
 
-def _lengths(split: EncodedSplit) -> dict[str, int]:
+def _lengths(split: EncodedSplit, context: int) -> LengthsFound:
     lengths = np.diff(split.offsets)
     median, most = np.percentile(lengths, [50, 95], method="higher")
     return {
@@ -70,10 +106,11 @@ def _lengths(split: EncodedSplit) -> dict[str, int]:
         "percentile_95": int(most),
         "longest": int(lengths.max()),
         "cut_examples": int((split.cut > 0).sum()),
+        "context": context,
     }
 
 
-def describe_check(report: dict[str, Any]) -> list[str]:
+def describe_check(report: TaskFound) -> list[str]:
     """Return the lines that tell a person what `check_task` found."""
     task = task_from_json(report["task"])
     official = some(expected_files(task), 3)
@@ -114,7 +151,7 @@ def _sequences(task: Task) -> Iterable[str]:
     return [f"[start] {first} [delimiter] {second} [extract]" for first, second in orders]
 
 
-def _split_in_words(counts: dict[str, Any]) -> Iterable[str]:
+def _split_in_words(counts: SplitFound) -> Iterable[str]:
     yield f"{counts['examples']:,} examples"
     if counts["labelled"] < counts["examples"]:
         yield f"{counts['examples'] - counts['labelled']:,} without a label"
