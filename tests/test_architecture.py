@@ -49,7 +49,7 @@ OWNERS = {
 DOORS = {
     "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
     "find_task": {"tasks/preparing.py", "tasks/describe.py", "inference/zeroshot.py", "studies/zeroshot.py"},
-    "read_hub": {"tasks/preparing.py", "finetuning/evaluate.py"},
+    "read_hub": {"tasks/preparing.py", "finetuning/measure.py"},
 }
 
 # What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
@@ -60,7 +60,7 @@ SET_ON_LIBRARIES = {
     "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
     "model/loss.py": {"ctx.output_dtype"},
     "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
-    "serve/logs.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
+    "serve/monitoring.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
     "serve/server.py": {"server.should_exit"},  # uvicorn's way to be stopped
     "tasks/submissions.py": {"entry.create_system", "entry.external_attr"},  # zipfile
     "text/bytes.py": {"tokenizer.decoder", "tokenizer.pre_tokenizer"},  # tokenizers

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.base.errors import SettingError
-from gpt1.base.renamed import Renamed
+from gpt1.base.errors import Renamed, SettingError
 from gpt1.inference import sampling
 from gpt1.inference.sampling import Sampler, SamplingParams, candidates, draw, penalised, sampling_params
 from tests.reference.generation import allowed

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gpt1.base.errors import SettingError, unknown
-from gpt1.base.renamed import tell_renamed
+from gpt1.base.errors import SettingError, tell_renamed, unknown
 
 # R texts, V tokens of the vocabulary, K of them that may be drawn, likeliest first.
 

@@ -31,12 +31,11 @@ from gpt1.serve.answers import (
     looked,
     scored,
 )
-from gpt1.serve.bodies import StrictRoute, Unreadable
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import add_page
 from gpt1.serve.patience import ANSWERING, Courtesy
 from gpt1.serve.schemas import (
@@ -45,6 +44,8 @@ from gpt1.serve.schemas import (
     CompletionRequest,
     EmbeddingRequest,
     ScoreRequest,
+    StrictRoute,
+    Unreadable,
     malformed,
 )
 

@@ -22,8 +22,7 @@ from gpt1.serve.app import Server, build_app
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import LOOPBACK, host_of
 from gpt1.serve.limits import Limits
-from gpt1.serve.logs import logging_settings
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters, logging_settings
 from gpt1.serve.patience import ACCEPTS, BoundedServer, impatient
 
 HOST, PORT = LOOPBACK[1], 8000

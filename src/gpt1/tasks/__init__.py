@@ -25,7 +25,7 @@ OFFERS = {
     ],
     "catalog": ["CATALOGUE", "Task", "find_task", "task_as_json"],
     "data_warnings": ["number", "refuse_one_label"],
-    "describe": ["check_task", "describe_catalogue", "describe_check"],
+    "describe": ["check_task", "describe_catalogue", "describe_check", "in_lines", "show_task"],
     "encoded": [
         "EncodedSplit",
         "EncodedTask",
@@ -42,7 +42,6 @@ OFFERS = {
     "metrics": ["matthews", "scores"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": ["complete", "describe", "prepare_task", "read_table", "read_task"],
-    "preview": ["in_lines", "show_task"],
     "readers": ["read_folder", "read_split", "tasks_in"],
     "shapes": ["BOTH", "CHOICES", "PAIR", "SINGLE"],
     "splitting": ["with_dev"],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpt1.pretraining.evaluation import _turns, scores, text_loss
+from gpt1.pretraining.objective import _turns, scores, text_loss
 from gpt1.training.batches import NO_TARGET, Batch
 from gpt1.training.distributed import World
 from tests.model.tools import PAPER, SHAPES, VOCAB, shaken
