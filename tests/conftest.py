@@ -27,12 +27,13 @@ with suppress(ModuleNotFoundError):  # a machine with a GPU may have no hypothes
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Begin every test, and the fixtures that it is the first to ask for, with the same random numbers."""
+    """Begin every test, and the fixtures that it is the first to ask for, with the same random numbers and a thread."""
     random.seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].set_num_threads(1)  # whoever asked for more: a second one would only be waited for
 
 
 PEOPLE = ("Ann", "the old sailor", "Mr. Brown", "a girl with a lamp", "Tom O'Neill", "somebody", "Dr. Wu", "the cat")

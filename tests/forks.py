@@ -42,7 +42,7 @@ MODULES = (
     "gpt1.exchange.from_transformers",
     "gpt1.exchange.to_onnx",
     "gpt1.exchange.to_transformers",
-    "gpt1.finetuning.evaluate",
+    "gpt1.finetuning.measure",
     "gpt1.inference.zeroshot",
     "gpt1.pretraining.pretrain",
     "gpt1.report.page",

@@ -23,8 +23,8 @@ from gpt1.estimators.estimators import GPTClassifier
 from gpt1.estimators.folders import write_facts
 from gpt1.exchange.from_openai import _read as read_release
 from gpt1.exchange.from_transformers import _read_shape
-from gpt1.finetuning.evaluate import _read_own
 from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.measure import _read_own
 from gpt1.finetuning.results import results, results_blocks
 from gpt1.finetuning.seeds import read_result
 from gpt1.inference.run import find_checkpoint, load_run

@@ -17,8 +17,8 @@ from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo import tour as demo
 from gpt1.exchange.from_openai import import_openai
 from gpt1.exchange.from_transformers import import_transformers
-from gpt1.finetuning.evaluate import evaluate_run
 from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.measure import evaluate_run
 from gpt1.inference.blimp import read_pairs
 from gpt1.inference.predicting import predict_file
 from gpt1.inference.run import load_run
@@ -38,9 +38,8 @@ from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.describe import check_task
+from gpt1.tasks.describe import check_task, show_task
 from gpt1.tasks.preparing import prepare_task
-from gpt1.tasks.preview import show_task
 from gpt1.tasks.splitting import ONE_IN
 
 (DEV,) = Task.dev_splits

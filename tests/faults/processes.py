@@ -115,7 +115,7 @@ _LATE = (
     "gpt1.corpus.vocabularies",
     "gpt1.pretraining.pretrain",
     "gpt1.finetuning.finetune",
-    "gpt1.finetuning.evaluate",
+    "gpt1.finetuning.measure",
     "gpt1.inference.zeroshot",
     "gpt1.inference.predicting",
     "gpt1.inference.generation",

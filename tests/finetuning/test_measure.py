@@ -16,8 +16,15 @@ from gpt1.base.errors import Busy, InputError, SettingError
 from gpt1.base.files import file_hash, result_file
 from gpt1.finetuning import measure as measuring
 from gpt1.finetuning.data import Source, identity
-from gpt1.finetuning.evaluate import evaluate_run
-from gpt1.finetuning.measure import TEXT_LENGTH, evaluation_file, measure, measure_split, predictions_file, show
+from gpt1.finetuning.measure import (
+    TEXT_LENGTH,
+    evaluate_run,
+    evaluation_file,
+    measure,
+    measure_split,
+    predictions_file,
+    show,
+)
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.assessment import assess, hold_against

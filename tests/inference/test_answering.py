@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gpt1.base.errors import SettingError
-from gpt1.finetuning.evaluate import evaluate_run
-from gpt1.finetuning.measure import predictions_file
+from gpt1.finetuning.measure import evaluate_run, predictions_file
 from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.catalog import CATALOGUE, Task

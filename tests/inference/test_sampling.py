@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.base.errors import SettingError
-from gpt1.base.renamed import Renamed
+from gpt1.base.errors import Renamed, SettingError
 from gpt1.inference import sampling
 from gpt1.inference.sampling import Sampler, SamplingParams, candidates, draw, penalised, sampling_params
 from tests.reference.generation import allowed
@@ -162,17 +161,17 @@ def test_a_very_low_temperature_is_the_likeliest_too(temperature: float, limit: 
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        sampling_params(wrong)
+        sampling_params(**wrong)
 
 
 def test_one_stop_string_needs_no_list() -> None:
-    assert sampling_params({"stop": "the end"}).stop == ("the end",)
-    assert sampling_params({"stop": ["a", "b"]}).stop == ("a", "b")
+    assert sampling_params(stop="the end").stop == ("the end",)
+    assert sampling_params(stop=["a", "b"]).stop == ("a", "b")
 
 
 @pytest.mark.parametrize(("old", "new"), [("tokens", "max_new_tokens"), ("alternatives", "top_logprobs")])
 def test_an_old_name_of_a_setting_works_and_the_new_one_is_told(old: str, new: str) -> None:
     with pytest.warns(Renamed, match=f"^{old} is called {new} now$"):
-        assert sampling_params({old: 5, "seed": 2}) == SamplingParams(**{new: 5}, seed=2)
+        assert sampling_params(**{old: 5}, seed=2) == SamplingParams(**{new: 5}, seed=2)
     with pytest.raises(SettingError, match=f"{old} and {new} are two names of one setting; give one of them"):
-        sampling_params({new: 5, old: 5})
+        sampling_params(**{new: 5, old: 5})

@@ -24,7 +24,7 @@ import pytest
 from gpt1.base.errors import SettingError
 from gpt1.serve.guards import A_TURN, Turns
 from gpt1.serve.limits import Limits
-from gpt1.serve.logs import LINES, MINUTE, JsonLines, Sparing
+from gpt1.serve.monitoring import LINES, MINUTE, JsonLines, Sparing
 from gpt1.serve.patience import NO_ROOM
 from gpt1.serve.server import SPARE_FILES, fitting
 from tests.serve.test_server import command

@@ -30,7 +30,7 @@ from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
-from gpt1.serve.logs import JsonLines
+from gpt1.serve.monitoring import JsonLines
 from gpt1.serve.server import PORT, _listen, is_loopback, make_app
 from tests.serve.tools import serving
 from tests.waiting import eventually

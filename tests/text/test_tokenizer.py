@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, MissingDependency
 from gpt1.text import tokenizer as tokenizer_module
-from gpt1.text.probe import probe_strings
 from gpt1.text.specials import SPECIALS
-from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer
+from gpt1.text.tokenizer import Tokenizer, load_tokenizer, new_tokenizer, probe_strings
 from gpt1.text.words import WordRules, layout, tidy
 from tests.properties import examples
 from tests.records import facts_in

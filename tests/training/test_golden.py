@@ -6,7 +6,6 @@ Where a change means to alter them: `python -m tests.training.test_golden > test
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,14 +63,6 @@ def losses(folder: Path) -> list[float]:
     )
     assert trainer.train()
     return [record.losses[step] for step in range(1, UPDATES + 1)]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_ten_updates_of_the_tiny_recipe_keep_their_losses(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -60,15 +60,6 @@ SHAPES = {
         "out.weight": (WIDTH, 5),
     },
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Toys are too small to share, and sharing them is slow on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Network:
@@ -216,7 +207,7 @@ def test_torchs_kernel_stands_in_for_the_formula(size: int) -> None:
 @GPU
 @pytest.mark.parametrize("size", [1, 1024, 1_000_003])
 def test_our_kernel_stands_in_for_the_formula(size: int) -> None:
-    from gpt1.training.fused import fused_update
+    from gpt1.model.kernels.adam import fused_update
 
     judge(fused_update, size, "cuda")
     judge(library_update, size, "cuda", tolerance=5e-6)  # takes 1 - 0.999 in single precision
@@ -224,7 +215,7 @@ def test_our_kernel_stands_in_for_the_formula(size: int) -> None:
 
 @GPU
 def test_our_kernel_reaches_beyond_two_billion_elements() -> None:
-    from gpt1.training.fused import fused_update
+    from gpt1.model.kernels.adam import fused_update
 
     size = 2**31 + 4096
     tensors = [torch.ones(size, device="cuda") for _ in range(4)]

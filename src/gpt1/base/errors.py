@@ -1,4 +1,4 @@
-"""The one small family of errors a user can meet.
+"""The one small family of errors a user can meet, and the warning that a name is another now.
 
 An error is for a person: what is wrong, where (file, row, byte), what to do. The command line
 prints it without a traceback and exits with 1; a usage error exits with 2.
@@ -7,8 +7,11 @@ prints it without a traceback and exits with 1; a usage error exits with 2.
 from __future__ import annotations
 
 import difflib
+import inspect
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 
 
 class Gpt1Error(Exception):
@@ -89,3 +92,21 @@ def unknown(what: str, name: str, known: Iterable[str]) -> SettingError:
     """Return the error for a name that is not one of `known`, naming the nearest and all of them."""
     known = list(known)
     return SettingError(f"unknown {what} '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})")
+
+
+class Renamed(FutureWarning):
+    """A name was typed that is another now."""
+
+
+def tell_renamed(old: str, new: str) -> None:
+    """Warn that a name is another now, at the line of the user's own that gave it."""
+    warnings.warn(f"{old} is called {new} now", Renamed, stacklevel=_level_outside())
+
+
+def _level_outside() -> int:
+    """Return how far above `tell_renamed` the nearest caller is that is not of this package."""
+    frame: FrameType | None = inspect.currentframe()
+    level = 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("gpt1."):
+        frame, level = frame.f_back, level + 1
+    return level

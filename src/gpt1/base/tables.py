@@ -48,7 +48,7 @@ UNCONVERTIBLE = (ArithmeticError, LookupError, NotImplementedError, ValueError)
 # A byte that cannot be decoded, as Python's "surrogateescape" carries it through a text.
 BAD_BYTE = re.compile("[\udc80-\udcff]")
 
-Row = tuple[int, dict[str, Any]]
+Row = tuple[int, dict[str, object]]
 
 
 class Undecodable(FileError):
@@ -201,7 +201,7 @@ def too_long(path: str | Path, position: str, hint: str = "") -> BadRow:
     return BadRow(path, position, f"{what}; {hint}cut it into several rows, or write long texts as .txt files")
 
 
-def parse_object(line: str | bytes, path: str | Path, number: int) -> dict[str, Any]:
+def parse_object(line: str | bytes, path: str | Path, number: int) -> dict[str, object]:
     """Return the JSON object that a line holds, or raise what is wrong with it; a key may stand in it once."""
     position = f"line {number}"
     try:
@@ -224,7 +224,7 @@ class _KeyTwice(Exception):
     """A key that stands twice in a JSON object, where readers would silently take the last."""
 
 
-def _with_own_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _with_own_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise _KeyTwice(_first_twice(name for name, _ in pairs))
@@ -462,7 +462,7 @@ def _batch_rows(path: str | Path, batch: Any, before: int) -> Iterator[Row | Fil
 
 def _sound_row(path: str | Path, batch: Any, index: int, number: int) -> Row | FileError:
     """Return a row of a batch, or why it cannot be converted."""
-    row: dict[str, Any] = {}
+    row: dict[str, object] = {}
     try:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             row[name] = column[index].as_py()

@@ -99,8 +99,7 @@ def _evaluate_text(
 
 def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:
     from gpt1.documents.evaluation import evaluation_blocks, task_scores
-    from gpt1.finetuning.evaluate import evaluate_run
-    from gpt1.finetuning.measure import evaluation_file
+    from gpt1.finetuning.measure import evaluate_run, evaluation_file
 
     named = {name: value for name, value in given.items() if value is not None}
     found = evaluate_run(opened, **named, overwrite=overwrite, notice=words.notice)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpt1.base.renamed import tell_renamed
+from gpt1.base.errors import tell_renamed
 
 tokenizer = click.option(
     "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one."

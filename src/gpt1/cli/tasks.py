@@ -59,7 +59,7 @@ def _list(as_json: bool) -> None:
 
 def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, Any]) -> None:
     from gpt1.base.errors import printable
-    from gpt1.tasks.preview import in_lines, show_task
+    from gpt1.tasks.describe import in_lines, show_task
 
     if "tokenizer" not in settings:
         click.echo("there is no --tokenizer: words stand for tokens", err=True)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpt1.base.errors import Renamed
 from gpt1.base.progress import Terminal
-from gpt1.base.renamed import Renamed
 
 if TYPE_CHECKING:
     from gpt1.documents.blocks import Block

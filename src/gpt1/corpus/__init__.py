@@ -3,11 +3,10 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "assembly": ["Documents", "Parts"],
-    "batches": ["in_batches", "read_batch", "read_positions"],
+    "batches": ["Meter", "announce", "in_batches", "read_batch", "read_positions"],
     "documents": ["DocumentPart", "Fault", "Found", "HUB", "TEXTS", "TextSource", "find_sources", "read_parts"],
     "duplicates": ["DIGEST_BYTES", "SketchIndex", "digest", "find_exact", "sketch"],
     "manifest": ["CORPUS_FILE", "CorpusManifest", "read_corpus", "shards_of", "sums_of"],
-    "meter": ["Meter", "announce"],
     "prepare": ["describe", "prepare"],
     "shards": ["CheckedIds", "Shard", "open_shard", "verify_shard"],
     "unwrap": ["STRETCH", "looks_wrapped"],

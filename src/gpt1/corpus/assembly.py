@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -250,7 +250,7 @@ def _write_dropped(
     places = _read_places(wanted, parts, documents, batches, batch_begins, names)
     with whole_file(path) as file:
 
-        def write(row: dict[str, Any]) -> None:
+        def write(row: Mapping[str, object]) -> None:
             file.write((to_json(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
         for document in dropped.tolist():

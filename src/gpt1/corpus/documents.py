@@ -357,7 +357,7 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
 
 
 def _row_documents(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
-    rows: Iterable[tuple[int, Mapping[str, Any]] | FileError]
+    rows: Iterable[tuple[int, Mapping[str, object]] | FileError]
     if source.format == "hub":
         rows = _hub_rows(source.name)
     else:
@@ -380,20 +380,21 @@ def _row_documents(index: int, source: TextSource, reading: _Reading) -> Iterato
             if varied:
                 continue
             return
-        if problem := _not_text(row[field]):
+        text = row[field]
+        if (problem := _not_text(text)) or not isinstance(text, str):
             message = printable(f"{source.name}, {position}: the field '{field}' holds {problem}")
             yield Fault(index, position, "not-text", message)
         else:
-            yield from _document(index, position, _cut([row[field]], reading.unwrap))
+            yield from _document(index, position, _cut([text], reading.unwrap))
 
 
-def _text_field(row: Mapping[str, Any]) -> str | None:
+def _text_field(row: Mapping[str, object]) -> str | None:
     """Return the column that holds the text, if a row shows it."""
     texts = ["text"] if "text" in row else [name for name, value in row.items() if isinstance(value, str)]
     return texts[0] if len(texts) == 1 else None
 
 
-def _no_field(row: Mapping[str, Any], field: str | None) -> str:
+def _no_field(row: Mapping[str, object], field: str | None) -> str:
     """Return in words why a row has no field to read."""
     columns = f"(columns: {some(list(row), 20) or 'none'})"
     if field is None:
@@ -410,7 +411,7 @@ def _not_text(value: Any) -> str | None:
     return None
 
 
-def _hub_rows(name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _hub_rows(name: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     try:
         import datasets
     except ImportError:

@@ -29,10 +29,9 @@ from gpt1.base.files import (
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
-from gpt1.corpus.batches import begin_worker, check_batch, encode_batch, in_batches
+from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
-from gpt1.corpus.meter import Meter, announce
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer

@@ -10,9 +10,8 @@ from gpt1.base.errors import InputError, unknown
 from gpt1.base.files import result_file
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
-from gpt1.corpus.batches import in_batches
+from gpt1.corpus.batches import Meter, announce, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
-from gpt1.corpus.meter import Meter, announce
 from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
 

@@ -3,9 +3,8 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "truncation_notices"],
-    "evaluate": ["evaluate_run"],
     "finetune": ["finetune"],
-    "measure": ["evaluation_file", "predictions_file"],
+    "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
     "results": ["results", "results_blocks"],
     "seeds": ["read_result", "summarise"],
 }

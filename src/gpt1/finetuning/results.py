@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import task_scores
@@ -12,20 +12,30 @@ from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
+from gpt1.tasks.assessment import Interval
 
-_TOLD = ("examples", "metrics", "intervals", "step")
+
+class SplitResult(TypedDict):
+    """What was measured on a split."""
+
+    step: int
+    examples: int
+    metrics: dict[str, float]
+    intervals: NotRequired[dict[str, Interval]]  # 95 %
 
 
-def results(run: Run) -> dict[str, Any]:
+class TuningResult(TypedDict):
+    """What a fine-tuning gave, as `gpt1 finetune --json` prints it."""
+
+    run: str
+    tasks: dict[str, dict[str, SplitResult]]  # by task and split
+    seeds: NotRequired[dict[str, dict[str, float]]]
+
+
+def results(run: Run) -> TuningResult:
     """Return the run's folder and, for each task and split that was measured, metrics and their 95 % intervals."""
-    measured = {
-        name: {
-            split: {name: value for name, value in found.as_json().items() if name in _TOLD}
-            for split, found in _evaluations(run, name).items()
-        }
-        for name in run.tasks
-    }
-    found: dict[str, Any] = {"run": str(run.path), "tasks": measured}
+    measured = {name: {split: _short(found) for split, found in _evaluations(run, name).items()} for name in run.tasks}
+    found: TuningResult = {"run": str(run.path), "tasks": measured}
     if (seeds := _seeds(run)) is not None:
         found["seeds"] = seeds.summary
     return found
@@ -39,6 +49,11 @@ def results_blocks(run: Run) -> list[Block]:
     if not is_done(run.path):
         next_step = "is not at its end; `gpt1.finetune(resume=True)` goes on"
     return [*([] if seeds is None else seeds_blocks(seeds)), *task_scores(found), Note(f"{run.path} {next_step}")]
+
+
+def _short(found: Evaluation) -> SplitResult:
+    told = SplitResult.__annotations__
+    return cast(SplitResult, {name: value for name, value in found.as_json().items() if name in told})
 
 
 def _seeds(run: Run) -> SeedsResult | None:

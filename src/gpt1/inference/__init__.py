@@ -21,7 +21,7 @@ OFFERS = {
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["check_target", "json_line", "write_rows"],
     "run": ["BEST", "BODY", "DTYPES", "Run", "find_checkpoint", "load_run", "load_weights"],
-    "sampling": ["SEEDS", "SamplingParams", "Weighed", "sampling_params"],
+    "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

@@ -85,11 +85,13 @@ def _pairs(path: Path, encoding: str) -> Iterator[MinimalPair]:
         if names is None:
             wanted = " or ".join(", ".join(names) for names in COLUMNS)
             raise InputError(f"{path}, row {number}: a minimal pair has {wanted}; found {', '.join(row)}")
-        values = [row[name] for name in names]
-        for name, value in zip(names, values, strict=True):
+        texts = []
+        for name in names:
+            value = row[name]
             if not isinstance(value, str) or not value.strip():
                 raise InputError(f"{path}, row {number}: '{name}' is {value!r}, expected text")
-        yield MinimalPair(*values)
+            texts.append(value)
+        yield MinimalPair(*texts)
 
 
 def blimp(run: Run, pairs: Sequence[MinimalPair]) -> Blimp:

@@ -15,8 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gpt1.base.errors import RuinedWeights
-from gpt1.base.renamed import tell_renamed
+from gpt1.base.errors import RuinedWeights, tell_renamed
 from gpt1.inference.sampling import Sampler, SamplingParams, Weighed, draw, weighed
 from gpt1.model import CacheStep, KVCache, Model, read
 from gpt1.model.cuda_graphs import Recorder

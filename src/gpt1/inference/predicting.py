@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ Notice = Callable[[str], None]
 
 def predict_rows(
     run: Run,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, object]],
     *,
     task: str | None = None,
     skip_bad: bool = False,
@@ -62,7 +61,7 @@ def predict_file(
     return Answers(run, task_of(run, task), chunks, skip_bad, notice)
 
 
-class Answers(Iterator[dict[str, Any]]):
+class Answers(Iterator[dict[str, object]]):
     """Rows with their answers, of which `added` names the columns; made by `predict_rows` and `predict_file`."""
 
     def __init__(self, run: Run, task: Task, chunks: Iterator[Sequence[Found]], skip_bad: bool, notice: Notice) -> None:
@@ -81,7 +80,7 @@ class Answers(Iterator[dict[str, Any]]):
         """The columns that answers, or errors, stand in."""
         return tuple(self._names.values())
 
-    def __next__(self) -> dict[str, Any]:
+    def __next__(self) -> dict[str, object]:
         return next(self._answered)
 
     def _choose_names(self, rows: Sequence[Row]) -> dict[str, str]:
@@ -96,7 +95,7 @@ class Answers(Iterator[dict[str, Any]]):
             self._notice(f"the table has {some(there)} already; what is added is called {some(list(names.values()))}")
         return names
 
-    def _answer_all(self, chunks: Iterable[Sequence[Found]]) -> Iterator[dict[str, Any]]:
+    def _answer_all(self, chunks: Iterable[Sequence[Found]]) -> Iterator[dict[str, object]]:
         for chunk in chunks:
             self._rows += len(chunk)
             yield from self._answer(chunk)
@@ -106,7 +105,7 @@ class Answers(Iterator[dict[str, Any]]):
         for text in reading_notices(self._rows, self._cut, counts, self._run.recipe.shape.context):
             self._notice(text)
 
-    def _answer(self, chunk: Sequence[Found]) -> Iterator[dict[str, Any]]:
+    def _answer(self, chunk: Sequence[Found]) -> Iterator[dict[str, object]]:
         checked: list[Example | InputError] = []
         refused: InputError | None = None
         for row in chunk:
@@ -139,7 +138,7 @@ class Answers(Iterator[dict[str, Any]]):
                 raise
             return error
 
-    def _predict(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
+    def _predict(self, examples: Sequence[Example]) -> Iterator[dict[str, object]]:
         if not examples:
             return
         found = answer(self._run, self._task, examples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
@@ -80,7 +80,7 @@ def _parse(line: bytes, number: int) -> Found:
         return bad
 
 
-def json_line(row: dict[str, Any]) -> bytes:
+def json_line(row: Mapping[str, object]) -> bytes:
     """Return a row as a line of JSON; what JSON cannot hold, such as a date, is written as text."""
     # A half character, which UTF-8 cannot hold, becomes an escape that JSON readers give back.
     return to_json(row, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
@@ -93,7 +93,9 @@ def check_target(out: Path, *, overwrite: bool) -> None:
     require_absent(out, overwrite)
 
 
-def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str], *, overwrite: bool = False) -> None:
+def write_rows(
+    rows: Iterator[Mapping[str, object]], out: Path, added: Sequence[str], *, overwrite: bool = False
+) -> None:
     """Write rows as JSON lines, csv or tsv; the file appears when all of them are in it.
 
     The columns of a csv or tsv file are those of the first rows, then the `added` ones.
@@ -107,7 +109,7 @@ def write_rows(rows: Iterator[dict[str, Any]], out: Path, added: Sequence[str], 
             _write_cells(rows, file, delimiter, added)
 
 
-def _write_cells(rows: Iterator[dict[str, Any]], file: IO[bytes], delimiter: str, added: Sequence[str]) -> None:
+def _write_cells(rows: Iterator[Mapping[str, object]], file: IO[bytes], delimiter: str, added: Sequence[str]) -> None:
     first = list(islice(rows, CHUNK))
     header = [name for name in dict.fromkeys(name for row in first for name in row) if name not in added]
     known = {*header, *added}

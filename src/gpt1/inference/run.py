@@ -154,11 +154,11 @@ class Run:
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:
         """Continue prompts side by side; the seeds of prompts follow each other."""
-        return generate(self.network, self.tokenizer, prompts, sampling_params(settings))
+        return generate(self.network, self.tokenizer, prompts, sampling_params(**settings))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """Yield what `generate` gives piece by piece, as it is written."""
-        return stream(self.network, self.tokenizer, prompt, sampling_params(settings))
+        return stream(self.network, self.tokenizer, prompt, sampling_params(**settings))
 
     def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
         """Return the log-probability of each token of each text, given those before it and a text before them all."""
@@ -175,7 +175,7 @@ class Run:
         """
         return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
-    def predict(self, rows: Iterable[Mapping[str, Any]], *, task: str | None = None) -> Answers:
+    def predict(self, rows: Iterable[Mapping[str, object]], *, task: str | None = None) -> Answers:
         """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`."""
         from gpt1.inference.predicting import predict_rows  # which knows what a run is
 

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gpt1.base.errors import SettingError, unknown
-from gpt1.base.renamed import tell_renamed
+from gpt1.base.errors import SettingError, tell_renamed, unknown
 
 # R texts, V tokens of the vocabulary, K of them that may be drawn, likeliest first.
 
@@ -61,7 +60,7 @@ class SamplingParams:
                 raise SettingError(sentence)
 
 
-def sampling_params(settings: dict[str, Any]) -> SamplingParams:
+def sampling_params(**settings: Any) -> SamplingParams:
     """Return a way of writing with these settings; a name that does not exist is answered with the nearest."""
     settings, known = _under_todays_names(settings), [field.name for field in fields(SamplingParams)]
     for name in settings:

@@ -9,7 +9,7 @@ it is read more often. The paper's own choice, 100 epochs, was made before these
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpt1.inspection.sizes import count_parameters
@@ -119,7 +119,7 @@ def _suitable_batch(recipe: Recipe, tokens: int) -> int:
     return max(SMALLEST_BATCH, 1 << math.floor(math.log2(max(most, 1))))
 
 
-def _is_so(now: dict[str, object], setting: str) -> bool:
+def _is_so(now: Mapping[str, object], setting: str) -> bool:
     name, _, value = setting.partition("=")
     return str(now[name]).lower() == value or (isinstance(now[name], float) and f"{now[name]:g}" == value)
 

@@ -22,9 +22,8 @@ from gpt1.base.errors import InputError
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
-from gpt1.corpus.batches import in_batches
+from gpt1.corpus.batches import Meter, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
-from gpt1.corpus.meter import Meter
 from gpt1.inspection.census import Census, Places, describe_lengths, find_duplicates
 from gpt1.inspection.leakage import QUOTE, RUN, Leaks, TaskTexts, read_task_texts
 from gpt1.inspection.survey import Mended, Sighting, begin_worker, survey_batch

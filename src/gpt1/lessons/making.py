@@ -12,8 +12,8 @@ from gpt1.base.files import lock_folder
 from gpt1.base.parallel import cores
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
+from gpt1.corpus.batches import announce
 from gpt1.corpus.documents import find_sources, read_parts
-from gpt1.corpus.meter import announce
 from gpt1.lessons.examples import MAKERS, Material, make_examples
 from gpt1.lessons.passages import SENTENCES, draw_passages
 from gpt1.runs.folder import is_run, read_run, run_tokenizer

@@ -2,12 +2,11 @@
 
 from gpt1.model.classifier import Classifier, HeadShape, build_classifier
 from gpt1.model.dropout import DropoutKey, dropout_key
-from gpt1.model.int8 import quantize_int8
+from gpt1.model.for_inference import prepare_for_inference, quantize_int8
 from gpt1.model.kv_cache import CacheStep, KVCache
 from gpt1.model.loss import linear_cross_entropy, token_losses
 from gpt1.model.network import Model, attention_weights, build_model, read
 from gpt1.model.packing import Packing, pack
-from gpt1.model.prepacked import prepare_for_inference
 
 __all__ = [
     "CacheStep",
@@ -35,6 +34,7 @@ OFFERS = {
     "classifier": ["head_name"],
     "costs": ["flops_per_token", "product_weights"],
     "cuda_graphs": ["Pass", "Recorder"],
+    "kernels.adam": ["fused_update"],
     "layers": ["LAYER_EPSILON"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
 }

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from gpt1.model.dropout import DropoutKey, Site, drop_where, keep_mask
-from gpt1.model.init import initialise
 from gpt1.model.layers import Linear
-from gpt1.model.network import Model
+from gpt1.model.network import Model, initialise
 from gpt1.model.packing import Packing
 
 # E examples, K sequences an example, N tokens of all sequences, C width, A answers (classes, bins or choices).

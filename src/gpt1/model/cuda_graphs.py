@@ -7,7 +7,7 @@ every call copies its tensors there; the random numbers of the library's dropout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ Pass = Callable[..., Tensor]  # (inputs, **facts) -> what it found; what else it
 class Recording:
     """One pass on inputs of one shape."""
 
-    def __init__(self, function: Pass, inputs: Inputs, facts: dict[str, Any], pool: Any) -> None:
+    def __init__(self, function: Pass, inputs: Inputs, facts: Mapping[str, Hashable], pool: Any) -> None:
         self._inputs = {name: tensor.clone() for name, tensor in inputs.items()}
         self._graph = torch.cuda.CUDAGraph()
         # Other threads go on meanwhile, such as the one that reads batches: what they do is none of the recording.
@@ -50,7 +50,7 @@ class Recorder:
         self._recordings: dict[Hashable, Recording] = {}
         self._pool = torch.cuda.graph_pool_handle()  # one for all: no two passes run at a time
 
-    def __call__(self, inputs: Inputs, **facts: Any) -> Tensor:
+    def __call__(self, inputs: Inputs, **facts: Hashable) -> Tensor:
         """Return what the pass finds on these inputs."""
         key = tuple((name, tensor.shape) for name, tensor in inputs.items()), tuple(sorted(facts.items()))
         if key in self._recordings:

@@ -6,6 +6,7 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from typing import Any
@@ -17,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_table
-from gpt1.model.init import initialise
 from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
@@ -136,3 +136,36 @@ def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
     with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
         model(ids_T.unsqueeze(0))
     return found[0]
+
+
+# The matrices that write to the residual stream.
+WRITERS = "attention.out.weight", "feed_forward.down.weight"
+
+
+@torch.no_grad()
+def initialise(
+    model: nn.Module, *, deviation: float, silent_branches: bool, seed: int, loaded: Collection[str] = ()
+) -> None:
+    """Fill every parameter: matrices and embeddings from N(0, deviation), biases with 0, gains with 1 (section 4.1).
+
+    Those that are `loaded` next are left as they are: drawing takes longer than reading. With `silent_branches`, blocks
+    begin by passing on what they are given. A tensor's values come from the seed and its own name, never from the order
+    in which things are made: a network with another vocabulary, more layers or another kind of norm starts with the
+    same values wherever names and sizes agree.
+    """
+    for name, parameter in model.named_parameters():
+        if parameter.is_meta or name in loaded:
+            continue
+        if name.endswith("gain"):
+            parameter.fill_(1)
+        elif name.endswith("bias") or (silent_branches and name.endswith(WRITERS)):
+            parameter.zero_()
+        else:
+            parameter.copy_(normal(name, parameter.shape, deviation=deviation, seed=seed))
+
+
+def normal(name: str, size: torch.Size, *, deviation: float, seed: int) -> Tensor:
+    """Draw a tensor of this name and size from N(0, deviation)."""
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    generator = torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    return torch.randn(size, generator=generator, device="cpu") * deviation

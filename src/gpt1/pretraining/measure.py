@@ -9,7 +9,7 @@ from pathlib import Path
 from gpt1.base.errors import InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.inference.run import Run
-from gpt1.pretraining.evaluation import scores, text_loss
+from gpt1.pretraining.objective import scores, text_loss
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import validation_windows
 

@@ -14,8 +14,7 @@ from gpt1.base.files import require_own_folder
 from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
-from gpt1.pretraining.evaluation import scores, text_loss
-from gpt1.pretraining.objective import LanguageModelling
+from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows

@@ -3,8 +3,15 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "catalog": ["FINETUNE", "PAPER", "RECIPES", "find_recipe", "recipe"],
-    "changes": ["change", "differences", "recipe_as_json", "recipe_from_json", "settings"],
-    "old_names": ["todays_names", "todays_section"],
+    "changes": [
+        "change",
+        "differences",
+        "recipe_as_json",
+        "recipe_from_json",
+        "settings",
+        "todays_names",
+        "todays_section",
+    ],
     "values": [
         "AUGMENTED",
         "FSDP",

@@ -1,4 +1,4 @@
-"""Changing one recipe into another by names: `training.batch=32`; what differs between two."""
+"""Changing one recipe into another by names: `training.batch=32`; what differs between two; what names were before."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from gpt1.base.errors import FormatError, SettingError, did_you_mean
+from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.base.renamed import tell_renamed
-from gpt1.recipes.old_names import todays_name, todays_names
 from gpt1.recipes.values import Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
+Setting = bool | int | float | str | None
 _NONE_WORDS = ("none", "null", "off")
 _BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def settings(recipe: Recipe) -> dict[str, Any]:
+def settings(recipe: Recipe) -> dict[str, Setting]:
     """Return every setting of a recipe under its dotted name."""
     found = {}
     for part in fields(recipe):
@@ -43,7 +42,7 @@ def change(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     return with_settings(recipe, changes)
 
 
-def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+def with_settings(recipe: Recipe, changes: Mapping[str, object]) -> Recipe:
     """Return the recipe with some settings changed; strings are read as the setting's own type."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
@@ -54,7 +53,7 @@ def with_settings(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return replace(recipe, **{part: replace(getattr(recipe, part), **values) for part, values in parts.items()})
 
 
-def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Any, Any]]:
+def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Setting, Setting]]:
     """Return the settings in which two recipes differ, with both values."""
     left, right = settings(one), settings(other)
     return {name: (left[name], right[name]) for name in left if left[name] != right[name]}
@@ -123,3 +122,38 @@ def _read(text: str, kinds: tuple[Any, ...]) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+
+
+# What settings were called before: people may still type it, and files of then hold it.
+SECTIONS = {"watching": "logging"}
+SETTINGS = {
+    "training.spike": "training.max_loss_spike",
+    "training.record": "training.cuda_graphs",
+    "training.distribution": "training.parallelism",
+    "shape.initial_deviation": "shape.init_std",
+}
+_ENDS = {old.split(".")[1]: new.split(".")[1] for old, new in SETTINGS.items()}
+
+
+def todays_name(name: str) -> str:
+    """Return what a setting is called today, with its section or, where it was typed so, without."""
+    section, dot, end = name.partition(".")
+    return SETTINGS.get(name) or (f"{SECTIONS.get(section, section)}.{end}" if dot else _ENDS.get(name, name))
+
+
+def todays_names(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings that a file holds by dotted names, under today's; one that it holds twice is refused."""
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        today = todays_name(name)
+        if today in found:
+            held = next(other for other in values if todays_name(other) == today)
+            raise FormatError(f"{held} and {name} are two names of one setting")
+        found[today] = value
+    return found
+
+
+def todays_section(section: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of one section that a file holds, under today's names."""
+    found = todays_names({f"{section}.{name}": value for name, value in values.items()})
+    return {name.partition(".")[2]: value for name, value in found.items()}

@@ -30,7 +30,7 @@ from gpt1.base.files import (
     write_record,
 )
 from gpt1.base.records import SEAL, differing
-from gpt1.recipes.old_names import todays_section
+from gpt1.recipes.changes import todays_section
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.runs.checkpoints import FOLDER as CHECKPOINTS

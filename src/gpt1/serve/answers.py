@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,82 @@ ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the sq
 DIGITS = 4  # of a share of attention
 
 
-async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+class RowAnswer(TypedDict):
+    """What is answered to a row, and how much of it was read and known; probabilities where there are labels."""
+
+    index: int
+    label: str | float
+    probabilities: dict[str, float] | None
+    confidence: float | None
+    truncated: bool
+    tokens: int
+    unknown_tokens: int
+
+
+class RowAnswers(TypedDict):
+    """What is answered to rows."""
+
+    object: Literal["list"]
+    model: str
+    task: str
+    data: list[RowAnswer]
+
+
+class VectorAnswer(TypedDict):
+    """The vector of a text: numbers, or their bytes as base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class VectorUsage(TypedDict):
+    """How many tokens were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+    unknown_tokens: int
+
+
+class VectorAnswers(TypedDict):
+    """The vectors of texts."""
+
+    object: Literal["list"]
+    model: str
+    data: list[VectorAnswer]
+    usage: VectorUsage
+
+
+class ScoreAnswer(TypedDict):
+    """How likely each token of a text is."""
+
+    index: int
+    ids: list[int]
+    tokens: list[str]
+    log_probabilities: list[float]
+    mean: float | None
+
+
+class ScoreAnswers(TypedDict):
+    """How likely the tokens of texts are."""
+
+    object: Literal["list"]
+    model: str
+    data: list[ScoreAnswer]
+
+
+class AttentionAnswer(TypedDict):
+    """What each token of a text takes from each one before it, by head."""
+
+    object: Literal["attention"]
+    model: str
+    layer: int
+    ids: list[int]
+    tokens: list[str]
+    weights: list[list[list[float]]]
+
+
+async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> RowAnswers:
     """Return the answer to each row, with the probability of each label."""
     task = _task(engine, asked.task)
     inputs = asked.input if isinstance(asked.input, list) else [asked.input]
@@ -35,17 +110,17 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     rows = [_row(task, value) for value in inputs]
     check_characters([text for row in rows for text in _texts(row)], limits)
 
-    def answer_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def answer_rows(rows: Sequence[Mapping[str, object]]) -> list[RowAnswer]:
         examples = [example_to_answer(task, Row(cells, "rows", number)) for number, cells in enumerate(rows, 1)]
         found = answer(engine.run, task, examples)
         return [_worded(found, place) for place in range(len(found))]
 
-    found = await _answered(engine, ("classify", task.name), answer_rows, rows)
-    data = [{"index": place, **one} for place, one in enumerate(found)]
+    found: list[RowAnswer] = await _answered(engine, ("classify", task.name), answer_rows, rows)
+    data: list[RowAnswer] = [{**one, "index": place} for place, one in enumerate(found)]  # among those of the request
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 
 
-async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> VectorAnswers:
     """Return a vector for each text."""
     if asked.dimensions not in (None, engine.run.recipe.shape.width):
         width = engine.run.recipe.shape.width
@@ -59,17 +134,17 @@ async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> d
 
     found = await _answered(engine, ("embed", pooling), answer, ids)
     as_base64 = asked.encoding_format == "base64"
-    data = [
+    data: list[VectorAnswer] = [
         {"object": "embedding", "index": place, "embedding": _encoded(vector) if as_base64 else vector.tolist()}
         for place, vector in enumerate(found)
     ]
     tokens = sum(map(len, ids))
     unknown_tokens = sum(map(engine.run.tokenizer.unknown_among, ids))
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens, "unknown_tokens": unknown_tokens}
+    usage: VectorUsage = {"prompt_tokens": tokens, "total_tokens": tokens, "unknown_tokens": unknown_tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}
 
 
-async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> ScoreAnswers:
     """Return the log-probabilities of each text's tokens."""
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     _check_number(texts, limits)
@@ -82,7 +157,7 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
     spelled = await asyncio.to_thread(
         lambda: [engine.run.tokenizer.decode_each_after((), one.ids) for one in found]
     )  # of long texts it takes long
-    data = [
+    data: list[ScoreAnswer] = [
         {
             "index": place,
             "ids": one.ids,
@@ -95,7 +170,7 @@ async def scored(asked: ScoreRequest, engine: Engine, limits: Limits) -> dict[st
     return {"object": "list", "model": asked.model, "data": data}
 
 
-async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> dict[str, Any]:
+async def looked(asked: AttentionRequest, engine: Engine, limits: Limits) -> AttentionAnswer:
     """Return how much each token takes from each one before it, in each head of a layer."""
     check_characters([asked.input], limits)
     shape = engine.run.recipe.shape
@@ -139,10 +214,11 @@ async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, 
     return found
 
 
-def _worded(found: Predictions, place: int) -> dict[str, Any]:
-    """Return an answer, and how much of its row was read and known; a label is one of those with probabilities."""
+def _worded(found: Predictions, place: int) -> RowAnswer:
+    """Return the answer at a place; a label is one of those with probabilities."""
     name, shares = found.name(place), found.shares(place)
     return {
+        "index": place,
         "label": name if shares is None else str(name),
         "probabilities": shares,
         "confidence": None if shares is None else max(shares.values()),
@@ -170,7 +246,7 @@ def _task(engine: Engine, name: str | None) -> Task:
     return tasks[name or next(iter(tasks))]
 
 
-def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
+def _row(task: Task, value: str | Mapping[str, object]) -> dict[str, object]:
     """Return an input as a row with the columns of the task, and no others."""
     reads = f"task '{task.name}' reads {', '.join(task.fields)}"
     if isinstance(value, str):
@@ -184,7 +260,7 @@ def _row(task: Task, value: str | Mapping[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
-def _texts(row: Mapping[str, Any]) -> list[str]:
+def _texts(row: Mapping[str, object]) -> list[str]:
     values = [item for value in row.values() for item in (value if isinstance(value, list) else [value])]
     return [value for value in values if isinstance(value, str)]
 

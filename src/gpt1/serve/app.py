@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from fastapi import FastAPI, Response
 from fastapi.exceptions import RequestValidationError
@@ -20,13 +20,22 @@ from starlette.responses import JSONResponse, StreamingResponse
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.recipes.values import TRANSFORMER
-from gpt1.serve.answers import attention_tokens, classified, embedded, looked, scored
-from gpt1.serve.bodies import StrictRoute, Unreadable
+from gpt1.serve.answers import (
+    AttentionAnswer,
+    RowAnswers,
+    ScoreAnswers,
+    VectorAnswers,
+    attention_tokens,
+    classified,
+    embedded,
+    looked,
+    scored,
+)
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import add_page
 from gpt1.serve.patience import ANSWERING, Courtesy
 from gpt1.serve.schemas import (
@@ -35,6 +44,8 @@ from gpt1.serve.schemas import (
     CompletionRequest,
     EmbeddingRequest,
     ScoreRequest,
+    StrictRoute,
+    Unreadable,
     malformed,
 )
 
@@ -55,6 +66,37 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 Answer = TypeVar("Answer")
 TOLD = ("title", "fields", "labels", "choices", "score_range")  # of a task
+
+
+class AttentionShape(TypedDict):
+    """Of what attention can be asked for, and of how many tokens."""
+
+    layers: int
+    heads: int
+    tokens: int
+
+
+class ModelAnswer(TypedDict):
+    """What a run is: OpenAI's fields, and ours."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    status: str
+    kind: str
+    network: str
+    tokenizer: str
+    context: int
+    attention: AttentionShape | None  # an LSTM has none
+    tasks: dict[str, dict[str, object]]
+
+
+class ModelList(TypedDict):
+    """All runs."""
+
+    object: Literal["list"]
+    data: list[ModelAnswer]
 
 
 class Server:
@@ -122,37 +164,37 @@ def _add_answers(app: FastAPI, server: Server) -> None:
             pieces = Pieces(wishes, engine, place.pop_all())
             return StreamingResponse(streamed(asked, wishes, pieces, limits, deadline), media_type="text/event-stream")
 
-    @app.post("/v1/classify", responses=ERRORS)
-    async def classify(asked: ClassifyRequest, http: HttpRequest) -> dict[str, Any]:
+    @app.post("/v1/classify", responses=ERRORS, response_model=dict[str, Any])
+    async def classify(asked: ClassifyRequest, http: HttpRequest) -> RowAnswers:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
             return await _while_there(http, classified(asked, engine, limits), limits)
 
-    @app.post("/v1/embeddings", responses=ERRORS)
-    async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> dict[str, Any]:
+    @app.post("/v1/embeddings", responses=ERRORS, response_model=dict[str, Any])
+    async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> VectorAnswers:
         """Make vectors of texts."""
         with server.entered(asked.model) as (engine, _):
             return await _while_there(http, embedded(asked, engine, limits), limits)
 
-    @app.post("/v1/score", responses=ERRORS)
-    async def score(asked: ScoreRequest, http: HttpRequest) -> dict[str, Any]:
+    @app.post("/v1/score", responses=ERRORS, response_model=dict[str, Any])
+    async def score(asked: ScoreRequest, http: HttpRequest) -> ScoreAnswers:
         """Tell the log-probability of each token of texts."""
         with server.entered(asked.model) as (engine, _):
             return await _while_there(http, scored(asked, engine, limits), limits)
 
-    @app.post("/v1/attention", responses=ERRORS)
-    async def attention(asked: AttentionRequest, http: HttpRequest) -> dict[str, Any]:
+    @app.post("/v1/attention", responses=ERRORS, response_model=dict[str, Any])
+    async def attention(asked: AttentionRequest, http: HttpRequest) -> AttentionAnswer:
         """Tell how much each token of a text takes from each one before it, in each head of a layer."""
         with server.entered(asked.model) as (engine, _):
             return await _while_there(http, looked(asked, engine, limits), limits)
 
-    @app.get("/v1/models")
-    async def models() -> dict[str, Any]:
+    @app.get("/v1/models", response_model=dict[str, Any])
+    async def models() -> ModelList:
         """List the runs, each with what it is."""
         return {"object": "list", "data": [_described(engine) for engine in server.engines.values()]}
 
-    @app.get("/v1/models/{name}", responses={404: ERRORS[404]})
-    async def model(name: str) -> dict[str, Any]:
+    @app.get("/v1/models/{name}", responses={404: ERRORS[404]}, response_model=dict[str, Any])
+    async def model(name: str) -> ModelAnswer:
         """Describe a run."""
         return _described(server.engine(name))
 
@@ -205,10 +247,10 @@ def _add_checks(app: FastAPI, server: Server) -> None:
         return Response(server.meters.text(), media_type="text/plain; version=0.0.4")
 
 
-def _described(engine: Engine) -> dict[str, Any]:
+def _described(engine: Engine) -> ModelAnswer:
     run, shape = engine.run, engine.run.recipe.shape
     tasks = run.tasks if run.has_tasks else {}
-    looks = shape.kind == TRANSFORMER  # an LSTM does not
+    attention: AttentionShape = {"layers": shape.layers, "heads": shape.heads, "tokens": attention_tokens(shape)}
     return {
         "id": engine.name,
         "object": "model",
@@ -219,13 +261,7 @@ def _described(engine: Engine) -> dict[str, Any]:
         "network": shape.kind,
         "tokenizer": run.tokenizer.kind,
         "context": shape.context,
-        "attention": {
-            "layers": shape.layers,
-            "heads": shape.heads,
-            "tokens": attention_tokens(shape),
-        }
-        if looks
-        else None,
+        "attention": attention if shape.kind == TRANSFORMER else None,
         "tasks": {name: {key: getattr(task, key) for key in TOLD} for name, task in tasks.items()},
     }
 

@@ -6,19 +6,18 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 from starlette.responses import Response
 
 from gpt1.base.errors import RuinedWeights
 from gpt1.base.strict_json import to_json
 from gpt1.inference.generation import prompt_tokens
-from gpt1.inference.sampling import SEEDS, SamplingParams, sampling_params
+from gpt1.inference.sampling import SEEDS, SamplingParams
 from gpt1.serve.engine import Completion, Engine
 from gpt1.serve.limits import ApiError, Limits, bad, no_numbers, too_slow
 from gpt1.serve.schemas import CompletionRequest
@@ -213,17 +212,15 @@ def _wanted(asked: CompletionRequest, limits: Limits) -> SamplingParams:
         raise bad(f"a request has at most {STOPS} stop strings of {STOP_CHARACTERS} characters", param="stop")
     if not all(stop):
         raise bad("a stop string has at least one character", param="stop")
-    return sampling_params(
-        {
-            "max_new_tokens": tokens,
-            "temperature": 1.0 if asked.temperature is None else asked.temperature,
-            "top_p": asked.top_p,
-            "top_k": asked.top_k,
-            "repetition_penalty": asked.repetition_penalty or 1.0,
-            "stop": stop,
-            "top_logprobs": asked.logprobs,
-            "seed": secrets.randbelow(SEEDS) if asked.seed is None else asked.seed,
-        }
+    return SamplingParams(
+        max_new_tokens=tokens,
+        temperature=1.0 if asked.temperature is None else asked.temperature,
+        top_p=asked.top_p,
+        top_k=asked.top_k,
+        repetition_penalty=asked.repetition_penalty or 1.0,
+        stop=tuple(stop),
+        top_logprobs=asked.logprobs,
+        seed=secrets.randbelow(SEEDS) if asked.seed is None else asked.seed,
     )
 
 
@@ -234,18 +231,18 @@ async def _ids(prompt: str | list[int], engine: Engine, limits: Limits) -> list[
     return prompt or [engine.run.tokenizer.newline_id]
 
 
-def _head(asked: CompletionRequest) -> dict[str, Any]:
+def _head(asked: CompletionRequest) -> dict[str, object]:
     made = int(time.time())
     return {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": made, "model": asked.model}
 
 
 def _choice(
-    place: int, text: str, ended: str | None = None, log_probabilities: dict[str, Any] | None = None
-) -> dict[str, Any]:
+    place: int, text: str, ended: str | None = None, log_probabilities: dict[str, object] | None = None
+) -> dict[str, object]:
     return {"index": place, "text": text, "logprobs": log_probabilities, "finish_reason": ended}
 
 
-def _log_probabilities(tokenizer: Tokenizer, wish: AskedText, written: Completion) -> dict[str, Any] | None:
+def _log_probabilities(tokenizer: Tokenizer, wish: AskedText, written: Completion) -> dict[str, object] | None:
     """Return what the network thought of each token, in OpenAI's form, where that was asked for."""
     if wish.wanted.top_logprobs is None:
         return None
@@ -265,9 +262,9 @@ def _usage(asked: CompletionRequest, wishes: Sequence[AskedText], tokens: int) -
     return {"prompt_tokens": prompts, "completion_tokens": tokens, "total_tokens": total, "unknown_tokens": unknown}
 
 
-def _event(value: dict[str, Any]) -> bytes:
+def _event(value: Mapping[str, object]) -> bytes:
     return b"data: " + _json(value) + b"\n\n"
 
 
-def _json(value: dict[str, Any]) -> bytes:
+def _json(value: Mapping[str, object]) -> bytes:
     return to_json(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpt1.serve.limits import ApiError, Limits
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import PAGE
 from gpt1.serve.patience import BEGUN, HEALTH
 

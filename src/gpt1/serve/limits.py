@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from gpt1.base.errors import SettingError
 
@@ -38,6 +38,21 @@ class Limits:
                 raise SettingError(f"{name} is above 0{' and finite' if value == math.inf else ''}, not {value}")
 
 
+class ErrorFound(TypedDict):
+    """What is wrong with a request."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(TypedDict):
+    """What a request is answered that is refused."""
+
+    error: ErrorFound
+
+
 class ApiError(Exception):
     """A request that is not answered as it was meant."""
 
@@ -54,7 +69,7 @@ class ApiError(Exception):
         self.status, self.message, self.code = status, message, code
         self.param, self.headers = param, headers or {}
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> ErrorAnswer:
         """Return the error as OpenAI's clients read it."""
         kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}.get(self.status)
         kind = kind or ("invalid_request_error" if self.status < 500 else "server_error")

@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gpt1.base.strict_json import to_json
 from gpt1.serve.limits import Limits, no_room
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters
 
 LOG = logging.getLogger("gpt1.serve")
 ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, and those let in or refused

@@ -1,12 +1,20 @@
-"""What requests look like; FastAPI checks them and tells of them in its OpenAPI document; what is wrong, in words."""
+"""What requests look like, and how their bodies are read: JSON as it is defined; what is wrong with one, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from json import JSONDecodeError
 from typing import Annotated, Any, Literal
 
+from fastapi import HTTPException
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import ErrorDetails
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 
+from gpt1.base.records import parse_json
 from gpt1.inference.sampling import SEEDS
 from gpt1.serve.limits import ApiError, bad
 
@@ -14,7 +22,7 @@ from gpt1.serve.limits import ApiError, bad
 Texts = Annotated[list[str], Field(fail_fast=True)]
 Ids = Annotated[list[int], Field(fail_fast=True)]
 ListsOfIds = Annotated[list[Ids], Field(fail_fast=True)]
-Row = dict[str, Any]
+Row = dict[str, object]
 Rows = Annotated[list[str | Row], Field(fail_fast=True)]
 ALTERNATIVES = 20  # of a token, at most
 SAMPLES = 10_000  # of a prompt; how many texts a request may have is limited besides
@@ -73,7 +81,7 @@ class CompletionRequest(Request):
     suffix: str | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, Any] | None = None
+    logit_bias: dict[str, object] | None = None
 
 
 class ClassifyRequest(Request):
@@ -106,7 +114,7 @@ class AttentionRequest(Request):
     layer: int = Field(1, ge=1, description="Counted from 1.")
 
 
-def malformed(faults: Sequence[Mapping[str, Any]]) -> ApiError:
+def malformed(faults: Sequence[ErrorDetails]) -> ApiError:
     """Return the error for a body that is no request, given what pydantic finds wrong with it."""
     first = faults[0]
     code, said, place = first["type"], first["msg"], [str(part) for part in first["loc"][1:]]
@@ -121,3 +129,50 @@ def malformed(faults: Sequence[Mapping[str, Any]]) -> ApiError:
         kinds = dict.fromkeys(message.removeprefix("Input should be ") for message in own)
         return bad(f"{name}: expected {' or '.join(kinds)}", code, param=name)
     return bad(f"{'.'.join(place)}: {said}", code, param=name)
+
+
+CODE = "json_invalid"
+
+
+class Unreadable(HTTPException):
+    """A body that is not read; FastAPI passes on no other kind from where bodies are read."""
+
+    def __init__(self, told: ApiError) -> None:
+        super().__init__(told.status, told.message)
+        self.told = told
+
+
+class StrictRoute(APIRoute):
+    """A path whose requests' bodies are read strictly."""
+
+    def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def read_strictly(request: HttpRequest) -> Response:
+            return await answer(_StrictRequest(request.scope, request.receive))
+
+        return read_strictly
+
+
+class _StrictRequest(HttpRequest):
+    async def json(self) -> Any:
+        try:
+            return parse_json(await self.body(), parse_constant=_no_number, object_pairs_hook=_object)
+        except (JSONDecodeError, Unreadable):  # FastAPI tells the place of the former
+            raise
+        except ValueError as error:
+            raise Unreadable(bad(f"the body is not JSON that can be read: {error}", CODE)) from None
+
+
+def _no_number(name: str) -> Any:
+    raise Unreadable(bad(f"the body is not JSON: {name} is no number of it", CODE))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as an object; of a key that stands twice nobody could tell which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise Unreadable(bad(f"'{twice}' stands twice in the body", CODE, param=twice))
+    return found

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,8 +22,7 @@ from gpt1.serve.app import Server, build_app
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import LOOPBACK, host_of
 from gpt1.serve.limits import Limits
-from gpt1.serve.logs import logging_settings
-from gpt1.serve.meters import Meters
+from gpt1.serve.monitoring import Meters, logging_settings
 from gpt1.serve.patience import ACCEPTS, BoundedServer, impatient
 
 HOST, PORT = LOOPBACK[1], 8000
@@ -77,7 +75,7 @@ def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None],
             raise engine.failure
 
 
-def bounded_server(app: FastAPI, log_config: dict[str, Any] | None) -> BoundedServer:
+def bounded_server(app: FastAPI, log_config: dict[str, object] | None) -> BoundedServer:
     """Return what serves the application within its limits."""
     served: Server = app.state.server
     config = uvicorn.Config(

@@ -21,7 +21,7 @@ from typing import Any, Protocol, cast
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, remove_folder, remove_temporaries
 from gpt1.base.records import differing
-from gpt1.recipes.old_names import todays_names
+from gpt1.recipes.changes import todays_names
 from gpt1.records.study import CellFigures, CellRecord
 from gpt1.runs.events import Event, Listener
 

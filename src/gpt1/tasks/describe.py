@@ -1,22 +1,63 @@
-"""What a task was understood as, and what its data holds: counts, shares of labels, lengths."""
+"""What a task was understood as, what its data holds, and its examples as a model meets them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from gpt1.base.wording import aligned, some
+from gpt1.base.errors import unknown
+from gpt1.base.wording import aligned, many, some
+from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
 from gpt1.tasks.encoded import EncodedSplit, TaskTokenizer, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.official import expected_files
 from gpt1.tasks.preparing import read_task
-from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, PAIR, SINGLE
+from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, PAIR, SINGLE, lay_out, trim
+from gpt1.text.specials import SPECIALS, special_ids
+from gpt1.text.tokenizer import Tokenizer
 
 _SHOWN = 8  # classes whose share is told
+
+
+class LengthsFound(TypedDict):
+    """How long the sequences of a split are, in tokens."""
+
+    median: int
+    percentile_95: int
+    longest: int
+    cut_examples: int
+    context: int
+
+
+class ScoresFound(TypedDict):
+    """Which scores a split has."""
+
+    lowest: float
+    mean: float
+    highest: float
+
+
+class SplitFound(TypedDict):
+    """What a split holds; of its labels nothing where there are none."""
+
+    examples: int
+    labelled: int
+    scores: NotRequired[ScoresFound]
+    labels: NotRequired[dict[str, int]]
+    tokens: NotRequired[LengthsFound]
+
+
+class TaskFound(TypedDict):
+    """What a task was understood as and what its data holds, as `gpt1 check --json` prints it."""
+
+    task: dict[str, object]
+    splits: NotRequired[dict[str, SplitFound]]
+    notices: NotRequired[list[str]]
 
 
 def describe_catalogue() -> list[str]:
@@ -36,33 +77,33 @@ def check_task(
     tokenizer: TaskTokenizer | None = None,
     context: int = CONTEXT,
     encoding: str = "utf-8",
-) -> dict[str, Any]:
+) -> TaskFound:
     """Return what a task was understood as, and with `data` also what its splits hold, as a JSON object."""
-    report: dict[str, Any] = {"task": task_as_json(find_task(name))}
+    report: TaskFound = {"task": task_as_json(find_task(name))}
     if data is None:
         return report
     found = read_task(name, data=data, encoding=encoding)
-    report["splits"] = {split: _counts(found.task, examples) for split, examples in found.splits.items()}
+    splits = {split: _counts(found.task, examples) for split, examples in found.splits.items()}
     if tokenizer is not None:
         encoded = encode_task(found.task, found.splits, tokenizer, context)
         for split, arrays in encoded.splits.items():
-            report["splits"][split]["tokens"] = _lengths(arrays) | {"context": context}
-    return report | {"notices": list(found.notices)}
+            splits[split]["tokens"] = _lengths(arrays, context)
+    return {**report, "splits": splits, "notices": list(found.notices)}
 
 
-def _counts(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
+def _counts(task: Task, examples: Sequence[Example]) -> SplitFound:
     labels = [example.label for example in examples if example.label is not None]
-    counts: dict[str, Any] = {"examples": len(examples), "labelled": len(labels)}
+    counts: SplitFound = {"examples": len(examples), "labelled": len(labels)}
     if not labels:
         return counts
     if task.score_range is not None:
-        return counts | {"scores": {"lowest": min(labels), "mean": float(np.mean(labels)), "highest": max(labels)}}
+        return {**counts, "scores": {"lowest": min(labels), "mean": float(np.mean(labels)), "highest": max(labels)}}
     tally = Counter(labels)
     names = task.labels or [f"answer {place}" for place in range(task.choices)]
-    return counts | {"labels": {name: tally[place] for place, name in enumerate(names)}}
+    return {**counts, "labels": {name: tally[place] for place, name in enumerate(names)}}
 
 
-def _lengths(split: EncodedSplit) -> dict[str, int]:
+def _lengths(split: EncodedSplit, context: int) -> LengthsFound:
     lengths = np.diff(split.offsets)
     median, most = np.percentile(lengths, [50, 95], method="higher")
     return {
@@ -70,10 +111,11 @@ def _lengths(split: EncodedSplit) -> dict[str, int]:
         "percentile_95": int(most),
         "longest": int(lengths.max()),
         "cut_examples": int((split.cut > 0).sum()),
+        "context": context,
     }
 
 
-def describe_check(report: dict[str, Any]) -> list[str]:
+def describe_check(report: TaskFound) -> list[str]:
     """Return the lines that tell a person what `check_task` found."""
     task = task_from_json(report["task"])
     official = some(expected_files(task), 3)
@@ -114,7 +156,7 @@ def _sequences(task: Task) -> Iterable[str]:
     return [f"[start] {first} [delimiter] {second} [extract]" for first, second in orders]
 
 
-def _split_in_words(counts: dict[str, Any]) -> Iterable[str]:
+def _split_in_words(counts: SplitFound) -> Iterable[str]:
     yield f"{counts['examples']:,} examples"
     if counts["labelled"] < counts["examples"]:
         yield f"{counts['examples'] - counts['labelled']:,} without a label"
@@ -130,3 +172,92 @@ def _split_in_words(counts: dict[str, Any]) -> Iterable[str]:
             f"tokens of a sequence: median {tokens['median']}, 95 % up to {tokens['percentile_95']}, "
             f"longest {tokens['longest']}; {tokens['cut_examples']:,} examples cut to {tokens['context']}"
         )
+
+
+# Examples as a model meets them: token by token, with the special tokens in brackets and cuts marked.
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One example as it is shown: its row, its label in words, its sequences as tokens, and how many it lost."""
+
+    row: int
+    label: str | int | float | None
+    sequences: list[list[str]]
+    cut: int
+
+
+def show_task(
+    name: str,
+    data: str,
+    count: int,
+    *,
+    split: str = "train",
+    tokenizer: Tokenizer | None = None,
+    context: int = CONTEXT,
+    encoding: str = "utf-8",
+) -> tuple[list[Shown], tuple[str, ...]]:
+    """Return the first examples of a split as tokens, and what a person should be told about the rows."""
+    found = read_task(name, data=data, encoding=encoding)
+    if split not in found.splits:
+        raise unknown("split", split, found.splits)
+    return show_examples(found.task, found.splits[split][:count], tokenizer, context), found.notices
+
+
+def show_examples(
+    task: Task, examples: Sequence[Example], tokenizer: Tokenizer | None, context: int = CONTEXT
+) -> list[Shown]:
+    """Return examples as tokens; without a tokenizer words between blanks stand for them."""
+    spelling = _Spelling(tokenizer, [text for example in examples for text in example.texts])
+    return [_show(task, example, spelling, context) for example in examples]
+
+
+class _Spelling:
+    """Texts to ids, and ids to what is printed for them."""
+
+    def __init__(self, tokenizer: Tokenizer | None, texts: Sequence[str]) -> None:
+        if tokenizer is not None:
+            self.tokens: Sequence[str] = tokenizer.vocabulary.tokens
+            self._ids: Mapping[str, Sequence[int]] = dict(zip(texts, tokenizer.encode_batch(texts), strict=True))
+        else:
+            self.tokens = sorted({word for text in texts for word in text.split()})
+            number = {word: place for place, word in enumerate(self.tokens)}
+            self._ids = {text: [number[word] for word in text.split()] for text in texts}
+        self.names = {place: f"[{name}]" for name, place in special_ids(len(self.tokens)).items()}
+
+    def ids(self, text: str) -> Sequence[int]:
+        return self._ids[text]
+
+    def token(self, place: int) -> str:
+        return self.names[place] if place in self.names else _printable(self.tokens[place])
+
+
+def _show(task: Task, example: Example, spelling: _Spelling, context: int) -> Shown:
+    parts = [spelling.ids(text) for text in example.texts]
+    kept = trim(task.shape, parts, context)
+    # An id that is nobody's stands at the end of each part that was cut, and the layout carries it to its place.
+    vocab_size = len(spelling.tokens)
+    first = vocab_size + len(SPECIALS)
+    lost = {first + place: len(part) - len(kept[place]) for place, part in enumerate(parts)}
+    marked = [[*part, *([first + place] if lost[first + place] else [])] for place, part in enumerate(kept)]
+    laid_out = lay_out(task.shape, marked, vocab_size=vocab_size, context=context + len(parts))
+    return Shown(
+        row=example.row,
+        label=None if example.label is None else answer_name(task, example.label),
+        sequences=[
+            [f"[cut {many(lost[id], 'token')}]" if id >= first else spelling.token(id) for id in sequence]
+            for sequence in laid_out.sequences
+        ],
+        cut=sum(lost.values()),
+    )
+
+
+def _printable(token: str) -> str:
+    """Return a token on one line: a newline is a token too."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in token)
+
+
+def in_lines(shown: Shown) -> list[str]:
+    """Return the lines that show one example to a person."""
+    label = "no label" if shown.label is None else f"label {shown.label}"
+    return [f"row {shown.row}, {label}", *(f"  {' '.join(sequence)}" for sequence in shown.sequences)]

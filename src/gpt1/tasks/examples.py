@@ -28,7 +28,7 @@ _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number 
 class Row:
     """One row of a file, and where it stands for the errors."""
 
-    cells: Mapping[str, Any]
+    cells: Mapping[str, object]
     place: str
     number: int
 

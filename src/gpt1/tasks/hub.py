@@ -102,7 +102,7 @@ def _read_split(task: Task, split: str, place: str, rows: Any) -> tuple[list[Exa
     return examples, [said] if left_out else []
 
 
-def _find_columns(task: Task, row: Mapping[str, Any], place: str) -> tuple[dict[str, str], str]:
+def _find_columns(task: Task, row: Mapping[str, object], place: str) -> tuple[dict[str, str], str]:
     """Return which column holds which field, and which the label."""
     known = (task.fields, *_COLUMNS[len(task.fields)])
     texts = next((names for names in known if all(name in row for name in names)), None)
@@ -131,7 +131,7 @@ def _label(task: Task, value: Any, names: list[str] | None) -> Any:
     return value
 
 
-def _group(task: Task, row: Mapping[str, Any]) -> str | None:
+def _group(task: Task, row: Mapping[str, object]) -> str | None:
     """Return the group of a row: in its own column, or as the beginning of its id, such as `high19088.txt`."""
     if task.group_field in row:
         return str(row[task.group_field])

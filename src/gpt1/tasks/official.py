@@ -150,7 +150,7 @@ def _example(task: Task, split: str, row: Row) -> Example:
     index = row.cells.get(INDEX)
     if index is None:
         return example
-    if not index.isdecimal():
+    if not isinstance(index, str) or not index.isdecimal():
         raise row.error(f"the index {index!r} is not a whole number; fetch the file again")
     return replace(example, index=int(index))
 

@@ -14,8 +14,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from gpt1.base.errors import FormatError
-from gpt1.text.chunks import ChunkEncoder, Ids, Offsets
-from gpt1.text.shared_chunk_cache import Lessons
+from gpt1.text.chunks import ChunkEncoder, Ids, Lessons, Offsets
 
 RULES_VERSION = 1
 LIBRARIES = ("ftfy", "spacy")  # whose versions may change the ids

@@ -5,8 +5,8 @@ and the decay is multiplied by the rate with the bias correction in it. torch's 
 `muon` moves the matrices of the blocks by their orthogonalised momentum, and all else by `adamw`. Only what has more
 than one dimension decays.
 
-`adam_update` is the formula. Faster functions that stand in for it, torch's own and that of `fused.py`, are judged by
-it. Nothing here waits for the device: whether an update happens at all is a tensor too.
+`adam_update` is the formula. Faster functions that stand in for it, torch's own and that of `model/kernels/adam.py`,
+are judged by it. Nothing here waits for the device: whether an update happens at all is a tensor too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,7 @@ SMALLEST_NORM = 1e-7
 DECAYED, UNDECAYED, MUON = "decayed", "undecayed", "muon"
 
 
-@dataclass(frozen=True)
-class AdamNumbers:
+class AdamNumbers(NamedTuple):
     """What an update of Adam's multiplies and adds; the bias corrections are in them."""
 
     rate: float
@@ -101,7 +100,7 @@ def _choose_update(storage: Storage) -> Callable[..., None]:
         return adam_update
     if weights.is_cuda and isinstance(storage, Flat):
         if importlib.util.find_spec("triton"):
-            from gpt1.training.fused import fused_update
+            from gpt1.model.kernels.adam import fused_update
 
             return fused_update
         warnings.warn("triton is not installed: torch's own kernel updates the weights, a bit slower", stacklevel=2)

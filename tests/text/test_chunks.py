@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpt1.text import chunks
-from gpt1.text.shared_chunk_cache import Lessons, SharedChunks
+from gpt1.text.chunks import Lessons, SharedChunks
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text

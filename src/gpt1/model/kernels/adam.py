@@ -1,6 +1,7 @@
 """The flat Adam update as one Triton kernel: every weight, gradient and moment is read once and written once.
 
-The twin of `optimizers.adam_update`, which is its judge: same arguments, same numbers up to the rounding of a sum.
+The twin of `adam_update` (`training/optimizers.py`), which is its judge: same arguments, same numbers up to the
+rounding of a sum.
 Imported only where there is a GPU and Triton.
 """
 
@@ -10,8 +11,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-from gpt1.training.optimizers import AdamNumbers
 
 BLOCK = 1024  # elements a program
 
@@ -50,13 +49,20 @@ def _adam(  # type: ignore[no-untyped-def]
 
 
 def fused_update(
-    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor
+    p: Tensor,
+    g: Tensor,
+    m: Tensor,
+    v: Tensor,
+    numbers: tuple[float, float, float, float, float],
+    *,
+    scale: Tensor,
+    ok: Tensor,
 ) -> None:
     """Do what `adam_update` does to contiguous fp32 tensors on a GPU; `scale` and `ok` are read there."""
+    rate, decay, beta1, beta2, epsilon = numbers
     # 1 - beta is taken here, in double precision: 1 - float32(0.999) is off by 5e-5.
-    betas = (numbers.beta1, 1 - numbers.beta1, numbers.beta2, 1 - numbers.beta2)
     programs = (triton.cdiv(p.numel(), BLOCK),)
     with torch.cuda.device_of(p):
         _adam[programs](
-            p, g, m, v, scale, ok, p.numel(), numbers.rate, numbers.decay, *betas, numbers.epsilon, block=BLOCK
+            p, g, m, v, scale, ok, p.numel(), rate, decay, beta1, 1 - beta1, beta2, 1 - beta2, epsilon, block=BLOCK
         )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 
-from gpt1.pretraining.evaluation import _turns, scores, text_loss
+from gpt1.pretraining.objective import _turns, scores, text_loss
 from gpt1.training.batches import NO_TARGET, Batch
 from gpt1.training.distributed import World
 from tests.model.tools import PAPER, SHAPES, VOCAB, shaken
@@ -17,14 +16,6 @@ from tests.reference import transformer as reference
 
 CPU = torch.device("cpu")
 SIZE = 4  # sequences at once
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def text(batches: int) -> list[Batch]:
