@@ -14,9 +14,8 @@ from gpt1.documents.blocks import (
     Pictures,
     Section,
 )
-from gpt1.documents.evaluation import evaluation_blocks, scores_table
+from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks
 from gpt1.documents.figures import metric_name
-from gpt1.documents.seeds import seeds_blocks
 from gpt1.records.seeds import SeedsResult
 from gpt1.report.gather import GatheredRun
 from gpt1.report.wording import (

@@ -19,7 +19,7 @@ from gpt1.documents.blocks import (
     TableRow,
 )
 from gpt1.documents.figures import between, figure, metric_name, rough, signed
-from gpt1.documents.scores import judged_row, judged_table
+from gpt1.documents.study import judged_row, judged_table
 from gpt1.report.compare import Column, Comparison, Difference, Standing
 from gpt1.report.gather import GatheredRun
 from gpt1.report.pretrained import Reached, reached
