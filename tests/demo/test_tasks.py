@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from gpt1.demo import TASKS, write_world
-from gpt1.demo.forms import ASPECTS, GIFTS
 from gpt1.demo.stories import runs, words_of
 from gpt1.demo.tasks import ENTAILMENT, LEARNED, OTHER, SIMILARITY, SPLITS, StoryRow, text_of, texts_of
-from gpt1.demo.world import PEOPLE, TRADES, is_held_out
+from gpt1.demo.world import ASPECTS, GIFTS, PEOPLE, TRADES, is_held_out
 from gpt1.demo.writing import COUNTS, make_tasks
 from gpt1.inspection.doctor import examine
 from gpt1.studies.baseline import answer_by_words

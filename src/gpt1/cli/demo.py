@@ -30,7 +30,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
       gpt1 demo --text books/
     """
     from gpt1.base.errors import SettingError
-    from gpt1.cli.training import TrainingLines
+    from gpt1.cli.lines import TrainingLines
     from gpt1.demo.page import TITLE, opening
     from gpt1.demo.recipe import Plan
     from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT, or_begin_anew, read_own_text, runs_of, tour

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypedDict
 
-from gpt1.demo.forms import ASPECTS
 from gpt1.demo.stories import (
     Choice,
     Teller,
@@ -24,7 +23,7 @@ from gpt1.demo.stories import (
     some_hero,
     some_meeting,
 )
-from gpt1.demo.world import PEOPLE, SEEN_PEOPLE, TRADES, WEATHER, is_held_out
+from gpt1.demo.world import ASPECTS, PEOPLE, SEEN_PEOPLE, TRADES, WEATHER, is_held_out
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 

@@ -19,12 +19,13 @@ from gpt1.exchange.names import (
     EPSILON,
     FAST_FILE,
     MERGES_FILE,
+    SUMS_FILE,
     VOCABULARY_FILE,
     WEIGHTS_FILE,
     check_shape,
     to_theirs,
+    write_sums,
 )
-from gpt1.exchange.sums import SUMS_FILE, write_sums
 from gpt1.inference.answering import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
