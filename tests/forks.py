@@ -39,7 +39,7 @@ MODULES = (
     "gpt1.corpus.vocabularies",
     "gpt1.demo.tour",
     "gpt1.estimators",
-    "gpt1.exchange.from_transformers",
+    "gpt1.exchange.importing",
     "gpt1.exchange.to_onnx",
     "gpt1.exchange.to_transformers",
     "gpt1.finetuning.measure",

@@ -21,8 +21,8 @@ from gpt1.base.records import LINE_SEAL, SEAL, check_record, checksum
 from gpt1.corpus.prepare import prepare
 from gpt1.estimators.estimators import GPTClassifier
 from gpt1.estimators.folders import write_facts
-from gpt1.exchange.from_openai import _read as read_release
-from gpt1.exchange.from_transformers import _read_shape
+from gpt1.exchange.importing import _read_release as read_release
+from gpt1.exchange.importing import _read_shape
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import _read_own
 from gpt1.finetuning.results import results, results_blocks

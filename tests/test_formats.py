@@ -26,7 +26,7 @@ from gpt1.cli.app import main
 from gpt1.corpus.manifest import CorpusManifest
 from gpt1.estimators import GPTClassifier
 from gpt1.estimators.folders import EstimatorRecord
-from gpt1.exchange.sums import ExportSums
+from gpt1.exchange.names import ExportSums
 from gpt1.recipes.changes import SECTIONS, todays_section
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import RunRecord

@@ -11,18 +11,13 @@ TESTS = Path(__file__).parent
 
 # Files that are tested through others, and where.
 TESTED_IN = {
-    "cli/completion.py": "cli/test_app.py",
-    "cli/export.py": "cli/test_exchange.py",
-    "cli/import_.py": "cli/test_exchange.py",
+    "cli/lines.py": "cli/test_pretrain.py",
     "cli/options.py": "cli/test_app.py",
-    "cli/reproduce.py": "cli/test_study.py",
     "cli/serve.py": "serve/test_server.py",
     "cli/tokenizer.py": "cli/test_app.py",
-    "cli/training.py": "cli/test_pretrain.py",
     "corpus/assembly.py": "corpus/test_prepare.py",
     "corpus/batches.py": "corpus/test_prepare.py",
     "corpus/manifest.py": "corpus/test_prepare.py",
-    "demo/forms.py": "demo/test_world.py",
     "demo/learning.py": "demo/test_tour.py",
     "demo/page.py": "demo/test_tour.py",
     "demo/recipe.py": "demo/test_tour.py",
@@ -32,20 +27,13 @@ TESTED_IN = {
     "documents/blocks.py": "documents/test_terminal.py",
     "documents/figures.py": "report/test_page.py",
     "documents/html.py": "report/test_page.py",
-    "documents/scores.py": "documents/test_study.py",
-    "documents/seeds.py": "finetuning/test_seeds.py",
-    "documents/svg.py": "documents/test_plots.py",
     "estimators/folders.py": "estimators/test_estimators.py",
-    "exchange/from_transformers.py": "exchange/test_transformers.py",
-    "exchange/imported.py": "exchange/test_from_openai.py",
     "exchange/names.py": "exchange/test_transformers.py",
-    "exchange/sums.py": "exchange/test_transformers.py",
     "exchange/to_transformers.py": "exchange/test_transformers.py",
     "finetuning/objective.py": "finetuning/test_parity.py",
     "inference/classification.py": "inference/test_predicting.py",
     "inference/glue.py": "cli/test_submit.py",
     "inference/portions.py": "inference/test_scoring.py",
-    "inspection/census.py": "inspection/test_doctor.py",
     "inspection/survey.py": "inspection/test_doctor.py",
     "model/costs.py": "inspection/test_plan.py",
     "model/kernels/adam.py": "training/test_optimizers.py",
@@ -55,10 +43,7 @@ TESTED_IN = {
     "records/run.py": "runs/test_folder.py",
     "records/seeds.py": "finetuning/test_seeds.py",
     "records/study.py": "studies/test_folder.py",
-    "report/finetuned.py": "report/test_page.py",
-    "report/pretrained.py": "report/test_page.py",
-    "report/results.py": "report/test_page.py",
-    "report/wording.py": "report/test_page.py",
+    "report/runs.py": "report/test_page.py",
     "serve/answers.py": "serve/test_app.py",
     "serve/completions.py": "serve/test_engine.py",
     "serve/guards.py": "serve/test_app.py",
@@ -73,6 +58,7 @@ TESTED_IN = {
     "text/specials.py": "text/test_tokenizer.py",
     "text/splitting.py": "text/test_words.py",
     "text/unknowns.py": "pretraining/test_measure.py",
+    "training/config.py": "training/test_trainer.py",
     "training/distributed.py": "training/test_session.py",
 }
 # Files that nothing is built on: they are called by hand.
@@ -83,7 +69,6 @@ OF_SEVERAL = {
     "benchmarks/test_ngrams.py",  # benchmarks/
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
-    "cli/test_exchange.py",  # gpt1 import and gpt1 export
     "exchange/test_transformers.py",  # there and back
     "faults/test_faults.py",  # kills and turned bits, everywhere
     "finetuning/test_parity.py",  # against a plain implementation

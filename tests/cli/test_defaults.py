@@ -15,8 +15,7 @@ from gpt1.cli.app import gpt1
 from gpt1.corpus.prepare import Preparation, prepare
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo import tour as demo
-from gpt1.exchange.from_openai import import_openai
-from gpt1.exchange.from_transformers import import_transformers
+from gpt1.exchange.importing import import_openai, import_transformers
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
 from gpt1.inference.blimp import read_pairs

@@ -10,7 +10,7 @@ import pytest
 from safetensors import SafetensorError
 
 from gpt1.base.progress import Silent
-from gpt1.cli.training import TrainingLines, score_line, step_line
+from gpt1.cli.lines import TrainingLines, score_line, step_line
 from gpt1.runs import checkpoints
 from gpt1.runs.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
 from tests.cli.tools import run

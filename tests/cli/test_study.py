@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.cli.studying import table_of
+from gpt1.base.progress import Terminal
+from gpt1.cli.lines import StudyLines, table_of
+from gpt1.runs.events import Noticed, RolledBack
 from gpt1.studies.cells import Cell, CellResult
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
@@ -155,3 +157,13 @@ def test_a_study_that_is_killed_comes_to_the_same_figures(place: Path, tmp_path:
     finish(start([sys.executable, *killed]))
     found = [json.loads((tmp_path / name / "study.json").read_text())["sections"] for name in ("whole", "killed")]
     assert found[0] == found[1]
+
+
+def test_what_is_noticed_in_several_cells_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = StudyLines(Terminal())
+    back = RolledBack(step=9, batch=8, loss=99.0, gradient_norm=5.0, running_loss=3.0, to_step=3)
+    for event in (Noticed("line 3 is damaged"), back, Noticed("line 3 is damaged"), Noticed("line 4 is damaged")):
+        lines.heard(event)
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert (first, third) == ("line 3 is damaged", "line 4 is damaged")
+    assert "batch 8 blew up" in second

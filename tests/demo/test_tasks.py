@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from gpt1.demo import TASKS, write_world
-from gpt1.demo.forms import ASPECTS, GIFTS
 from gpt1.demo.stories import runs, words_of
-from gpt1.demo.tasks import ENTAILMENT, LEARNED, OTHER, SIMILARITY, SPLITS, Row, text_of, texts_of
-from gpt1.demo.world import PEOPLE, TRADES, is_held_out
+from gpt1.demo.tasks import ENTAILMENT, LEARNED, OTHER, SIMILARITY, SPLITS, StoryRow, text_of, texts_of
+from gpt1.demo.world import ASPECTS, GIFTS, PEOPLE, TRADES, is_held_out
 from gpt1.demo.writing import COUNTS, make_tasks
 from gpt1.inspection.doctor import examine
 from gpt1.studies.baseline import answer_by_words
@@ -24,7 +23,7 @@ from gpt1.tasks.examples import make_example
 from gpt1.tasks.readers import read_folder
 from tests.records import facts_in
 
-Rows = dict[str, dict[str, list[Row]]]
+Rows = dict[str, dict[str, list[StoryRow]]]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def words_in(row: Row) -> str:
+def words_in(row: StoryRow) -> str:
     return " ".join(texts_of(row))
 
 
@@ -125,7 +124,7 @@ def test_words_alone_find_a_label_that_words_give_away(rows: Rows) -> None:
     assert by_words(TASKS["ending"], given_away, "test") > 0.95
 
 
-def by_words(task: Task, rows: dict[str, list[Row]], split: str) -> float:
+def by_words(task: Task, rows: dict[str, list[StoryRow]], split: str) -> float:
     """Return how well counting words does on a split."""
     train, asked = ([make_example(task, Cells(row, "rows", 1), one) for row in rows[one]] for one in ("train", split))
     return float((answer_by_words(task, train, asked) == [example.label for example in asked]).mean())

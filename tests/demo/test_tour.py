@@ -8,9 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ from gpt1.demo.tour import (
     TOKENS,
     WORLD,
     ZERO_SHOT,
-    gain,
+    TourResult,
     read_own_text,
     runs_of,
     tour,
@@ -68,25 +67,25 @@ class Told(Silent):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[str]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TourResult, list[str]]:
     out = tmp_path_factory.mktemp("tour") / "demo"
     told = Told()
     return out, tour(out, plan=SMALL, progress=told), told.lines
 
 
-def test_every_task_is_learned_pre_trained_and_from_scratch(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
+def test_every_task_is_learned_pre_trained_and_from_scratch(finished: tuple[Path, TourResult, list[str]]) -> None:
     out, found, told = finished
-    assert [row["task"] for row in found["tasks"]] == [task.name for task in LEARNED]
-    for row in found["tasks"]:
-        for way in ("words", "scratch", "pretrained"):
-            assert {"dev", "test", "other"} <= row[way].keys()
-            assert all(0 <= share <= 1 for share in row[way].values())
-    assert list(found["zero_shot"]) == ["0", "3", "6"]
+    assert [row.task for row in found.tasks] == [task.name for task in LEARNED]
+    for row in found.tasks:
+        for shares in (row.words, row.scratch, row.pretrained):
+            assert {"dev", "test", "other"} <= shares.keys()
+            assert all(0 <= share <= 1 for share in shares.values())
+    assert list(found.zero_shot) == ["0", "3", "6"]
     assert len([line for line in told if line.startswith("learned: ")]) == 2 * len(LEARNED)
-    assert facts_in(out / RESULT) == found
+    assert facts_in(out / RESULT) == asdict(found)
 
 
-def test_run_again_it_does_nothing_again_and_finds_the_same(finished: tuple[Path, dict[str, Any], list[str]]) -> None:
+def test_run_again_it_does_nothing_again_and_finds_the_same(finished: tuple[Path, TourResult, list[str]]) -> None:
     out, found, _ = finished
     events: list[Event] = []
     assert tour(out, plan=SMALL, progress=Silent(), listeners=[events.append]) == found
@@ -94,7 +93,7 @@ def test_run_again_it_does_nothing_again_and_finds_the_same(finished: tuple[Path
 
 
 def test_stopped_on_the_way_it_goes_on_and_finds_the_same(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     def stop(event: Event) -> None:
         if isinstance(event, Saved) and event.step == 3:
@@ -106,7 +105,7 @@ def test_stopped_on_the_way_it_goes_on_and_finds_the_same(
 
 
 def test_moved_and_damaged_it_makes_anew_what_it_can_and_finds_the_same(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     out = tmp_path / "moved"
     shutil.copytree(finished[0], out)
@@ -121,7 +120,7 @@ def test_moved_and_damaged_it_makes_anew_what_it_can_and_finds_the_same(
 
 @pytest.mark.parametrize(("damaged", "error"), [(f"{READER}/run.json", FormatError), (None, InputError)])
 def test_what_it_cannot_go_on_with_is_told_with_the_folder_to_remove(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, damaged: str | None, error: type[Exception]
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path, damaged: str | None, error: type[Exception]
 ) -> None:
     out, plan = tmp_path / "a demo", SMALL
     shutil.copytree(finished[0], out)
@@ -144,7 +143,7 @@ def test_what_it_cannot_go_on_with_is_told_with_the_folder_to_remove(
     ],
 )
 def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path, part: str, change: int
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path, part: str, change: int
 ) -> None:
     out = tmp_path / "demo"
     told = f"from tests.demo.test_tour import *; tour({str(out)!r}, plan=SMALL, progress=Silent())"
@@ -159,18 +158,18 @@ def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
 
 
 def test_the_page_opens_with_the_table_of_the_tour(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     out, found, _ = finished
     page = report(runs_of(out, 1), tmp_path / "page.html", "A demo", [opening(found)]).read_text()
     assert page.index("What pre-training brings") < page.index("unseen names, forms") < page.rindex(READER)
     shown = render(opening(found).blocks, width=100, is_terminal=False)
-    assert f"brings {gain(found):.1f} points" in shown
+    assert f"brings {found.gain:.1f} points" in shown
     assert all(task.title in shown for task in LEARNED)
 
 
 def test_beside_the_figures_stands_how_their_network_differs_from_the_papers(
-    finished: tuple[Path, dict[str, Any], list[str]],
+    finished: tuple[Path, TourResult, list[str]],
 ) -> None:
     _, found, _ = finished
     assert Note(NETWORK) in opening(found).blocks
@@ -253,7 +252,7 @@ def test_ctrl_c_ends_all_processes_in_a_few_words(tmp_path: Path, line: str, fil
 
 
 def test_an_interruption_adds_no_place_to_the_curve(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Stepped) and event.step == 4:
@@ -283,7 +282,7 @@ def test_a_demo_in_a_folder_where_one_is_at_work_says_so_and_does_not_have_it_re
 
 
 def test_a_demo_clears_what_one_that_was_killed_left(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     shutil.copytree(finished[0], tmp_path / "demo")
     for place in (".", WORLD, TOKENS, READER, "runs"):
@@ -293,7 +292,7 @@ def test_a_demo_clears_what_one_that_was_killed_left(
 
 
 def test_stories_of_another_version_and_text_of_the_users_are_kept_apart(
-    finished: tuple[Path, dict[str, Any], list[str]], tmp_path: Path
+    finished: tuple[Path, TourResult, list[str]], tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="holds a demo of another version"):
         tour(finished[0], plan=replace(SMALL, stories=121), progress=Silent())

@@ -9,9 +9,8 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpt1.demo.forms import ASPECTS, BAD, GIFTS, GOOD, MEETINGS, PAUSES
 from gpt1.demo.stories import Page, meet_in_tests, some_hero, tell_meeting, tell_story
-from gpt1.demo.world import PEOPLE, SEEN_PEOPLE, TRADES, Trade, is_held_out
+from gpt1.demo.world import ASPECTS, BAD, GIFTS, GOOD, MEETINGS, PAUSES, PEOPLE, SEEN_PEOPLE, TRADES, Trade, is_held_out
 
 VOWELS = "aeiou"
 THE_TRADE_OF = {word: trade for trade in TRADES for word in (*trade.things, trade.job, trade.doing, trade.where)}

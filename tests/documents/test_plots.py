@@ -10,8 +10,7 @@ import matplotlib
 import pytest
 
 from gpt1.documents.blocks import MOST_POINTS, BarPlot, Curve, CurvePlot, Estimate, LinePlot, Point, ReliabilityPlot
-from gpt1.documents.plots import LONGEST_LABEL, draw
-from gpt1.documents.svg import with_own_ids
+from gpt1.documents.plots import LONGEST_LABEL, draw, with_own_ids
 from gpt1.tasks.assessment import Bin
 
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}

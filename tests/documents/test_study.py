@@ -12,9 +12,8 @@ import torch
 
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.documents import scores
-from gpt1.documents.scores import verdict
-from gpt1.documents.study import study_blocks
+from gpt1.documents.study import hundred as written
+from gpt1.documents.study import spread, study_blocks, verdict
 from gpt1.documents.terminal import render
 from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.report import report
@@ -210,10 +209,10 @@ def lines(done: int, planned: int, sections: dict[str, dict[str, Any]]) -> list[
 
 
 def test_figures_are_written_as_the_paper_writes_them() -> None:
-    assert scores.hundred(0.6144) == "61.4"
-    assert scores.hundred(None) == "–"
-    assert scores.spread(figure(0.5)) == ""
-    assert scores.spread(figure(0.5, 0.4, 0.6)) == "40.0 to 60.0"
+    assert written(0.6144) == "61.4"
+    assert written(None) == "–"
+    assert spread(figure(0.5)) == ""
+    assert spread(figure(0.5, 0.4, 0.6)) == "40.0 to 60.0"
 
 
 def test_on_a_terminal_a_study_that_is_not_done_says_so() -> None:

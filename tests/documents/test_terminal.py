@@ -89,11 +89,21 @@ def test_a_table_of_pairs_that_is_too_wide_has_numbers_for_its_columns() -> None
 def test_of_a_crowded_table_the_names_of_the_columns_are_folded_first() -> None:
     rows = [TableRow("the name of this row is rather long", [TableCell("7"), TableCell("8.5")])]
     assert plain(Table("", ["run", "one long header", "another header"], rows), width=60).splitlines() == [
-        "                                        one",
-        "                                       long  another",
-        "run                                  header   header",
-        "the name of this row is rather long       7      8.5",
+        "                                     one long  another",
+        "run                                    header   header",
+        "the name of this row is rather long         7      8.5",
     ]
+
+
+def test_no_more_names_of_columns_are_folded_than_need_be() -> None:
+    rows = [TableRow("a row", [TableCell("9.5"), TableCell("10.5", is_best=True), TableCell("8.5")])]
+    scores = Table("", ["task", "bag of words", "from scratch", "pre-trained"], rows)
+    assert plain(scores, width=40).splitlines()[:-1] == [
+        "       bag of",
+        "task    words  from scratch  pre-trained",
+        "a row     9.5         *10.5          8.5",
+    ]
+    assert plain(scores, width=46).splitlines()[0] == "task   bag of words  from scratch  pre-trained"
 
 
 def test_pictures_are_left_out_and_so_are_headings_of_nothing_else() -> None:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError
-from gpt1.exchange.from_transformers import import_transformers
+from gpt1.exchange.importing import import_transformers
 from gpt1.exchange.names import check_shape
 from gpt1.exchange.to_transformers import export_transformers, folded
 from gpt1.inference.classification import probabilities

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
-from gpt1.documents.seeds import seeds_blocks
+from gpt1.documents.evaluation import seeds_blocks
 from gpt1.documents.terminal import render
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import measure_split

@@ -33,37 +33,37 @@ def slow_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_papers_numbers() -> None:
     found = plan(PAPER, **TEXT, gpu="H200")
-    assert found["parameters"]["total"] == 116_534_784
-    assert found["flops"]["a_token"] == pytest.approx(0.724e9, rel=1e-3)
-    assert found["updates"]["tokens_an_update"] == 64 * 512
-    assert found["updates"]["an_epoch"] == pytest.approx(1_100_000_000 / (64 * 512), rel=1e-3)
-    assert found["updates"]["total"] == 100 * found["updates"]["an_epoch"]
-    assert found["updates"]["warmup"] == 2000
-    assert found["updates"]["tokens"] == pytest.approx(100 * TEXT["tokens"], rel=1e-6)
-    assert found["flops"]["total"] == pytest.approx(0.7244e9 * 1.1e11, rel=1e-3)
-    assert found["memory"]["fits"]
+    assert found.figures.parameters.total == 116_534_784
+    assert found.figures.flops.a_token == pytest.approx(0.724e9, rel=1e-3)
+    assert found.figures.updates.tokens_an_update == 64 * 512
+    assert found.figures.updates.an_epoch == pytest.approx(1_100_000_000 / (64 * 512), rel=1e-3)
+    assert found.figures.updates.total == 100 * found.figures.updates.an_epoch
+    assert found.figures.updates.warmup == 2000
+    assert found.figures.updates.tokens == pytest.approx(100 * TEXT["tokens"], rel=1e-6)
+    assert found.figures.flops.total == pytest.approx(0.7244e9 * 1.1e11, rel=1e-3)
+    assert found.figures.memory.fits
 
 
 def test_time_on_an_h200_is_what_was_measured_there() -> None:
-    assert plan(PAPER, **TEXT, gpu="H200")["time"]["tokens_a_second"] == pytest.approx(547_000, rel=0.02)
+    assert plan(PAPER, **TEXT, gpu="H200").figures.time.tokens_a_second == pytest.approx(547_000, rel=0.02)
 
 
 def test_a_small_network_is_not_faster_than_a_gpu_is_told_what_to_do() -> None:
-    time = plan(change(TINY, ["batch=1"]), **SMALL, gpu="H200")["time"]
-    assert time["seconds_an_update"] == pytest.approx(4 * 0.022 / 12)
+    time = plan(change(TINY, ["batch=1"]), **SMALL, gpu="H200").figures.time
+    assert time.seconds_an_update == pytest.approx(4 * 0.022 / 12)
 
 
 def test_a_short_run_warms_up_for_a_fiftieth_and_the_page_says_so() -> None:
     found = plan(PAPER, **SMALL, gpu="H200")
-    assert found["updates"]["warmup"] == round(found["updates"]["total"] / 50) < 2000
+    assert found.figures.updates.warmup == round(found.figures.updates.total / 50) < 2000
     assert "not 2,000: the run is too short" in "\n".join(describe(found))
     assert "too short" not in "\n".join(describe(plan(PAPER, **TEXT, gpu="H200")))
 
 
 def test_steps_take_the_place_of_epochs() -> None:
-    found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200")["updates"]
-    assert found["total"] == 1000
-    assert found["tokens"] == pytest.approx(1000 * 64 * 512, rel=1e-3)
+    found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200").figures.updates
+    assert found.total == 1000
+    assert found.tokens == pytest.approx(1000 * 64 * 512, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_steps_take_the_place_of_epochs() -> None:
 )
 def test_more_of_anything_costs_more(more: str) -> None:
     less, found = (plan(recipe, **TEXT, gpu="H200") for recipe in (PAPER, change(PAPER, [more])))
-    assert found["flops"]["total"] > less["flops"]["total"]
-    assert found["time"]["seconds"] > less["time"]["seconds"]
+    assert found.figures.flops.total > less.figures.flops.total
+    assert found.figures.time.seconds > less.figures.time.seconds
 
 
 def test_a_window_and_an_lstm_cost_less_a_token() -> None:
     def flops(recipe: Recipe) -> float:
-        return float(plan(recipe, **TEXT, gpu="H200")["flops"]["a_token"])
+        return float(plan(recipe, **TEXT, gpu="H200").figures.flops.a_token)
 
     assert flops(change(PAPER, ["window=64"])) < flops(PAPER)
     assert flops(PAPER_LSTM) < flops(PAPER)
@@ -85,28 +85,28 @@ def test_a_window_and_an_lstm_cost_less_a_token() -> None:
 
 def test_a_gpu_without_bf16_computes_in_fp16_and_the_page_says_so() -> None:
     found = plan(PAPER, **TEXT, gpu="T4")
-    assert found["machine"]["precision"] == "fp16"
+    assert found.machine.precision == "fp16"
     assert "  computing in fp16, not bf16: T4 has no bf16 products" in describe(found)
 
 
 def test_a_time_that_is_not_known_is_not_made_up() -> None:
     found = plan(change(PAPER, ["precision=fp64"]), **TEXT, gpu="H200")
-    assert found["time"]["seconds"] is None
+    assert found.figures.time.seconds is None
     assert "  not known: no figure for products in fp64" in describe(found)
 
 
 @pytest.mark.usefixtures("slow_cpu")
 def test_here_the_speed_is_measured_and_what_does_not_fit_is_made_to() -> None:
     found = plan(PAPER, **SMALL, device="cpu")
-    assert found["machine"]["product_flops_source"] == "measured"
-    assert not found["memory"]["fits"]
-    flops, share = found["flops"]["total"], found["machine"]["utilisation"]["share"]
-    assert found["time"]["seconds"] == pytest.approx(flops / (1e10 * share))
-    advised = plan(change(PAPER, found["advice"]["set"]), **SMALL, device="cpu")
-    assert advised["memory"]["fits"]
-    assert advised["advice"]["set"] == []
-    assert advised["time"]["seconds"] == found["advice"]["seconds"] < found["time"]["seconds"]
-    assert advised["parameters"]["total"] == found["advice"]["parameters"]
+    assert found.machine.product_flops_source == "measured"
+    assert not found.figures.memory.fits
+    flops, share = found.figures.flops.total, found.machine.utilisation.share
+    assert found.figures.time.seconds == pytest.approx(flops / (1e10 * share))
+    advised = plan(change(PAPER, found.advice.set), **SMALL, device="cpu")
+    assert advised.figures.memory.fits
+    assert advised.advice.set == []
+    assert advised.figures.time.seconds == found.advice.seconds < found.figures.time.seconds
+    assert advised.figures.parameters.total == found.advice.parameters
 
 
 def test_a_corpus_tells_its_tokens_and_its_vocabulary(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
@@ -114,9 +114,9 @@ def test_a_corpus_tells_its_tokens_and_its_vocabulary(tmp_path: Path, words_toke
     (tmp_path / "b.txt").write_text(make_text(40, seed=2))
     corpus = prepare(tmp_path, words_tokenizer, tmp_path / "corpus", workers=1)
     found = plan(TINY, tmp_path / "corpus", gpu="L4")
-    assert found["text"]["tokens"] == corpus["splits"]["train"]["tokens"]
-    assert found["text"]["bytes"] == corpus["splits"]["train"]["bytes"]
-    assert found["text"]["vocab_size"] == words_tokenizer.vocab_size
+    assert found.text.tokens == corpus["splits"]["train"]["tokens"]
+    assert found.text.bytes == corpus["splits"]["train"]["bytes"]
+    assert found.text.vocab_size == words_tokenizer.vocab_size
 
 
 @pytest.mark.parametrize(

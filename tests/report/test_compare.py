@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import FormatError
-from gpt1.documents.scores import verdict
+from gpt1.documents.study import verdict
 from gpt1.report import report
 from gpt1.report.compare import Comparison, compare
 from gpt1.report.gather import gather

@@ -12,8 +12,7 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency
 from gpt1.documents.blocks import BarPlot, Estimate
-from gpt1.documents.plots import draw
-from gpt1.documents.svg import with_own_ids
+from gpt1.documents.plots import draw, with_own_ids
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import settings
 from gpt1.report import report

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError
+from gpt1.records.study import CellFigures
 from gpt1.runs.events import Listener
-from gpt1.studies.cells import EARLIER, Cell, CellResult, Nobody, Result, cell_name, find_cells, make_cell, seconds_left
+from gpt1.studies.cells import Cell, CellResult, Nobody, cell_name, find_cells, make_cell, seconds_left
 from tests.records import facts_in
 
 
 def cell(
     name: str = "one", row: str = "rte", column: str = "full", calls: list[Path] | None = None, **inputs: Any
 ) -> Cell:
-    def compute(folder: Path, listener: Listener) -> Result:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
         if calls is not None:
             calls.append(folder)
         (folder / "weights").mkdir(exist_ok=True)
@@ -96,8 +97,8 @@ def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
 
 
 def test_what_was_spent_before_a_kill_counts(tmp_path: Path) -> None:
-    def compute(folder: Path, listener: Listener) -> Result:
-        return {"score": 0.5, EARLIER: 1000.0}
+    def compute(folder: Path, listener: Listener) -> CellFigures:
+        return {"score": 0.5, "earlier_seconds": 1000.0}
 
     kept = make_cell(tmp_path, Cell("one", "rte", "full", {}, compute), Nobody())
     assert 1000 <= kept.seconds < 1100

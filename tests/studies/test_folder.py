@@ -9,9 +9,9 @@ import pytest
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import lock_folder
-from gpt1.records.study import CellCounts, Cost
+from gpt1.records.study import CellCounts, CellFigures, Cost
 from gpt1.runs.events import Listener
-from gpt1.studies.cells import Cell, Nobody, Notebook, Result
+from gpt1.studies.cells import Cell, Nobody, Notebook
 from gpt1.studies.folder import Done, StudySection, conduct, is_study, read_study
 from tests.records import facts_in
 
@@ -25,7 +25,7 @@ def tabulate(done: Done) -> list[StudySection]:
 
 def cells(calls: list[str], fails: str = "") -> list[Cell]:
     def make(name: str) -> Cell:
-        def compute(folder: Path, listener: Listener) -> Result:
+        def compute(folder: Path, listener: Listener) -> CellFigures:
             calls.append(name)
             if name == fails:
                 raise InputError("no luck")
@@ -68,7 +68,7 @@ def test_a_study_that_is_killed_leaves_the_true_number_of_cells(
 ) -> None:
     seen: list[tuple[object, object]] = []
 
-    def look(folder: Path, listener: Listener) -> Result:
+    def look(folder: Path, listener: Listener) -> CellFigures:
         found = read_study(tmp_path)  # what a kill in the midst of this cell would leave
         seen.append((found.cells.done, found.sections["sums"]["scores"]))
         return {"score": 0}
@@ -99,7 +99,7 @@ def test_a_file_that_is_no_study_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_what_a_person_is_told_and_what_it_cost_is_kept(tmp_path: Path) -> None:
-    def compute(folder: Path, listener: Listener) -> Result:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
         return {"score": 1, "device": "abacus", "notes": ["said before", "beads are missing"]}
 
     def once() -> dict[str, object]:

@@ -135,7 +135,7 @@ def check_record(value: Any, shape: type[Shape], path: str | Path, remedy: str =
 def _checked(value: Any, hint: Any, place: str) -> Any:
     """Return a value as its hint has it: lists as tuples and objects as dataclasses where those are wanted."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint is Any or hint is object:
         return value
     if is_typeddict(hint) or is_dataclass(hint):
         return _checked_object(value, hint, place)

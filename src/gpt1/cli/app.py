@@ -16,14 +16,15 @@ from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
 from gpt1.cli.words import command_of, in_words_of, renamings_told
 
-# Verb -> (module, one line of help). The line stands here so that `gpt1 --help` need not import the verb.
+# Verb -> (module, one line of help). The module has a `command`, or one for each of its verbs, such as
+# `check_command`. The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
     "demo": ("gpt1.cli.demo", "Show the whole idea in five minutes, on stories that are made up here."),
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
     "tasks": ("gpt1.cli.tasks", "List the labelled tasks, or show examples of one as tokens."),
-    "check": ("gpt1.cli.check", "Tell what a task of your own was understood as, and what is wrong with it."),
+    "check": ("gpt1.cli.tasks", "Tell what a task of your own was understood as, and what is wrong with it."),
     "recipes": ("gpt1.cli.recipes", "Show the recipes, one recipe, or how two differ."),
     "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
     "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),
@@ -34,14 +35,14 @@ VERBS = {
     "submit": ("gpt1.cli.submit", "Answer GLUE's test sets with fine-tuned runs, as a zip for its server."),
     "generate": ("gpt1.cli.generate", "Let a run continue a text."),
     "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),
-    "blimp": ("gpt1.cli.blimp", "Ask a language model which of two sentences is English."),
+    "blimp": ("gpt1.cli.zeroshot", "Ask a language model which of two sentences is English."),
     "study": ("gpt1.cli.study", "The paper's experiments: zero-shot, transferred layers, ablations, few labels."),
-    "reproduce": ("gpt1.cli.reproduce", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
+    "reproduce": ("gpt1.cli.study", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
     "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),
     "serve": ("gpt1.cli.serve", "Serve runs over HTTP, the way OpenAI's clients speak."),
-    "import": ("gpt1.cli.import_", "Make a run of GPT-1's released weights, or of transformers' OpenAIGPT."),
-    "export": ("gpt1.cli.export", "Write a run for transformers, as ONNX, or smaller."),
-    "completion": ("gpt1.cli.completion", "Print the shell completion script."),
+    "import": ("gpt1.cli.exchange", "Make a run of GPT-1's released weights, or of transformers' OpenAIGPT."),
+    "export": ("gpt1.cli.exchange", "Write a run for transformers, as ONNX, or smaller."),
+    "completion": ("gpt1.cli.app", "Print the shell completion script."),
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -71,7 +72,8 @@ class LazyVerbs(Verbs):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(VERBS[name][0]).command
+        home = importlib.import_module(VERBS[name][0])
+        command: click.Command = getattr(home, f"{name}_command", None) or home.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -84,6 +86,21 @@ class LazyVerbs(Verbs):
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error; goes anywhere.")
 def gpt1() -> None:
     """GPT-1 end to end: a model is pre-trained on unlabelled text, then learns tasks from few labels."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script of SHELL.
+
+    Example, for the running shell: eval "$(gpt1 completion bash)". Put that line into ~/.bashrc (or ~/.zshrc, with
+    zsh) to have it always; for fish: gpt1 completion fish > ~/.config/fish/completions/gpt1.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(gpt1, {}, "gpt1", "_GPT1_COMPLETE").source())
 
 
 def main(arguments: list[str] | None = None) -> None:

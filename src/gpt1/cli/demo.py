@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
       gpt1 demo --text books/
     """
     from gpt1.base.errors import SettingError
-    from gpt1.cli.training import TrainingLines
+    from gpt1.cli.lines import TrainingLines
     from gpt1.demo.page import TITLE, opening
     from gpt1.demo.recipe import Plan
     from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT, or_begin_anew, read_own_text, runs_of, tour
@@ -49,7 +50,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
             runs, title, openings = [run], None, []
         else:
             found = tour(out, **named, plan=Plan(), progress=terminal, listeners=listeners)
-            runs, title, openings = runs_of(out, found["seeds"]), TITLE, [opening(found)]
+            runs, title, openings = runs_of(out, found.seeds), TITLE, [opening(found)]
         with or_begin_anew(out):
             page = report(runs, Path(out, REPORT), title, openings, overwrite=True)
     except KeyboardInterrupt:
@@ -57,7 +58,7 @@ def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: 
     finally:
         terminal.done()
     if as_json:
-        click.echo(to_json({**({"run": str(run)} if text else found), "report": str(page)}, indent=1))
+        click.echo(to_json({**({"run": str(run)} if text else asdict(found)), "report": str(page)}, indent=1))
         return
     click.echo()
     words.show_document([Note(f"The network is pre-trained on your text: {run}")] if text else openings[0].blocks)

@@ -81,7 +81,7 @@ def _evaluate_text(
     opened: Run, run: str, paths: tuple[str, ...], corpus: str | None, split: str | None, as_json: bool
 ) -> None:
     from gpt1.base.wording import some
-    from gpt1.cli.training import score_line
+    from gpt1.cli.lines import score_line
     from gpt1.pretraining.measure import SPLIT, corpus_of, measure_corpus, measure_text
     from gpt1.text.unknowns import text_notice
 

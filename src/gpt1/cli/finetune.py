@@ -57,7 +57,7 @@ def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tupl
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
-    from gpt1.cli.training import shown_training
+    from gpt1.cli.lines import shown_training
     from gpt1.finetuning.finetune import finetune
     from gpt1.finetuning.results import results, results_blocks
 

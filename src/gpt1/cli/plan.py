@@ -31,4 +31,4 @@ def command(recipe: str | None, changes: tuple[str, ...], as_json: bool, **given
     from gpt1.recipes.changes import change
 
     planned = plan(change(find_recipe(recipe or RECIPE), changes), **given)  # type: ignore[arg-type]
-    click.echo(to_json(planned, indent=1) if as_json else "\n".join(describe(planned)))
+    click.echo(to_json(planned.as_json(), indent=1) if as_json else "\n".join(describe(planned)))

@@ -48,7 +48,7 @@ def command(
       gpt1 pretrain --init runs/books --corpus mails --out runs/mails --steps 2000
       torchrun --nproc-per-node 8 -m gpt1 pretrain --recipe paper --corpus corpus --out runs/paper
     """
-    from gpt1.cli.training import score_line, shown_training
+    from gpt1.cli.lines import score_line, shown_training
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.runs.checkpoints import list_checkpoints
     from gpt1.runs.files import last_scores

@@ -1,4 +1,4 @@
-"""`gpt1 study`: the paper's experiments, each in a folder of its own, each to be gone on with."""
+"""`gpt1 study`: the paper's experiments, each in a folder of its own; `gpt1 reproduce`: all of them in one go."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
 
 if TYPE_CHECKING:
+    from gpt1.finetuning.data import Source
     from gpt1.records.study import StudyRecord
+    from gpt1.studies.cells import Watcher
+    from gpt1.studies.finetuned import FinetuningSettings
 
-out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
-init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
-lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
-seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
-task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
-data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
-finetune_recipe = click.option("--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]")
+_out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
+_init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
+_lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
+_seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
+_task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
+_data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
+_recipe_option = click.option("--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]")
 
 
-def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how fine-tunings are made."""
     for option in (
         options.changes,
@@ -31,21 +34,21 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
         options.seed,
         options.steps,
         options.lr,
-        finetune_recipe,
-        seeds_option,
+        _recipe_option,
+        _seeds_option,
     ):
         command = option(command)
     return command
 
 
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name labelled data: tasks, or tables."""
     tables = (
         click.option("--train", metavar="FILE", help="A labelled table: csv, tsv, jsonl or parquet."),
         click.option("--dev", metavar="FILE", help="--train: a table to choose the best epoch on."),
         click.option("--test", metavar="FILE", help="--train: a table for the final test."),
     )
-    found = (task_option, data_option, *tables, options.columns, options.regression, options.symmetric)
+    found = (_task_option, _data_option, *tables, options.columns, options.regression, options.symmetric)
     for option in reversed((*found, options.encoding)):
         command = option(command)
     return command
@@ -62,9 +65,9 @@ def command() -> None:
 
 @command.command("zeroshot")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@task_option
-@data_option
-@out_option
+@_task_option
+@_data_option
+@_out_option
 @click.option("--shots", type=click.IntRange(0), metavar="K", help="Solved examples before each text.  [0]")
 @options.seed
 @options.device
@@ -82,15 +85,15 @@ def zeroshot_command(
     if not task or data is None:
         raise click.UsageError("say what to ask: --task NAME (repeatable) with --data DIR")
     asked = {name: value for name, value in given.items() if value is not None}
-    watched(lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, watcher=watcher, **asked), out, as_json)
+    _watched(lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, watcher=watcher, **asked), out, as_json)
 
 
 @command.command("transfer")
-@init_option
-@table_options
-@out_option
+@_init_option
+@_table_options
+@_out_option
 @click.option("--layers", metavar="0,1,..", help="How many blocks to take over.  [each number there is]")
-@training_options
+@_training_options
 @options.as_json
 def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **given: Any) -> None:
     """Figure 2 left: fine-tune with the embeddings alone, then with more and more pre-trained blocks.
@@ -100,9 +103,9 @@ def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **g
     """
     from gpt1.studies.transfer import study_transfer
 
-    counts = None if layers is None else numbers("--layers", layers, "0,1,2")
-    source, training = source_of(given), training_of(given)
-    watched(
+    counts = None if layers is None else _numbers("--layers", layers, "0,1,2")
+    source, training = _source_of(given), _training_of(given)
+    _watched(
         lambda watcher: study_transfer(init, out, source=source, training=training, layers=counts, watcher=watcher),
         out,
         as_json,
@@ -110,11 +113,11 @@ def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **g
 
 
 @command.command("ablations")
-@init_option
-@lstm_option
-@table_options
-@out_option
-@training_options
+@_init_option
+@_lstm_option
+@_table_options
+@_out_option
+@_training_options
 @options.as_json
 def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **given: Any) -> None:
     """Table 5: the full model, without pre-training, without the auxiliary loss, and an LSTM.
@@ -125,8 +128,8 @@ def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **gi
     """
     from gpt1.studies.ablations import study_ablations
 
-    source, training = source_of(given), training_of(given)
-    watched(
+    source, training = _source_of(given), _training_of(given)
+    _watched(
         lambda watcher: study_ablations(init, out, source=source, training=training, lstm=lstm, watcher=watcher),
         out,
         as_json,
@@ -134,11 +137,11 @@ def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **gi
 
 
 @command.command("labels")
-@init_option
-@table_options
-@out_option
+@_init_option
+@_table_options
+@_out_option
 @click.option("--counts", required=True, metavar="50,200,..", help="How many labels to learn from.")
-@training_options
+@_training_options
 @options.as_json
 def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any) -> None:
     """Learn from few labels: pre-trained, from scratch, and by counting words (TF-IDF and a linear model).
@@ -148,25 +151,49 @@ def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any
     """
     from gpt1.studies.labels import study_labels
 
-    wanted, source, training = numbers("--counts", counts, "50,200"), source_of(given), training_of(given)
-    watched(
+    wanted, source, training = _numbers("--counts", counts, "50,200"), _source_of(given), _training_of(given)
+    _watched(
         lambda watcher: study_labels(init, out, source=source, training=training, counts=wanted, watcher=watcher),
         out,
         as_json,
     )
 
 
-def numbers(option: str, text: str, example: str) -> list[int]:
-    """Return whole numbers that stand between commas."""
+@click.command("reproduce")
+@_init_option
+@_lstm_option
+@click.option("--data", required=True, metavar="DIR", help="A folder with the tasks, each in one of its name.")
+@_out_option
+@_training_options
+@options.as_json
+def reproduce_command(init: str, lstm: str | None, data: str, out: str, as_json: bool, **given: Any) -> None:
+    """Make the paper's tables 2 to 5 and figure 2, as far as the data goes, with the paper's figures beside ours.
+
+    Every task found in --data is learned; a table of what is done and left is shown on the way. What is done is kept:
+    killed and called again, it goes on.
+
+    \b
+    Example: gpt1 reproduce --init runs/paper --lstm runs/lstm --data tasks/ --out reproduction --seeds 3
+    """
+    from gpt1.studies.reproduce import reproduce
+
+    training = _training_of(given)
+    _watched(
+        lambda watcher: reproduce(init, out, data=data, training=training, lstm=lstm, watcher=watcher), out, as_json
+    )
+
+
+def _numbers(option: str, text: str, example: str) -> list[int]:
+    """Return whole _numbers that stand between commas."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise click.UsageError(
-            f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
+            f"{option} takes whole _numbers between commas, such as {example}, not '{text}'"
         ) from None
 
 
-def source_of(given: dict[str, Any]) -> Any:
+def _source_of(given: dict[str, Any]) -> Source:
     """Return the labelled data that options name."""
     from pathlib import Path
 
@@ -177,7 +204,7 @@ def source_of(given: dict[str, Any]) -> Any:
     return Source(tasks=given["task"], data=given["data"], columns=options.roles_and_names(given["columns"]), **named)
 
 
-def training_of(given: dict[str, Any]) -> Any:
+def _training_of(given: dict[str, Any]) -> FinetuningSettings:
     """Return how fine-tunings are made, as options say."""
     from gpt1.studies.finetuned import FinetuningSettings
 
@@ -187,9 +214,9 @@ def training_of(given: dict[str, Any]) -> Any:
     return FinetuningSettings(changes=changes, **named)
 
 
-def watched(study: Callable[[Any], StudyRecord], out: str, as_json: bool) -> None:
+def _watched(study: Callable[[Watcher], StudyRecord], out: str, as_json: bool) -> None:
     """Run a study before a person's eyes, and print what it found."""
-    from gpt1.cli.studying import StudyLines
+    from gpt1.cli.lines import StudyLines
 
     terminal = words.CommandTerminal()
     try:

@@ -1,4 +1,4 @@
-"""`gpt1 tasks`: which labelled tasks there are, and how their rows reach a model."""
+"""`gpt1 tasks`: which labelled tasks there are, and how their rows reach a model; `gpt1 check`: one of one's own."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import click
 
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
-from gpt1.cli.check import context_option, data_option, load_if_named, print_check, tokenizer_option
+
+_data = click.option("--data", metavar="DIR", help="The folder of the task's files, ours or official, or hub:NAME.")
+_tokenizer = click.option("--tokenizer", metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one.")
+_context = click.option("--context", type=click.IntRange(4), metavar="N", help="Longest sequence in tokens.  [512]")
 
 
-@click.command()
+@click.command("tasks")
 @click.argument("name", required=False)
-@data_option
+@_data
 @click.option("--show", "count", type=click.IntRange(1), metavar="N", help="Print so many examples, token by token.")
 @click.option("--split", metavar="NAME", help="--show: of which split.  [train]")
-@tokenizer_option
-@context_option
+@_tokenizer
+@_context
 @options.encoding
 @options.as_json
-def command(name: str | None, data: str | None, count: int | None, as_json: bool, **given: Any) -> None:
+def tasks_command(name: str | None, data: str | None, count: int | None, as_json: bool, **given: Any) -> None:
     """List the labelled tasks, tell what one is (NAME or module:NAME), or show examples of it as tokens.
 
     Without a tokenizer words stand for tokens.
@@ -44,7 +47,49 @@ def command(name: str | None, data: str | None, count: int | None, as_json: bool
     else:
         if "split" in settings:
             raise click.UsageError("--split goes with --show")
-        print_check(name, data, as_json, settings)
+        _check(name, data, as_json, settings)
+
+
+@click.command("check")
+@click.argument("task", metavar="MODULE:TASK")
+@_data
+@_tokenizer
+@_context
+@options.encoding
+@options.as_json
+def check_command(task: str, data: str | None, as_json: bool, **given: Any) -> None:
+    """Tell what a task of your own was understood as, or what is wrong with it.
+
+    With --data its files are read, and splits, labels and what is doubtful in them are told; with --tokenizer lengths
+    too. Nothing is written.
+
+    \b
+    Example: gpt1 check my_tasks:MAIL --data mails/ --tokenizer tokenizer.json
+    """
+    _check(task, data, as_json, {option: value for option, value in given.items() if value is not None})
+
+
+def _check(task: str, data: str | None, as_json: bool, settings: dict[str, Any]) -> None:
+    """Print what a task is, and what its data holds if there is any."""
+    from gpt1.base.errors import printable
+    from gpt1.tasks.describe import check_task, describe_check
+
+    if settings and data is None:
+        raise click.UsageError(f"--{next(iter(settings))} goes with --data")
+    report = check_task(task, data=data, **_load_if_named(settings))
+    if as_json:
+        click.echo(to_json(report, ensure_ascii=False, indent=1))
+        return
+    for notice in report.get("notices", ()):
+        words.notice(printable(notice))
+    click.echo(printable("\n".join(describe_check(report))))
+
+
+def _load_if_named(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the tokenizer in the place of its name."""
+    from gpt1.text.tokenizer import load_tokenizer
+
+    return settings | ({"tokenizer": load_tokenizer(settings["tokenizer"])} if "tokenizer" in settings else {})
 
 
 def _list(as_json: bool) -> None:
@@ -63,7 +108,7 @@ def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, A
 
     if "tokenizer" not in settings:
         click.echo("there is no --tokenizer: words stand for tokens", err=True)
-    shown, notices = show_task(name, data, count, **load_if_named(settings))
+    shown, notices = show_task(name, data, count, **_load_if_named(settings))
     for notice in notices:
         words.notice(printable(notice))
     if as_json:

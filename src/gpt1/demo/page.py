@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
-from gpt1.demo.recipe import NETWORK, PRETRAINED, SCRATCH
+from gpt1.demo.recipe import NETWORK
 from gpt1.demo.tasks import OTHER
-from gpt1.demo.tour import gain
+from gpt1.demo.tour import TourResult
 from gpt1.documents.blocks import (
     SCORE_SPAN,
     Block,
@@ -26,15 +25,15 @@ TITLE = "Pre-training first, then learning from few labels"
 HEADER = ("chance", "bag of words", "from scratch", "pre-trained", "unseen names, forms")
 
 
-def opening(found: dict[str, Any]) -> Section:
+def opening(found: TourResult) -> Section:
     """Return the section with which the report of the tour begins."""
-    shapes = [row["shape"] for row in found["tasks"]]
+    shapes = [row.shape for row in found.tasks]
     rows = []
     for (name, cells), note in zip(_figures(found), [*shapes, ""], strict=True):
         best = max(cells[: len(HEADER) - 1], key=float)  # of all that answered the same rows
         own = [TableCell(cell, is_best=cell == best and place < len(HEADER) - 1) for place, cell in enumerate(cells)]
         rows.append(TableRow(name, own, note))
-    labels, tested = found["rows"]["train"], found["rows"]["test"]
+    labels, tested = found.rows["train"], found.rows["test"]
     caption = f"Accuracy in per cent on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
     blocks: list[Block] = [
         Table(caption, ["task", *HEADER], rows),
@@ -49,40 +48,40 @@ def opening(found: dict[str, Any]) -> Section:
     return Section("demo", "What pre-training brings", lead, blocks)
 
 
-def _figures(found: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+def _figures(found: TourResult) -> list[tuple[str, tuple[str, ...]]]:
     """Return each task's name and figures in per cent, and their averages."""
     values = {
-        row["title"]: (
-            row["chance"],
-            row["words"]["test"],
-            row[SCRATCH]["test"],
-            row[PRETRAINED]["test"],
-            row[PRETRAINED][OTHER],
+        row.title: (
+            row.chance,
+            row.words["test"],
+            row.scratch["test"],
+            row.pretrained["test"],
+            row.pretrained[OTHER],
         )
-        for row in found["tasks"]
+        for row in found.tasks
     }
     values["average"] = tuple(map(statistics.fmean, zip(*values.values(), strict=True)))  # type: ignore[assignment]
     return [(name, tuple(f"{100 * value:.1f}" for value in own)) for name, own in values.items()]
 
 
-def _legend(found: dict[str, Any]) -> list[str]:
+def _legend(found: TourResult) -> list[str]:
     return [
-        f"Pre-training brings {gain(found):.1f} points on average{_of_seeds(found)}: the same network, labels and "
+        f"Pre-training brings {found.gain:.1f} points on average{_of_seeds(found)}: the same network, labels and "
         "number of updates, each way with its own best rate.",
-        f"Bag of words: TF-IDF and logistic regression. Unseen: {found['rows'][OTHER]} rows with people and sentence "
+        f"Bag of words: TF-IDF and logistic regression. Unseen: {found.rows[OTHER]} rows with people and sentence "
         "forms that the labelled examples never have.",
         NETWORK,
     ]
 
 
-def _of_seeds(found: dict[str, Any]) -> str:
-    return ", one seed" if found["seeds"] == 1 else f", medians of {found['seeds']} seeds"
+def _of_seeds(found: TourResult) -> str:
+    return ", one seed" if found.seeds == 1 else f", medians of {found.seeds} seeds"
 
 
-def _growth(found: dict[str, Any]) -> Picture:
-    steps = [int(step) for step in found["zero_shot"]]
-    tasks = list(next(iter(found["zero_shot"].values())))
-    curves = {task: Curve(steps, [scores[task] for scores in found["zero_shot"].values()]) for task in tasks}
+def _growth(found: TourResult) -> Picture:
+    steps = [int(step) for step in found.zero_shot]
+    tasks = list(next(iter(found.zero_shot.values())))
+    curves = {task: Curve(steps, [scores[task] for scores in found.zero_shot.values()]) for task in tasks}
     last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
     return Picture(
         CurvePlot(curves, "accuracy without labels", SCORE_SPAN),

@@ -12,17 +12,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from gpt1.demo.forms import (
+from gpt1.demo.world import (
     ASPECTS,
     BAD,
     GIFTS,
     GOOD,
+    HELPERS,
     LATER,
     MEETINGS,
     PAUSES,
+    PEOPLE,
+    TRADES,
+    WEATHER,
     Forms,
+    Person,
+    Trade,
+    is_held_out,
 )
-from gpt1.demo.world import HELPERS, PEOPLE, TRADES, WEATHER, Person, Trade, is_held_out
 
 _WORD = re.compile(r"[a-z']+")
 SHARE_OF_MEETINGS = 0.15  # of the stories

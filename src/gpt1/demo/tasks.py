@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import TypedDict
 
-from gpt1.demo.forms import ASPECTS
 from gpt1.demo.stories import (
     Choice,
     Teller,
@@ -24,7 +23,7 @@ from gpt1.demo.stories import (
     some_hero,
     some_meeting,
 )
-from gpt1.demo.world import PEOPLE, SEEN_PEOPLE, TRADES, WEATHER, is_held_out
+from gpt1.demo.world import ASPECTS, PEOPLE, SEEN_PEOPLE, TRADES, WEATHER, is_held_out
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
@@ -78,7 +77,18 @@ PRONOUN = Task(
     test_splits=TESTS,
 )
 
-Row = dict[str, Any]
+
+class StoryRow(TypedDict, total=False):
+    """A row of a task, as its file holds it: the texts of its shape, and who is told of."""
+
+    text: str
+    pronoun: str
+    context: str
+    a: str
+    b: str
+    choices: list[str]
+    hero: str
+    label: str | int
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ SPLITS = {
 }
 
 
-def _ending(draw: Random, split: Split, label: int) -> Row:
+def _ending(draw: Random, split: Split, label: int) -> StoryRow:
     person, trade = some_hero(draw, split.people, split.held_out)
     teller = Teller(draw, PEOPLE[person], split.forms)
     told = teller.portrait(TRADES[trade], draw.sample(list(ASPECTS), 2))
@@ -106,7 +116,7 @@ def _ending(draw: Random, split: Split, label: int) -> Row:
     return {"text": " ".join(told), "hero": hero_name(person, trade)}
 
 
-def _entailment(draw: Random, split: Split, label: int) -> Row:
+def _entailment(draw: Random, split: Split, label: int) -> StoryRow:
     person, trade = some_hero(draw, split.people, split.held_out)
     first, second, third = draw.sample(list(ASPECTS), 3)
     teller = Teller(draw, PEOPLE[person], split.forms)
@@ -116,7 +126,7 @@ def _entailment(draw: Random, split: Split, label: int) -> Row:
     return {"a": " ".join(told), "b": anew.trade(TRADES[claimed], third), "hero": hero_name(person, trade)}
 
 
-def _similarity(draw: Random, split: Split, label: int) -> Row:
+def _similarity(draw: Random, split: Split, label: int) -> StoryRow:
     person, trade = some_hero(draw, split.people, split.held_out)
     aspects = draw.sample(list(ASPECTS), 4)
     second = trade if label else _another(draw, split, person, trade)
@@ -127,7 +137,7 @@ def _similarity(draw: Random, split: Split, label: int) -> Row:
     return {"a": accounts[0], "b": accounts[1], "hero": hero_name(person, trade)}
 
 
-def _choice(draw: Random, split: Split, label: int) -> Row:
+def _choice(draw: Random, split: Split, label: int) -> StoryRow:
     person, trade = some_hero(draw, split.people, split.held_out)
     first, second, third = draw.sample(list(ASPECTS), 3)
     teller = Teller(draw, PEOPLE[person], split.forms)
@@ -138,7 +148,7 @@ def _choice(draw: Random, split: Split, label: int) -> Row:
     return {"context": " ".join(told), "choices": choices, "hero": hero_name(person, trade)}
 
 
-def _pronoun(draw: Random, split: Split, label: int) -> Row:
+def _pronoun(draw: Random, split: Split, label: int) -> StoryRow:
     meeting = some_meeting(draw, held_out=True)
     right, wrong = draw.sample(meeting.trades, 2)
     text = f"{say_meeting(draw, meeting, split.forms)} {say_later(draw, right, meeting.pronoun, split.forms)}"
@@ -151,7 +161,7 @@ def _another(draw: Random, split: Split, person: int, trade: int) -> int:
     return draw.choice([t for t in range(len(TRADES)) if t != trade and is_held_out(person, t) == split.held_out])
 
 
-_MAKERS: dict[str, Callable[[Random, Split, int], Row]] = {
+_MAKERS: dict[str, Callable[[Random, Split, int], StoryRow]] = {
     ENDING.name: _ending,
     ENTAILMENT.name: _entailment,
     SIMILARITY.name: _similarity,
@@ -163,10 +173,10 @@ LEARNED = (ENDING, ENTAILMENT, SIMILARITY, CHOICE)
 TASKS = {task.name: task for task in (*LEARNED, PRONOUN)}
 
 
-def make_rows(task: Task, split: str, count: int, *, seed: int, without: Iterable[str] = ()) -> list[Row]:
+def make_rows(task: Task, split: str, count: int, *, seed: int, without: Iterable[str] = ()) -> list[StoryRow]:
     """Return `count` rows of a split, no two alike, no text among `without`, and labels equally frequent."""
     draw = Random(f"{seed} {task.name} {split}")
-    rows: list[Row] = []
+    rows: list[StoryRow] = []
     met = set(without)
     while len(rows) < count:
         label = len(rows) % 2
@@ -178,13 +188,16 @@ def make_rows(task: Task, split: str, count: int, *, seed: int, without: Iterabl
     return rows
 
 
-def text_of(row: Row) -> str:
+def text_of(row: StoryRow) -> str:
     """Return all that a row says, whatever the order of its answers."""
-    told = [row[name] for name in ("text", "context", "a", "b") if name in row]
-    return " | ".join([*told, *sorted(row.get("choices", []))])
+    return " | ".join([*_told(row), *sorted(row.get("choices", []))])
 
 
-def texts_of(row: Row) -> list[str]:
+def texts_of(row: StoryRow) -> list[str]:
     """Return every text of a row by itself."""
-    told = [row[name] for name in ("text", "context", "a", "b") if name in row]
-    return [*told, *row.get("choices", [])]
+    return [*_told(row), *row.get("choices", [])]
+
+
+def _told(row: StoryRow) -> list[str]:
+    told = (row.get("text"), row.get("context"), row.get("a"), row.get("b"))
+    return [text for text in told if text is not None]

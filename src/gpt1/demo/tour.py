@@ -12,6 +12,7 @@ import shlex
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,37 @@ FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
 
 
+@dataclass(frozen=True)
+class TaskResult:
+    """What was reached on a task: the accuracy on each set of words alone, from scratch, and pre-trained."""
+
+    task: str
+    title: str
+    shape: str
+    chance: float
+    words: dict[str, float]
+    scratch: dict[str, float]
+    pretrained: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TourResult:
+    """What the demo found."""
+
+    seeds: int
+    rows: dict[str, int]  # of each set
+    tasks: list[TaskResult]
+    zero_shot: dict[str, dict[str, float]]  # by step and task
+
+    @property
+    def gain(self) -> float:
+        """By how many points pre-training beats scratch on the test sets, on average over the tasks."""
+        return 100 * statistics.fmean(row.pretrained["test"] - row.scratch["test"] for row in self.tasks)
+
+
 def tour(
     out: str | Path, *, seeds: int = 1, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
-) -> dict[str, Any]:
+) -> TourResult:
     """Run the demo in a folder, or go on with it, and return what it found."""
     out = _own_folder(out)
     if (out / TOKENIZER).is_file() and not any((out / name).exists() for name in (WORLD, BASELINE)):
@@ -73,14 +102,8 @@ def tour(
         growth = asking.all_checkpoints()
         crew.begin(_jobs(out, plan, PRETRAINED, seeds))
         crew.finish()
-        tasks = _collect(out, seeds, words)
-        found = {
-            "seeds": seeds,
-            "rows": dict(plan.counts),
-            "tasks": tasks,
-            "zero_shot": growth,
-        }
-        write_record(out / RESULT, found)
+        found = TourResult(seeds, dict(plan.counts), _collect(out, seeds, words), growth)
+        write_record(out / RESULT, asdict(found))
     return found
 
 
@@ -227,19 +250,12 @@ def _folder(out: Path, task: str, arm: str, seeds: int) -> Path:
     return out / RUNS / (f"{task}-{arm}" if seeds == 1 else f"{task}-{arm}-{seeds}-seeds")
 
 
-def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-    """Return a row for each task: what words alone, scratch and pre-training give on the test and the other set."""
-    return [
-        {
-            "task": task.name,
-            "title": task.title,
-            "shape": task.shape,
-            "chance": 0.5,
-            "words": words[task.name],
-            **{arm: _scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED)},
-        }
-        for task in LEARNED
-    ]
+def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[TaskResult]:
+    found = []
+    for task in LEARNED:
+        scratch, pretrained = (_scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED))
+        found.append(TaskResult(task.name, task.title, task.shape, 0.5, words[task.name], scratch, pretrained))
+    return found
 
 
 def _scores(folder: Path, task: str) -> dict[str, float]:
@@ -254,11 +270,6 @@ def runs_of(out: str | Path, seeds: int) -> list[Path]:
     """Return the folders of all runs of the tour, that of the reader first."""
     arms = (PRETRAINED, SCRATCH)
     return [Path(out, READER), *(_folder(Path(out), task.name, arm, seeds) for task in LEARNED for arm in arms)]
-
-
-def gain(found: dict[str, Any]) -> float:
-    """Return by how many points pre-training beats scratch on the test sets, on average over the tasks."""
-    return 100 * statistics.fmean(row[PRETRAINED]["test"] - row[SCRATCH]["test"] for row in found["tasks"])
 
 
 def _own_folder(out: str | Path) -> Path:

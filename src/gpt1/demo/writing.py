@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TypedDict
 
 from gpt1.base.files import make_folder, whole_file, write_record
 from gpt1.base.strict_json import to_json
 from gpt1.demo.stories import RUN, Run, runs, tell_story, words_of
-from gpt1.demo.tasks import OTHER, TASKS, TESTS, Row, make_rows, text_of, texts_of
+from gpt1.demo.tasks import OTHER, TASKS, TESTS, StoryRow, make_rows, text_of, texts_of
 
 CORPUS, LABELLED, MANIFEST = "corpus", "tasks", "manifest.json"
 COUNTS = {"train": 600, "dev": 300, "test": 1000, OTHER: 1000}
@@ -27,7 +27,27 @@ class Told:
     heroes: set[str] = field(default_factory=set)
 
 
-def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[str, int] = COUNTS) -> dict[str, Any]:
+class KeptBack(TypedDict):
+    """What of the tests the text to read has not."""
+
+    words_in_a_row: int
+    runs: int
+    told_anew: int
+
+
+class WorldManifest(TypedDict):
+    """What manifest.json holds."""
+
+    seed: int
+    stories: int
+    words: int
+    kept_back: KeptBack
+    heroes_of_the_text: list[str]
+    heroes_of_the_tests: list[str]
+    rows: dict[str, dict[str, int]]  # by task and split
+
+
+def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[str, int] = COUNTS) -> WorldManifest:
     """Write `stories` stories and the labelled tasks to `folder`, and return the manifest that is written with them.
 
     No story shares a run of eight words with a test (what would is told anew), and nobody has a trade in the text that
@@ -48,7 +68,7 @@ def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[
         _write_stories(path, Random(f"{seed} stories from {first}"), count, kept_back, told)
     tested = {row["hero"] for splits in tasks.values() for split in TESTS for row in splits[split] if "hero" in row}
     assert not told.heroes & tested, "a person with a trade of the tests is told of in the text"
-    manifest = {
+    manifest: WorldManifest = {
         "seed": seed,
         "stories": stories,
         "words": told.words,
@@ -57,13 +77,13 @@ def write_world(folder: str | Path, *, stories: int, seed: int, counts: Mapping[
         "heroes_of_the_tests": sorted(tested),
         "rows": {name: {split: len(rows) for split, rows in splits.items()} for name, splits in tasks.items()},
     }
-    write_record(folder / MANIFEST, manifest)
+    write_record(folder / MANIFEST, {**manifest})
     return manifest
 
 
-def make_tasks(seed: int, counts: Mapping[str, int] = COUNTS) -> dict[str, dict[str, list[Row]]]:
+def make_tasks(seed: int, counts: Mapping[str, int] = COUNTS) -> dict[str, dict[str, list[StoryRow]]]:
     """Return the rows of every task and split; no text stands in two splits."""
-    found: dict[str, dict[str, list[Row]]] = {}
+    found: dict[str, dict[str, list[StoryRow]]] = {}
     for task in TASKS.values():
         met: set[str] = set()
         found[task.name] = {}
@@ -73,7 +93,7 @@ def make_tasks(seed: int, counts: Mapping[str, int] = COUNTS) -> dict[str, dict[
     return found
 
 
-def runs_of_tests(tasks: Mapping[str, Mapping[str, list[Row]]]) -> frozenset[Run]:
+def runs_of_tests(tasks: Mapping[str, Mapping[str, list[StoryRow]]]) -> frozenset[Run]:
     """Return every run of eight words in a text of a test."""
     rows = (row for splits in tasks.values() for split in TESTS for row in splits[split])
     return frozenset(run for row in rows for text in texts_of(row) for run in runs(words_of(text)))

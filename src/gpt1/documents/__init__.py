@@ -24,11 +24,9 @@ OFFERS = {
         "TableCell",
         "TableRow",
     ],
-    "evaluation": ["evaluation_blocks", "scores_table", "task_scores"],
+    "evaluation": ["evaluation_blocks", "scores_table", "seeds_blocks", "task_scores"],
     "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "shown_text", "signed"],
     "html": ["MARK", "render", "require_libraries"],
-    "scores": ["judged_row", "judged_table"],
-    "seeds": ["seeds_blocks"],
-    "study": ["KINDS", "about_study", "study_blocks"],
+    "study": ["KINDS", "about_study", "judged_row", "judged_table", "study_blocks"],
     "terminal": ["render"],
 }

@@ -22,6 +22,7 @@ from gpt1.documents.blocks import (
 )
 from gpt1.documents.figures import LONGEST_NAME, between, figure, metric_name, number, shown_text, signed
 from gpt1.records.evaluation import Evaluation
+from gpt1.records.seeds import SeedsResult
 from gpt1.tasks.assessment import Calibration, ClassRates, Confusion, Mistake
 from gpt1.text.specials import SPECIALS
 
@@ -211,3 +212,25 @@ def _plain(text: str) -> str:
     """Return a sequence without the special tokens at its two ends, which all have."""
     start, _, extract = (f"[{name}]" for name in SPECIALS)
     return shown_text(text).removeprefix(start).removesuffix(extract).strip()
+
+
+# ---- several seeds ----
+
+_SUMMARY = {"median": "median", "mean": "mean", "sd": "deviation", "worst": "worst", "best": "best"}
+
+
+def seeds_blocks(seeds: SeedsResult) -> list[Block]:
+    """Return the scores of all seeds, and which was kept."""
+    rows = []
+    for name, figures in seeds.summary.items():
+        each = [figure(scores[name]) for scores in seeds.seeds.values() if name in scores]
+        values = [TableCell(figure(figures[what])) if what in figures else TableCell("–") for what in _SUMMARY]
+        rows.append(TableRow(name, [*values, TableCell(", ".join(each))]))
+    return [
+        Table(
+            f"{many(len(seeds.seeds), 'seed')}: {', '.join(seeds.seeds)}.",
+            ["score", *_SUMMARY.values(), "each"],
+            rows,
+        ),
+        Note(f"{seeds.best} is kept: the best on dev, or the first of equals; all that follows is of this one."),
+    ]

@@ -9,7 +9,6 @@ from itertools import count
 from gpt1 import __version__
 from gpt1.base.errors import MissingDependency
 from gpt1.documents.blocks import Plot, Section
-from gpt1.documents.svg import with_own_ids
 
 TEMPLATE = "page.html.j2"
 MARK = '<meta name="generator" content="gpt1 report'  # by which a page of ours is known
@@ -32,7 +31,7 @@ def render(sections: Sequence[Section], title: str) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    from gpt1.documents.plots import draw
+    from gpt1.documents.plots import draw, with_own_ids
 
     numbers = count(1)
 

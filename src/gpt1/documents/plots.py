@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import matplotlib.style
 from matplotlib.axes import Axes
@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpt1.documents.blocks import BarPlot, CurvePlot, LinePlot, Plot, ReliabilityPlot
-from gpt1.documents.svg import in_tags, without_comments
 
 MOST_MARKERS = 20  # points of a line that are marked one by one
 LONGEST_LABEL = 22  # characters of a line beside a bar
@@ -240,16 +239,40 @@ def _svg(figure: Figure) -> str:
         # Text is drawn by the browser, which has fonts for what this library's own font lacks.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from font")
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = without_comments(text.getvalue())
+    svg = _COMMENT.sub("", text.getvalue())
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", svg, flags=re.DOTALL)  # a style would reach the whole page
     head, rest = svg.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', head)
     assert box is not None
-    rest = in_tags(rest, _with_variables)
+    rest = _in_tags(rest, _with_variables)
     return f'<svg {box[0]} xmlns:xlink="http://www.w3.org/1999/xlink" aria-hidden="true">{rest}'.strip()
 
 
 def _with_variables(tag: str) -> str:
     """Return a tag with the page's variables in place of the stand-ins."""
     return _STAND_IN.sub(lambda found: f"{found[1]}: var(--{_NAMES[found[2]]})", tag)
+
+
+# ---- what is markup in a picture, and what only looks like it because a person wrote it ----
+
+# In a picture's texts and attributes the characters < and > are escaped, so that these are tags and nothing else.
+_COMMENT, _TAG = re.compile(r"<!--.*?-->\s*", re.DOTALL), re.compile(r"<[^>]*>")
+_ID, _REFERENCE = re.compile(r' id="([^"]*)"'), re.compile(r'(url\(#|href="#)([^)"]+)')
+
+
+def _in_tags(svg: str, change: Callable[[str], str]) -> str:
+    """Change the tags of a picture; its texts are left alone, whatever they say."""
+    return _TAG.sub(lambda found: change(found[0]), svg)
+
+
+def with_own_ids(svg: str, own: str) -> str:
+    """Drop the ids that nothing refers to and give the others names of the picture's own: many share a page."""
+    needed = sorted({name for tag in _TAG.findall(svg) for _, name in _REFERENCE.findall(tag)})
+    names = {name: f"{own}-{number}" for number, name in enumerate(needed)}
+
+    def renamed(tag: str) -> str:
+        tag = _REFERENCE.sub(lambda found: found[1] + names[found[2]], tag)
+        return _ID.sub(lambda found: f' id="{names[found[1]]}"' if found[1] in names else "", tag)
+
+    return _in_tags(svg, renamed)

@@ -5,14 +5,16 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpt1.base.wording import duration, many
 from gpt1.documents.blocks import (
+    SCORE_SPAN,
     Block,
     Facts,
     Folded,
     Heading,
+    LinePlot,
     Lines,
     Note,
     Picture,
@@ -23,21 +25,31 @@ from gpt1.documents.blocks import (
     TableRow,
 )
 from gpt1.documents.figures import MINUS, metric_name
-from gpt1.documents.scores import (
-    Content,
-    best_of,
-    hundred,
-    judged_on,
-    numbers_beside,
-    over,
-    pairs_table,
-    picture,
-    points_of,
-    signed_hundred,
-    spread,
+from gpt1.records.study import (
+    AblationsSection,
+    ArmDifference,
+    ArmFigures,
+    CheckpointPoint,
+    CurvesSection,
+    DifferencesSection,
+    LabelsSection,
+    LayerPoint,
+    PublishedFigures,
+    ScaleFacts,
+    SeedFigures,
+    StudyRecord,
+    Summary,
+    TablesSection,
+    TransferSection,
+    ZeroshotSection,
 )
-from gpt1.records.study import StudyRecord
+from gpt1.tasks.assessment import RESAMPLES
 
+SPOKEN = 12  # points of a line that are read out one by one
+IN_PAIRS = (
+    f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is its "
+    "95 % interval."
+)
 KINDS = {
     "zeroshot": "Tasks that were never taught, along pre-training (figure 2 right)",
     "transfer": "More and more pre-trained blocks taken over (figure 2 left)",
@@ -53,9 +65,21 @@ def study_blocks(study: StudyRecord) -> list[Block]:
     done, planned = study.cells.done, study.cells.planned
     if done < planned:
         blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
-    for part, tell in _PARTS.items():
-        if part in study.sections:
-            blocks += tell(study.sections[part])
+    found = study.sections
+    if "tables" in found:
+        blocks += _tables(found["tables"])
+    if "ablations" in found:
+        blocks += _ablations(found["ablations"])
+    if "differences" in found:
+        blocks += _differences(found["differences"])
+    if "curves" in found:
+        blocks += _curves(found["curves"])
+    if "zeroshot" in found:
+        blocks += _zeroshot(found["zeroshot"])
+    if "transfer" in found:
+        blocks += _transfer(found["transfer"])
+    if "labels" in found:
+        blocks += _labels(found["labels"])
     return blocks
 
 
@@ -66,13 +90,13 @@ def about_study(study: StudyRecord) -> list[Block]:
 
 def _what(study: StudyRecord) -> list[tuple[str, str]]:
     about = study.about
-    source = about.get("source") or {}
-    runs = about.get("runs") or {}
+    source = about.get("source")
+    tasks = about.get("tasks") or (source.tasks if source else [])
     told = {
-        "pre-trained run": about.get("init") or ", ".join(runs.values()),
+        "pre-trained run": about.get("init") or ", ".join(about.get("runs", {}).values()),
         "LSTM": about.get("lstm"),
-        "tasks": ", ".join(about.get("tasks") or source.get("tasks") or []) or source.get("train"),
-        "data": about.get("data") or source.get("data"),
+        "tasks": ", ".join(tasks) or (source and source.train),
+        "data": about.get("data") or (source and source.data),
         "shots": about.get("shots"),
         "changed settings": ", ".join(about.get("changes") or []),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
@@ -86,18 +110,18 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
 # ---- tables 2 to 5 ----
 
 
-def _tables(content: Content) -> list[Block]:
+def _tables(content: TablesSection) -> list[Block]:
     blocks: list[Block] = []
     for name, rows in content["tables"].items():
         if rows:
             header = ["task", "ours", "paper", "best before it"]
-            how = over(rows).capitalize()
+            how = _over(rows).capitalize()
             caption = f"{how}, on the split below the task; the paper's are on the test sets."
             blocks += [Heading(content["titles"][name]), Table(caption, header, [_published(row) for row in rows])]
     return blocks
 
 
-def _published(row: Content) -> TableRow:
+def _published(row: PublishedFigures) -> TableRow:
     ours = 100 * row["median"]
     best = max(round(ours, 1), row["paper_percent"], row["previous_percent"])
     cells = [
@@ -109,13 +133,13 @@ def _published(row: Content) -> TableRow:
     return TableRow(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {examples}")
 
 
-def _ablations(content: Content) -> list[Block]:
+def _ablations(content: AblationsSection) -> list[Block]:
     tasks = content["tasks"]
     if not any(tasks.values()):
         return []
     averages = {arm: one["median"] for arm, one in content["average"].items() if one}
-    best = {"average": best_of(averages.values())}
-    best |= {task: best_of(figure["median"] for figure in arms.values()) for task, arms in tasks.items()}
+    best = {"average": _best_of(averages.values())}
+    best |= {task: _best_of(figure["median"] for figure in arms.values()) for task, arms in tasks.items()}
     rows = []
     for arm, name in content["arms"].items():
         average = content["average"][arm]
@@ -127,16 +151,16 @@ def _ablations(content: Content) -> list[Block]:
             cells.append(_ablated(arms.get(arm), content["paper_percent"][arm].get(task), best[task]))
         rows.append(TableRow(name, cells))
     figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
-    where = "; ".join(f"{task} on {judged_on(figure)}" for task, figure in figures.items())
+    where = "; ".join(f"{task} on {_judged_on(figure)}" for task, figure in figures.items())
     between = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
     caption = (
-        f"{over(figures.values()).capitalize()}{between} the paper's figure (on the test sets; its average is that of "
+        f"{_over(figures.values()).capitalize()}{between} the paper's figure (on the test sets; its average is that of "
         f"the same tasks). Ours: {where}."
     )
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
 
 
-def _ablated(figure: Content | None, published: float | None, best: float | None) -> TableCell:
+def _ablated(figure: ArmFigures | None, published: float | None, best: float | None) -> TableCell:
     theirs = "" if published is None else f"paper {published:.1f}"
     if figure is None:
         return TableCell("–", note=theirs)
@@ -147,45 +171,51 @@ def _ablated(figure: Content | None, published: float | None, best: float | None
     )
 
 
-def _differences(content: Content) -> list[Block]:
+def _differences(content: DifferencesSection) -> list[Block]:
     if not content["pairs"]:
         return []
     arms = {"full": "full", "scratch": "no pre-training", "no-lm": "no auxiliary loss", "lstm": "LSTM"}
     return [
-        pairs_table(
-            "The full model against each other.", content["pairs"], lambda one: f"{one['task']} {one['split']}", arms
+        _pairs_table(
+            "The full model against each other.",
+            [(f"{one['task']} {one['split']}", one) for one in content["pairs"]],
+            arms,
         )
     ]
 
 
-def _curves(content: Content) -> list[Block]:
+def _curves(content: CurvesSection) -> list[Block]:
     names = {"full": "with auxiliary loss", "no-lm": "without"}
     pictures: list[Picture] = []
     drawn: list[list[Point]] = []
     for task, facts in content["tasks"].items():
-        lines = {names[arm]: points_of(points, "step") for arm, points in facts["arms"].items() if points}
+        lines = {
+            names[arm]: _points((point["step"], point) for point in points)
+            for arm, points in facts["arms"].items()
+            if points
+        }
         if lines:
-            pictures.append(picture(task, lines, "updates", f"dev {metric_name(facts['metric'])}"))
+            pictures.append(_picture(task, lines, "updates", f"dev {metric_name(facts['metric'])}"))
             drawn += lines.values()
     if not pictures:
         return []
     title = "With and without the auxiliary loss, along fine-tuning"
-    return [Heading(title), Pictures(pictures, numbers_beside("curves", drawn))]
+    return [Heading(title), Pictures(pictures, _numbers_beside("curves", drawn))]
 
 
 # ---- figure 2, and few labels ----
 
 
-def _zeroshot(content: Content) -> list[Block]:
+def _zeroshot(content: ZeroshotSection) -> list[Block]:
     pictures, rows = [], []
     for task, facts in content["tasks"].items():
         runs = {run: points for run, points in facts["runs"].items() if points}
         if not runs:
             continue
         scale = facts["scale"]
-        lines = {run: [_asked(point, scale) for point in points] for run, points in runs.items()}
+        lines = {run: [_asked(point) for point in points] for run, points in runs.items()}
         value = "normalised score" if scale else metric_name(facts["metric"])
-        drawn = picture(task, lines, "updates", value, levels=(0.0, 1.0) if scale else ())
+        drawn = _picture(task, lines, "updates", value, levels=(0.0, 1.0) if scale else ())
         pictures.append(Picture(drawn.plot, drawn.alternative, f"{task}{_scale_in_words(scale)}"))
         for run, points in runs.items():
             rows.append(_last(task, run, content["kinds"].get(run, ""), points))
@@ -195,24 +225,24 @@ def _zeroshot(content: Content) -> list[Block]:
     header = ["task and run", "updates", "score", "best on the way", "normalised", "best normalised"]
     return [
         Heading("Without learning the task"),
-        Pictures(pictures, numbers_beside("zeroshot", ())),
+        Pictures(pictures, _numbers_beside("zeroshot", ())),
         Table(caption, header, rows),
     ]
 
 
-def _asked(point: Content, scale: Content | None) -> Point:
-    value = point["normalised"] if scale else 100 * point["score"]
+def _asked(point: CheckpointPoint) -> Point:
+    value = 100 * point["score"] if point["normalised"] is None else point["normalised"]
     return Point(point["step"], value, value, value)
 
 
-def _scale_in_words(scale: Content | None) -> str:
+def _scale_in_words(scale: ScaleFacts | None) -> str:
     if scale is None:
         return ""
     remark = f"; {scale['remark']}" if scale["remark"] else ""
     return f": 0 is a guess ({scale['chance']:g}), 1 the best of the time ({scale['best']:g}{remark})"
 
 
-def _last(task: str, run: str, kind: str, points: Sequence[Content]) -> TableRow:
+def _last(task: str, run: str, kind: str, points: Sequence[CheckpointPoint]) -> TableRow:
     last = points[-1]
     examples = many(last["examples"], "example")
     scaled = [point["normalised"] for point in points if point["normalised"] is not None]
@@ -230,7 +260,7 @@ def _plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}".replace("-", MINUS)
 
 
-def _transfer(content: Content) -> list[Block]:
+def _transfer(content: TransferSection) -> list[Block]:
     pictures: list[Picture] = []
     tables: list[Block] = []
     drawn: list[list[Point]] = []
@@ -238,20 +268,20 @@ def _transfer(content: Content) -> list[Block]:
         if not facts["points"]:
             continue
         value = metric_name(facts["metric"])
-        drawn.append(points_of(facts["points"], "layers"))
-        pictures.append(picture(task, {task: drawn[-1]}, "blocks taken over", value))
+        drawn.append(_points((point["layers"], point) for point in facts["points"]))
+        pictures.append(_picture(task, {task: drawn[-1]}, "blocks taken over", value))
         rows = [_layers(point) for point in facts["points"]]
         caption = (
-            f"{task}, {value} on {judged_on(facts['points'][0])}: {over(facts['points'])}. The gain is that of the "
+            f"{task}, {value} on {_judged_on(facts['points'][0])}: {_over(facts['points'])}. The gain is that of the "
             "most blocks over so many, in pairs, with its 95 % interval below."
         )
         tables.append(Table(caption, ["blocks", "score", "gain of the most"], rows))
     if not pictures:
         return []
-    return [Heading("Blocks taken over"), Pictures(pictures, numbers_beside("transfer", drawn)), *tables]
+    return [Heading("Blocks taken over"), Pictures(pictures, _numbers_beside("transfer", drawn)), *tables]
 
 
-def _layers(point: Content) -> TableRow:
+def _layers(point: LayerPoint) -> TableRow:
     behind = point.get("behind_most")
     cells = [TableCell(hundred(point["median"]), note=spread(point)), TableCell("–")]
     if behind is not None:
@@ -260,14 +290,16 @@ def _layers(point: Content) -> TableRow:
     return TableRow(f"{point['layers']}" if point["layers"] else "0 (embeddings alone)", cells)
 
 
-def _labels(content: Content) -> list[Block]:
+def _labels(content: LabelsSection) -> list[Block]:
     blocks: list[Block] = []
     for task, facts in content["tasks"].items():
         arms = {arm: points for arm, points in facts["arms"].items() if points}
         if not arms:
             continue
         value = metric_name(facts["metric"])
-        lines = {content["arms"][arm]: points_of(points, "labels") for arm, points in arms.items()}
+        lines = {
+            content["arms"][arm]: _points((point["labels"], point) for point in points) for arm, points in arms.items()
+        }
         counts = sorted({point["labels"] for points in arms.values() for point in points})
         found = {arm: {point["labels"]: point for point in points} for arm, points in arms.items()}
         best = {count: max(points[count]["median"] for points in found.values() if count in points) for count in counts}
@@ -277,26 +309,106 @@ def _labels(content: Content) -> list[Block]:
         ]
         figures = [point for points in arms.values() for point in points]
         between = ", and between which values they lie" if any(map(spread, figures)) else ""
-        caption = f"{value} on {judged_on(figures[0])}: {over(figures, 'draw')}{between}."
+        caption = f"{value} on {_judged_on(figures[0])}: {_over(figures, 'draw')}{between}."
         blocks += [
             Heading(f"{task}: few labels"),
-            Pictures([picture(task, lines, "labels", value, log=True)], numbers_beside("labels", lines.values())),
+            Pictures([_picture(task, lines, "labels", value, log=True)], _numbers_beside("labels", lines.values())),
             Table(caption, ["", *(f"{count:,} labels" for count in counts)], rows),
         ]
         if facts["differences"]:
-            pairs = pairs_table(
-                "", facts["differences"], lambda one: f"{one['labels']:,} labels, {one['split']}", content["arms"]
-            )
-            blocks.append(Folded("Differences in pairs", [pairs]))
+            pairs = [(f"{one['labels']:,} labels, {one['split']}", one) for one in facts["differences"]]
+            blocks.append(Folded("Differences in pairs", [_pairs_table("", pairs, content["arms"])]))
     return blocks
 
 
-_PARTS: dict[str, Callable[[Content], list[Block]]] = {
-    "tables": _tables,
-    "ablations": _ablations,
-    "differences": _differences,
-    "curves": _curves,
-    "zeroshot": _zeroshot,
-    "transfer": _transfer,
-    "labels": _labels,
-}
+# ---- scores: x 100 as the paper has them, lines with their spread, differences in pairs ----
+
+
+def hundred(value: float | None) -> str:
+    """Return a score (0 to 1) as the paper writes it."""
+    return "–" if value is None else f"{100 * value:.1f}".replace("-", MINUS)
+
+
+def spread(figure: SeedFigures) -> str:
+    """Return between which values several seeds lie."""
+    return f"{hundred(figure['worst'])} to {hundred(figure['best'])}" if len(figure["seeds"]) > 1 else ""
+
+
+def _over(figures: Iterable[SeedFigures], what: str = "seed") -> str:
+    """Return what a figure is of its seeds: their median, or the only one."""
+    return f"median over {what}s" if any(len(figure["seeds"]) > 1 for figure in figures) else f"one {what}"
+
+
+def _judged_on(figure: ArmFigures) -> str:
+    """Return on what a figure stands: dev, 277 examples."""
+    return f"{' and '.join(figure['splits'])}, {many(figure['examples'], 'example')}"
+
+
+def verdict(low: float, high: float, *, is_better: bool) -> str:
+    """Return what the interval of a difference says."""
+    if low == high == 0:
+        return "the same"
+    if low <= 0 <= high:
+        return "could be chance"
+    return ("better" if is_better else "worse") + ", beyond chance"
+
+
+def _points(found: Iterable[tuple[int, Summary]]) -> list[Point]:
+    """Return medians with worst and best as points of a line, each at its place."""
+    return [Point(float(x), 100 * one["median"], 100 * one["worst"], 100 * one["best"]) for x, one in found]
+
+
+def _picture(
+    title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
+) -> Picture:
+    """Return a picture of lines, with all of them in words."""
+    plot = LinePlot(lines, x, value, log, levels, least_span=0 if levels else 100 * SCORE_SPAN)
+    spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
+    return Picture(plot, f"{title}, {value} by {x}: {spoken}", title)
+
+
+def _told(points: Sequence[Point]) -> str:
+    shown = points if len(points) <= SPOKEN else [points[0], points[-1]]
+    return ", ".join(f"{point.value:.4g} at {point.x:,.0f}" for point in shown)
+
+
+def _pairs_table(caption: str, pairs: Iterable[tuple[str, ArmDifference]], arms: Mapping[str, str]) -> Table:
+    """Return differences with their intervals, and on what each was found."""
+    rows = []
+    for place, one in pairs:
+        note = f"{place} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
+        name = f"{arms[one['arm']]} over {arms[one['over']]}"
+        rows.append(judged_row(name, note, one["difference"], one["low"], one["high"], signed_hundred))
+    return judged_table(caption, rows)
+
+
+def judged_row(
+    name: str, note: str, value: float, low: float, high: float, written: Callable[[float], str]
+) -> TableRow:
+    """Return a difference with its interval, and what that says."""
+    said = verdict(low, high, is_better=value > 0)
+    cells = [TableCell(written(value), note=f"{written(low)} to {written(high)}"), TableCell(said, is_number=False)]
+    return TableRow(name, cells, note)
+
+
+def judged_table(caption: str, rows: list[TableRow]) -> Table:
+    """Return differences, and how they were judged."""
+    return Table(f"{caption} {IN_PAIRS}".strip(), ["difference", "by", "verdict"], rows)
+
+
+def signed_hundred(value: float) -> str:
+    """Return a difference of scores: +4.4."""
+    return f"{100 * value:+.1f}".replace("-", MINUS)
+
+
+def _numbers_beside(name: str, lines: Iterable[Sequence[Point]]) -> str:
+    """Return where the numbers of pictures are, and what the band around a line is, where there is one."""
+    banded = any(point.low < point.high for points in lines for point in points)
+    band = "The band around a line goes from the worst seed to the best. " if banded else ""
+    return f"{band}The numbers are in {name}.csv of the study."
+
+
+def _best_of(values: Iterable[float]) -> float | None:
+    """Return the best of several values, None where there is nothing to choose."""
+    found = set(values)
+    return max(found) if len(found) > 1 else None

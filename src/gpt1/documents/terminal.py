@@ -7,6 +7,7 @@ how many more rows there are. In logs and pipes a sentence is one line, however 
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -97,8 +98,7 @@ def _shown(block: Block, worded: Callable[[str], str], width: int) -> Iterator[R
         case Facts():
             yield _facts(block)
         case Table():
-            crowded = _width(block) > width
-            yield _table(_numbered(block) if block.over and crowded else block, crowded)
+            yield _table(block, width)
             if caption := _caption(block):
                 yield _text(caption, "dim")
         case Quotes():
@@ -120,17 +120,36 @@ def _facts(facts: Facts) -> RenderableType:
     return grid
 
 
-def _width(table: Table) -> int:
-    """Return how wide a table is that is not folded."""
-    names = [text for row in table.rows for text in (row.name, row.note)]
-    return _widest([table.header[0], *names]) + sum(
-        2 + max(_widest([name]), _widest(_texts(table, place))) for place, name in enumerate(table.header[1:])
-    )
+def _widths(table: Table, width: int) -> list[int]:
+    """Return how wide columns are: their names stand in as few lines as the table needs to fit, and few are folded."""
+    names = table.header[1:MOST_COLUMNS]
+    first = _widest([table.header[0], *(text for row in table.rows for text in (row.name, row.note))])
+    texts = [_widest(_texts(table, place)) for place in range(len(names))]
+    found: list[int] = []
+    for lines in range(1, max([1, *(len(name.split()) for name in names)]) + 1):
+        found = [max(own, _narrowest(name, lines)) for own, name in zip(texts, names, strict=True)]
+        if (room := width - first - sum(2 + own for own in found)) >= 0:
+            break
+    for place, name in enumerate(names):
+        more = max(0, _widest([name]) - found[place])
+        if more <= room:
+            found[place], room = found[place] + more, room - more
+    return [first, *found]
+
+
+def _narrowest(name: str, lines: int) -> int:
+    """Return how wide a column is whose name stands in at most so many lines; no word is cut."""
+    for width in range(max(map(len, name.split()), default=1), len(name) + 1):
+        folded = textwrap.wrap(name, width, break_long_words=False, break_on_hyphens=False)
+        if len(folded) <= lines:
+            return _widest(folded)
+    return 0
 
 
 def _texts(table: Table, place: int) -> list[str]:
     """Return what stands in a column below its name."""
-    return [text for row in table.rows for text in (row.cells[place].text, row.cells[place].note)]
+    cells = [row.cells[place] for row in table.rows]
+    return [text for cell in cells for text in ("*" * cell.is_best + cell.text, cell.note)]
 
 
 def _widest(texts: Sequence[str]) -> int:
@@ -145,14 +164,18 @@ def _numbered(table: Table) -> Table:
     return replace(table, header=[table.header[0], *(str(number) for number in range(1, len(rows) + 1))], rows=rows)
 
 
-def _table(table: Table, crowded: bool) -> RenderableType:
+def _table(table: Table, width: int) -> RenderableType:
     """Return a table; of a crowded one the names of the columns are folded first."""
     from rich.table import Table as Grid
 
+    widths = _widths(table, width)
+    if table.over and any(own < _widest([name]) for own, name in zip(widths, table.header, strict=False)):
+        table = _numbered(table)
+        widths = _widths(table, width)
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for place, (name, is_number) in enumerate(table.columns[:MOST_COLUMNS]):
         shown = f"{name}, {table.over}:" if table.over and not place else name
-        widest = _widest([*name.split(), *_texts(table, place - 1)]) if crowded and place else None
+        widest = widths[place] if place else None
         grid.add_column(_text(shown), justify="right" if is_number else "left", overflow="fold", max_width=widest)
     for row in table.rows:
         cells = [_with_note("*" * cell.is_best + cell.text, cell.note, cell.is_best) for cell in row.cells]

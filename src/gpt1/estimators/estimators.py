@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
-from gpt1.estimators.folders import FILE, in_new_folder, pack, read_facts, unpack, write_facts
+from gpt1.estimators.folders import FILE, Packed, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
     Texts,
     label_field,
@@ -60,9 +60,11 @@ _PLACES = ("device", "out")  # arguments that say where, not what; they are not 
 class _Target(NamedTuple):
     """What is to be learned."""
 
-    answers: dict[str, Any]  # of the task: labels or range of scores, and metrics
     labels: list[Any]  # of each row, as the task has them
-    learned: dict[str, Any]  # attributes of the fitted estimator
+    metrics: tuple[str, ...]
+    names: tuple[str, ...] = ()  # of classes
+    score_range: tuple[float, float] | None = None
+    classes: NDArray[Any] | None = None  # as they were given
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -85,7 +87,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         layers: int | None = None,
         scratch: bool | None = None,
         seed: int | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
         symmetric: bool | None = None,
         dev: bool | None = None,
         device: str | None = None,
@@ -117,7 +119,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         for counts in run.record.unknown.values():
             for text in counts["train"].notice(len(texts.rows)):
                 warnings.warn(text, stacklevel=2)
-        learned = {**target.learned, "n_features_in_": texts.width}
+        learned: dict[str, object] = {} if target.classes is None else {"classes_": target.classes}
+        learned["n_features_in_"] = texts.width
         if texts.columns is not None:
             learned["feature_names_in_"] = np.array(texts.columns, dtype=object)
         if self.dev:
@@ -142,7 +145,9 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             shape=SINGLE if texts.width == 1 else BOTH if self.symmetric else PAIR,
             fields=texts.fields,
             label_field=field,
-            **target.answers,
+            labels=target.names,
+            score_range=target.score_range,
+            metrics=target.metrics,
         )
         examples = zip(make_examples(task, texts), target.labels, strict=True)
         labelled = Labelled(task, {"train": [replace(example, label=label) for example, label in examples]})
@@ -174,7 +179,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise InputError(f"{self.out} holds a run already; every fit needs an `out` of its own, or None")
         return teach(Path(self.out))
 
-    def _learn(self, run: Run, learned: Mapping[str, Any]) -> None:
+    def _learn(self, run: Run, learned: Mapping[str, object]) -> None:
         for name, value in learned.items():
             setattr(self, name, value)
         self.run_ = run
@@ -209,7 +214,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         try:
             if places := [name for name in _PLACES if name in arguments]:
                 raise TypeError(f"{places[0]} is not what a file may decide")
-            estimator = cls(**arguments, device=device)
+            estimator = cls(**arguments, device=device)  # type: ignore[arg-type]  # which is a TypeError then
         except TypeError as error:
             raise FormatError(f"{folder} is no estimator of this version of gpt1: {error}") from None
         run = load_run(folder, device=device)
@@ -219,7 +224,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return estimator
 
     @classmethod
-    def _fits(cls, task: Task, learned: Mapping[str, Any]) -> bool:
+    def _fits(cls, task: Task, learned: Mapping[str, object]) -> bool:
         """Whether learned attributes that were read from a file are those of the task of the run beside it."""
         names = learned.get("feature_names_in_")
         return (
@@ -229,16 +234,16 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             and learned.keys() <= {"n_features_in_", "feature_names_in_", "dev_scores_", *cls._learned}
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what goes to another process or into a copy: with the weights, as the folder may be gone by then."""
         state = dict(super().__getstate__())
         return {**state, "run_": pack(self.run_)} if "run_" in state else state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Take what came, and a folder of one's own for the run."""
         packed = state.get("run_")
         super().__setstate__({name: value for name, value in state.items() if name != "run_"})
-        if packed is not None:
+        if isinstance(packed, Packed):
             self.run_ = in_new_folder(lambda folder: load_run(unpack(packed, folder), device=self.device))
 
     def __sklearn_tags__(self) -> Any:
@@ -280,7 +285,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         scratch: bool | None = None,
         class_weights: bool | None = None,
         seed: int | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
         symmetric: bool | None = None,
         dev: bool | None = None,
         device: str | None = None,
@@ -311,7 +316,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         return found
 
     @classmethod
-    def _fits(cls, task: Task, learned: Mapping[str, Any]) -> bool:
+    def _fits(cls, task: Task, learned: Mapping[str, object]) -> bool:
         classes = learned.get("classes_")
         if not isinstance(classes, np.ndarray) or classes.ndim != 1 or not super()._fits(task, learned):
             return False
@@ -327,7 +332,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             raise InputError(f"y: labels that differ only in the blanks around them: {some(twice)}")
         refuse_one_label(names, "y")
-        return _Target({"labels": names, "metrics": ("accuracy",)}, codes.tolist(), {"classes_": classes})
+        return _Target(codes.tolist(), ("accuracy",), names=names, classes=classes)
 
 
 class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
@@ -346,4 +351,4 @@ class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
     def _target(self, y: Any, count: int) -> _Target:
         scores = read_scores(y, count)
         refuse_one_label(scores, "y")
-        return _Target({"score_range": (min(scores), max(scores)), "metrics": ("pearson", "spearman")}, scores, {})
+        return _Target(scores, ("pearson", "spearman"), score_range=(min(scores), max(scores)))

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -23,7 +23,7 @@ from gpt1.base.record_files import Record
 from gpt1.inference.run import Run
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
-from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
+from gpt1.runs.checkpoints import Checkpoint, clean_up, save_checkpoint
 from gpt1.runs.folder import RUN_FILE, is_begun_copy, read_run
 
 FILE = "estimator.json"
@@ -37,7 +37,7 @@ class _Arguments(TypedDict):
     """The arguments of an estimator, but for those that say where."""
 
     init: str
-    recipe: str | dict[str, Any] | None
+    recipe: str | dict[str, object] | None
     epochs: _Plain
     lr: _Plain
     batch: _Plain
@@ -46,7 +46,7 @@ class _Arguments(TypedDict):
     scratch: _Plain
     class_weights: NotRequired[_Plain]
     seed: _Plain
-    settings: dict[str, Any] | None
+    settings: dict[str, object] | None
     symmetric: _Plain
     dev: _Plain
 
@@ -59,7 +59,7 @@ class EstimatorRecord(Record):
 
     kind: str
     arguments: _Arguments
-    learned: dict[str, Any]
+    learned: dict[str, object]
 
 
 def in_new_folder(make: Callable[[Path], Run]) -> Run:
@@ -88,10 +88,7 @@ class Packed:
     """A run without what only training needs."""
 
     files: dict[str, bytes]
-    step: int
-    weights: Tensors
-    progress: dict[str, Any]
-    made_for: Mapping[str, Any]
+    used: Checkpoint
 
 
 def pack(run: Run) -> Packed:
@@ -101,8 +98,7 @@ def pack(run: Run) -> Packed:
         files = {path.name: path.read_bytes() for path in paths}
     except OSError as error:
         raise InputError(f"cannot read the estimator's run, {run.path}: {error.strerror}") from error
-    used = run.checkpoint
-    return Packed(files, used.step, used.model, used.progress, used.made_for)
+    return Packed(files, replace(run.checkpoint, optimizer={}))
 
 
 def unpack(packed: Packed, folder: Path) -> Path:
@@ -111,10 +107,11 @@ def unpack(packed: Packed, folder: Path) -> Path:
     What is there of a run that a killed writer had begun to write is written over.
     """
     with lock_folder(folder):
-        begun = is_begun_copy(folder, packed.step, packed.files)
+        used = packed.used
+        begun = is_begun_copy(folder, used.step, packed.files)
         require_own_folder(folder, lambda entry: begun)
         clean_up(folder)
-        save_checkpoint(folder, packed.step, packed.weights, {}, packed.progress, packed.made_for)
+        save_checkpoint(folder, used.step, used.model, {}, used.progress, used.made_for)
         for name in sorted(packed.files, key=lambda name: name == RUN_FILE):
             with whole_file(folder / name) as file:
                 file.write(packed.files[name])
@@ -124,24 +121,23 @@ def unpack(packed: Packed, folder: Path) -> Path:
 # ---- estimator.json ----
 
 
-def write_facts(folder: Path, kind: str, arguments: Mapping[str, Any], learned: Mapping[str, Any]) -> None:
+def write_facts(folder: Path, kind: str, arguments: Mapping[str, object], learned: Mapping[str, object]) -> None:
     """Write what an estimator is besides its run."""
     plain: Any = {name: _plain(value) for name, value in arguments.items()}
     EstimatorRecord(kind, plain, {name: _array_as_json(value) for name, value in learned.items()}).write(folder / FILE)
 
 
-def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def read_facts(folder: Path, maker: str) -> tuple[str, dict[str, object], dict[str, object]]:
     """Return the kind, the arguments and the learned attributes that `write_facts` wrote."""
     path = folder / FILE
     read = read_sealed(path, f"what {maker}.save writes", "save the estimator again")
     record = EstimatorRecord.from_json(read, path)
-    arguments: dict[str, Any] = {**record.arguments}
+    arguments: dict[str, object] = {**record.arguments}
+    recipe = record.arguments["recipe"]
     try:
-        if isinstance(arguments["recipe"], dict):
-            arguments["recipe"] = recipe_from_json(arguments["recipe"])
-        elif ":" in (
-            arguments["recipe"] or ""
-        ):  # a module is imported when a person names it, never because a file does
+        if isinstance(recipe, dict):
+            arguments["recipe"] = recipe_from_json(recipe)
+        elif ":" in (recipe or ""):  # a module is imported when a person names it, never because a file does
             arguments["recipe"] = read_run(folder).recipe
         learned = {name: _array_from_json(value) for name, value in record.learned.items()}
     except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:

@@ -2,8 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "from_openai": ["import_openai"],
-    "from_transformers": ["import_transformers"],
+    "importing": ["import_openai", "import_transformers"],
     "to_compact": ["export_compact"],
     "to_onnx": ["export_onnx"],
     "to_transformers": ["export_transformers"],

@@ -1,4 +1,4 @@
-"""What OpenAI's release and transformers call the parts of the paper's network, and how they store them.
+"""What OpenAI's release and transformers call the parts of the paper's network, how they store them, in which files.
 
 Both store a matrix input x output and in the same order; ours are output x input. Only the paper's network has a place
 there: another shape is refused with what differs.
@@ -7,8 +7,12 @@ there: another shape is refused with what differs.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from pathlib import Path
 
 from gpt1.base.errors import FormatError, InputError
+from gpt1.base.files import file_hash
+from gpt1.base.record_files import Record
 from gpt1.model.layers import LAYER_EPSILON
 from gpt1.recipes.values import TRANSFORMER, Shape
 from gpt1.runs.checkpoints import Tensors
@@ -95,3 +99,34 @@ def check_shape(shape: Shape, what: str) -> None:
     }
     if found := [sentence for sentence, holds in differs.items() if holds]:
         raise InputError(f"{what} is not of the paper's form, the only one OpenAIGPT has: {', '.join(found)}")
+
+
+# ---- gpt1.json, which an export holds besides what transformers reads: the sha256 of each of its files ----
+
+SUMS_FILE = "gpt1.json"
+
+
+@dataclass(frozen=True)
+class ExportSums(Record):
+    """The sha256 of each file of an export."""
+
+    FORMAT, VERSION, NAME, WHAT = "gpt1-export", 1, "export", "the checksums of an export"
+    REMEDY = f"export the run again, or remove {SUMS_FILE} where the files were changed on purpose"
+
+    files: dict[str, str]
+
+
+def write_sums(folder: Path) -> None:
+    """Note the checksums of all files of an export."""
+    files = {path.name: file_hash(path) for path in sorted(folder.iterdir())}
+    ExportSums(files).write(folder / SUMS_FILE)
+
+
+def check_sums(folder: Path) -> None:
+    """Refuse an export whose files are not as they were written; a folder without the sums is another program's."""
+    if not (folder / SUMS_FILE).is_file():
+        return
+    sums = ExportSums.read(folder / SUMS_FILE).files
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name in sums and file_hash(path) != sums[path.name]:
+            raise FormatError(f"{path} is damaged: its sha256 is not the one in {SUMS_FILE}; {ExportSums.REMEDY}")

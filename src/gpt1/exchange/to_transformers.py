@@ -7,7 +7,6 @@ which is the last; its bias is folded into the last norm's: a shift of what the 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -20,12 +19,13 @@ from gpt1.exchange.names import (
     EPSILON,
     FAST_FILE,
     MERGES_FILE,
+    SUMS_FILE,
     VOCABULARY_FILE,
     WEIGHTS_FILE,
     check_shape,
     to_theirs,
+    write_sums,
 )
-from gpt1.exchange.sums import SUMS_FILE, write_sums
 from gpt1.inference.answering import task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
@@ -65,7 +65,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     return said
 
 
-def config(shape: Shape, vocab_size: int) -> dict[str, Any]:
+def config(shape: Shape, vocab_size: int) -> dict[str, object]:
     """Return what config.json says of a network of the paper's form."""
     return {
         "model_type": "openai-gpt",
@@ -84,7 +84,7 @@ def config(shape: Shape, vocab_size: int) -> dict[str, Any]:
     }
 
 
-def _classifier(run: Run, task: Task) -> tuple[Tensors, dict[str, Any]]:
+def _classifier(run: Run, task: Task) -> tuple[Tensors, dict[str, object]]:
     if task.sequences != 1 or task.score_range is not None:
         raise InputError(
             f"task '{task.name}' is answered from {task.sequences} sequences or as a score; transformers' OpenAIGPT "

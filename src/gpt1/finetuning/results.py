@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
-from gpt1.documents.evaluation import task_scores
-from gpt1.documents.seeds import seeds_blocks
+from gpt1.documents.evaluation import seeds_blocks, task_scores
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from gpt1.inspection.sizes import count_parameters
+from gpt1.inspection.verdict import Finding
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import TRANSFORMER, Recipe
 
@@ -32,14 +32,6 @@ SMALLEST_BATCH = 8
 BYTES_A_TOKEN = 4  # roughly, of English
 VOCABULARIES = (1000, 2000, 4000, 8000, 16_000, 32_000, 40_000)
 PAPER_TEXT_BYTES, PAPER_MERGES, VOCABULARY_GROWTH = 5e9, 40_000, 0.4  # merges grow as the text to this power
-
-
-class Finding(NamedTuple):
-    """Something a person should know: a stable key, what is so, and what to do."""
-
-    key: str
-    finding: str
-    advice: str
 
 
 def effective_tokens(tokens: float, epochs: float) -> float:

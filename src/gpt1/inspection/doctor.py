@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +23,29 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.batches import Meter, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
-from gpt1.inspection.census import Census, Places, describe_lengths, find_duplicates
 from gpt1.inspection.leakage import QUOTE, RUN, Leaks, TaskTexts, read_task_texts
-from gpt1.inspection.survey import Mended, Sighting, begin_worker, survey_batch
-from gpt1.inspection.verdict import find_findings
+from gpt1.inspection.survey import (
+    Census,
+    Mended,
+    Places,
+    Sighting,
+    begin_worker,
+    describe_lengths,
+    find_duplicates,
+    survey_batch,
+)
+from gpt1.inspection.verdict import (
+    CharacterCount,
+    DamageFigures,
+    FaultFigures,
+    LeakageFigures,
+    Report,
+    SourceFigures,
+    TextFigures,
+    TokenFigures,
+    UnreadableCharacters,
+    find_findings,
+)
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
 PAPER_BATCH_TOKENS = 64 * 512  # sequences by positions (section 4.1 of the paper)
@@ -35,13 +53,6 @@ SHOWN = 5
 SHOWN_CHARACTERS = 12
 # Of ASCII, what English prose is made of; everything else is counted as odd.
 ORDINARY = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \t\r\n.,;:!?'\"()-")
-UNREADABLE_KINDS = (
-    "replacement_characters",
-    "control_characters",
-    "byte_order_marks",
-    "invisible_characters",
-    "private_characters",
-)
 
 
 @dataclass
@@ -92,7 +103,7 @@ def examine(
     encoding: str = "utf-8",
     workers: int | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Report:
     """Read text files as `prepare` does and report, as JSON-able values, what is in them and what is wrong.
 
     With a `tokenizer` tokens are counted too; `against` names files or folders of tasks whose texts are looked for.
@@ -142,12 +153,12 @@ def _survey(
 # --- the report ---------------------------------------------------------------------------------------------
 
 
-def _report(found: Found, tally: _Tally, tokenizer: Tokenizer | None, compared: bool) -> dict[str, Any]:
+def _report(found: Found, tally: _Tally, tokenizer: Tokenizer | None, compared: bool) -> Report:
     census = Census.read(tally.files) if tally.files else None
     if census is None or not census.good.any():
         raise _no_text(found, tally)
     places = Places(census, tally.files, found.sources)
-    report: dict[str, Any] = {
+    report: Report = {
         "sources": _describe_sources(found),
         "text": _describe_text(census),
         "tokens": _describe_tokens(census, tally, tokenizer) if tokenizer else None,
@@ -160,8 +171,10 @@ def _report(found: Found, tally: _Tally, tokenizer: Tokenizer | None, compared: 
         ),
         "faults": _describe_faults(found, tally),
         "leakage": _describe_leakage(tally, places) if compared else None,
+        "findings": [],
     }
-    return {**report, "findings": find_findings(report)}
+    report["findings"] = find_findings(report)
+    return report
 
 
 def _no_text(found: Found, tally: _Tally) -> InputError:
@@ -171,7 +184,7 @@ def _no_text(found: Found, tally: _Tally) -> InputError:
     return InputError(f"{what}; {many(tally.fault_reasons.total(), 'fault')}, first:\n{tally.faults[0].message}")
 
 
-def _describe_sources(found: Found) -> dict[str, Any]:
+def _describe_sources(found: Found) -> SourceFigures:
     return {
         "files": len(found.sources),
         "folder": _common_folder([source.name for source in found.sources]),
@@ -181,7 +194,7 @@ def _describe_sources(found: Found) -> dict[str, Any]:
     }
 
 
-def _describe_text(census: Census) -> dict[str, int]:
+def _describe_text(census: Census) -> TextFigures:
     good = census.good
     return {
         "documents": int(good.sum()),
@@ -193,7 +206,7 @@ def _describe_text(census: Census) -> dict[str, int]:
     }
 
 
-def _describe_tokens(census: Census, tally: _Tally, tokenizer: Tokenizer) -> dict[str, Any]:
+def _describe_tokens(census: Census, tally: _Tally, tokenizer: Tokenizer) -> TokenFigures:
     good = census.good
     tokens = int((census.documents.tokens[good] + 1).sum())  # `prepare` ends each document with a newline
     unknown = int(census.documents.unknown[good].sum())
@@ -208,7 +221,7 @@ def _describe_tokens(census: Census, tally: _Tally, tokenizer: Tokenizer) -> dic
     }
 
 
-def _describe_characters(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+def _describe_characters(counts: Mapping[str, int]) -> list[CharacterCount]:
     return [
         {
             "character": character,
@@ -225,7 +238,7 @@ def _most(counts: Mapping[str, int], number: int) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:number]
 
 
-def _describe_damage(tally: _Tally, places: Places) -> dict[str, Any]:
+def _describe_damage(tally: _Tally, places: Places) -> DamageFigures:
     return {
         "mojibake_lines": tally.mojibake_lines,
         "mojibake_first": [
@@ -239,9 +252,15 @@ def _describe_damage(tally: _Tally, places: Places) -> dict[str, Any]:
     }
 
 
-def _count_kinds(characters: Mapping[str, int]) -> dict[str, int]:
+def _count_kinds(characters: Mapping[str, int]) -> UnreadableCharacters:
     """Count the characters that no reader sees, or that stand where another was lost."""
-    kinds = dict.fromkeys(UNREADABLE_KINDS, 0)
+    kinds: UnreadableCharacters = {
+        "replacement_characters": 0,
+        "control_characters": 0,
+        "byte_order_marks": 0,
+        "invisible_characters": 0,
+        "private_characters": 0,
+    }
     for character, count in characters.items():
         category = unicodedata.category(character)
         if character == "\ufffd":
@@ -257,7 +276,7 @@ def _count_kinds(characters: Mapping[str, int]) -> dict[str, int]:
     return kinds
 
 
-def _describe_leakage(tally: _Tally, places: Places) -> dict[str, Any]:
+def _describe_leakage(tally: _Tally, places: Places) -> LeakageFigures:
     files = tally.leaks.report(places.of_line)
     return {
         "run_words": RUN,
@@ -275,7 +294,7 @@ def _common_folder(names: Sequence[str]) -> str:
         return ""
 
 
-def _describe_faults(found: Found, tally: _Tally) -> dict[str, Any]:
+def _describe_faults(found: Found, tally: _Tally) -> FaultFigures:
     return {
         "count": tally.fault_reasons.total(),
         "by_reason": dict(sorted(tally.fault_reasons.items())),

@@ -5,16 +5,23 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
-from gpt1.inspection.verdict import PAPER_WORDS, percent
+from gpt1.inspection.verdict import (
+    PAPER_WORDS,
+    CharacterCount,
+    FaultFigures,
+    LeakedFile,
+    Report,
+    SharedWords,
+    TextPlace,
+    TokenFigures,
+    percent,
+)
 
 WIDTH = 80
 BAR = 36
 SHOWN_LEAKS = 5
 SHOWN_UNKNOWN = 5
-
-Report = dict[str, Any]
 
 
 def draw_page(report: Report) -> str:
@@ -58,7 +65,7 @@ def _name(path: str, folder: str, width: int) -> str:
     return name if len(name) <= width else "..." + name[3 - width :]
 
 
-def _place(place: dict[str, str], report: Report, width: int) -> str:
+def _place(place: TextPlace, report: Report, width: int) -> str:
     position = f", {place['position']}" if "position" in place else ""
     return _name(place["source"], report["sources"]["folder"], width - len(position)) + position
 
@@ -95,7 +102,7 @@ def _text(report: Report) -> Iterator[str]:
     yield _count("words", text["words"], f"{percent(text['words'] / PAPER_WORDS)} of the paper's corpus")
 
 
-def _tokens(tokens: Report | None) -> Iterator[str]:
+def _tokens(tokens: TokenFigures | None) -> Iterator[str]:
     if tokens is None:
         yield "  not counted; give a `tokenizer` (`gpt1.train_tokenizer()` makes one)"
         return
@@ -161,7 +168,7 @@ def _damage(report: Report) -> Iterator[str]:
         yield from _wrapped(f"none: {absent}", "  ", "        ")
 
 
-def _faults(faults: Report) -> Iterator[str]:
+def _faults(faults: FaultFigures) -> Iterator[str]:
     if not faults["count"]:
         yield "  nothing: every file was read to its end"
     for reason, count in faults["by_reason"].items():
@@ -171,7 +178,7 @@ def _faults(faults: Report) -> Iterator[str]:
                 yield from _wrapped(fault["message"], "    ", "      ")
 
 
-def _characters(characters: list[Report]) -> Iterator[str]:
+def _characters(characters: list[CharacterCount]) -> Iterator[str]:
     if not characters:
         yield "  none"
     for row in characters:
@@ -212,7 +219,7 @@ def _leakage(report: Report) -> Iterator[str]:
         yield f"    {_place(example['corpus'], report, 76)}"
 
 
-def _longest(files: list[Report]) -> list[tuple[Report, Report]]:
+def _longest(files: list[LeakedFile]) -> list[tuple[LeakedFile, SharedWords]]:
     """Return the longest things shared with any task file, each once."""
     shown = {example["words"]: (file, example) for file in reversed(files) for example in file["shown"]}
     return sorted(shown.values(), key=lambda pair: -pair[1]["words_in_a_row"])[:SHOWN_LEAKS]

@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.devices import (
     GIB,
@@ -30,12 +29,19 @@ from gpt1.base.devices import (
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import duration
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
-from gpt1.inspection.sizes import Execution, count_memory, count_parameters, fitting, largest_micro_batch
+from gpt1.inspection.sizes import (
+    Execution,
+    Memory,
+    Parameters,
+    count_memory,
+    count_parameters,
+    fitting,
+    largest_micro_batch,
+)
+from gpt1.inspection.verdict import Finding
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe
-
-Plan = dict[str, Any]
 
 RECIPE = "paper"  # that is planned for, where none is named
 USABLE_MEMORY = 0.92  # the rest is the driver's, the libraries' and lost between tensors
@@ -91,6 +97,109 @@ class Machine:
     notice: str | None  # where the precision is not the one that was asked for
 
 
+@dataclass(frozen=True)
+class Updates:
+    """How many there are, and what they read."""
+
+    tokens_an_update: int
+    an_epoch: int
+    epochs: float
+    total: int
+    tokens: int
+    warmup: int
+    warmup_of_recipe: int | None
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Of the model's own."""
+
+    a_token: float
+    an_update: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Time:
+    """What it takes; None: not known."""
+
+    seconds_an_update: float | None = None
+    tokens_a_second: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """What a micro-batch needs at the peak of an update, and what there is."""
+
+    micro_batch: int
+    peak: Memory
+    usable: int
+    largest_micro_batch: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough."""
+        return self.peak.total <= self.usable
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a recipe makes of a text on a machine."""
+
+    parameters: Parameters
+    updates: Updates
+    flops: Flops
+    time: Time
+    memory: MemoryUse
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is odd about a recipe, the settings that would suit, and what they come to."""
+
+    findings: list[Finding]
+    suitable_parameters: int
+    suitable_merges: int
+    set: list[str]
+    parameters: int
+    updates: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a training takes, and what would suit its text better."""
+
+    recipe: str
+    text: Text
+    machine: Machine
+    figures: Figures
+    advice: Advice
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        parameters, memory = self.figures.parameters, self.figures.memory
+        return {
+            "recipe": self.recipe,
+            "text": asdict(self.text),
+            "machine": asdict(self.machine),
+            "parameters": {**asdict(parameters), "total": parameters.total},
+            "updates": asdict(self.figures.updates),
+            "flops": asdict(self.figures.flops),
+            "time": asdict(self.figures.time),
+            "memory": {
+                "micro_batch": memory.micro_batch,
+                **asdict(memory.peak),
+                "total": memory.peak.total,
+                "usable": memory.usable,
+                "fits": memory.fits,
+                "largest_micro_batch": memory.largest_micro_batch,
+            },
+            "advice": {**vars(self.advice), "findings": [finding._asdict() for finding in self.advice.findings]},
+        }
+
+
 def plan(
     recipe: Recipe,
     corpus: str | Path | None = None,
@@ -99,7 +208,7 @@ def plan(
     vocab_size: int | None = None,
     gpu: str | None = None,
     device: str | None = None,
-) -> Plan:
+) -> RunPlan:
     """Return what training by `recipe` takes, on a prepared corpus or on so many tokens, here or on a GPU by name."""
     text = _find_text(corpus, tokens, vocab_size)
     machine = _find_machine(recipe, gpu, device)
@@ -116,24 +225,19 @@ def plan(
         tokens=text.tokens,
         text_bytes=text.bytes,
         vocab_size=text.vocab_size,
-        epochs=figures["updates"]["epochs"],
-        updates=figures["updates"]["total"],
+        epochs=figures.updates.epochs,
+        updates=figures.updates.total,
     )
-    return {
-        "recipe": recipe.name,
-        "text": asdict(text),
-        "machine": asdict(machine),
-        **figures,
-        "advice": {
-            "findings": [finding._asdict() for finding in findings],
-            "suitable_parameters": round(suitable_parameters(text.tokens)),
-            "suitable_merges": suitable_merges(text.bytes),
-            "set": settings,
-            "parameters": then["parameters"]["total"],
-            "updates": then["updates"]["total"],
-            "seconds": then["time"]["seconds"],
-        },
-    }
+    advice = Advice(
+        findings,
+        suitable_parameters=round(suitable_parameters(text.tokens)),
+        suitable_merges=suitable_merges(text.bytes),
+        set=settings,
+        parameters=then.parameters.total,
+        updates=then.updates.total,
+        seconds=then.time.seconds,
+    )
+    return RunPlan(recipe.name, text, machine, figures, advice)
 
 
 # --- what is given ------------------------------------------------------------------------------------------
@@ -186,24 +290,19 @@ def _gpu_machine(gpu: Gpu, name: str, memory: int, precision: str, notice: str |
 # --- figures ------------------------------------------------------------------------------------------------
 
 
-def _figures(recipe: Recipe, text: Text, machine: Machine) -> Plan:
-    parameters = count_parameters(recipe.shape, text.vocab_size)
+def _figures(recipe: Recipe, text: Text, machine: Machine) -> Figures:
     updates = _updates(recipe, text.tokens)
     flops = flops_per_token(recipe.shape, text.vocab_size)
-    return {
-        "parameters": {**asdict(parameters), "total": parameters.total},
-        "updates": updates,
-        "flops": {
-            "a_token": flops,
-            "an_update": flops * updates["tokens_an_update"],
-            "total": flops * updates["tokens"],
-        },
-        "time": _time(recipe, flops, updates, machine),
-        "memory": _memory(recipe, text, machine),
-    }
+    return Figures(
+        count_parameters(recipe.shape, text.vocab_size),
+        updates,
+        Flops(flops, flops * updates.tokens_an_update, flops * updates.tokens),
+        _time(recipe, flops, updates, machine),
+        _memory(recipe, text, machine),
+    )
 
 
-def _updates(recipe: Recipe, tokens: int) -> Plan:
+def _updates(recipe: Recipe, tokens: int) -> Updates:
     training, context = recipe.training, recipe.shape.context
     targets = tokens - 1
     # An epoch begins at a random offset, on average in the middle of a window.
@@ -211,49 +310,38 @@ def _updates(recipe: Recipe, tokens: int) -> Plan:
     in_epoch = math.ceil(windows / training.batch)
     total = training.steps or math.ceil(in_epoch * training.epochs)
     epochs = total / in_epoch
-    return {
-        "tokens_an_update": training.batch * context,
-        "an_epoch": in_epoch,
-        "epochs": epochs,
-        "total": total,
-        "tokens": round(targets * epochs),
-        "warmup": round(recipe.schedule.warmup(total) * total),
-        "warmup_of_recipe": recipe.schedule.warmup_steps,
-    }
+    return Updates(
+        tokens_an_update=training.batch * context,
+        an_epoch=in_epoch,
+        epochs=epochs,
+        total=total,
+        tokens=round(targets * epochs),
+        warmup=round(recipe.schedule.warmup(total) * total),
+        warmup_of_recipe=recipe.schedule.warmup_steps,
+    )
 
 
-def _time(recipe: Recipe, flops: float, updates: Plan, machine: Machine) -> Plan:
+def _time(recipe: Recipe, flops: float, updates: Updates, machine: Machine) -> Time:
     if machine.product_flops is None:
-        return {"seconds_an_update": None, "tokens_a_second": None, "seconds": None}
+        return Time()
     training = recipe.training
-    seconds = flops * updates["tokens"] / updates["total"] / (machine.product_flops * machine.utilisation.share)
+    seconds = flops * updates.tokens / updates.total / (machine.product_flops * machine.utilisation.share)
     if machine.gpu:
         micro_batches = math.ceil(training.batch / (training.micro_batch or training.batch))
         seconds = max(seconds, GPU_SECONDS_A_LAYER * recipe.shape.layers * micro_batches)
-    return {
-        "seconds_an_update": seconds,
-        "tokens_a_second": updates["tokens"] / updates["total"] / seconds,
-        "seconds": seconds * updates["total"],
-    }
+    return Time(seconds, updates.tokens / updates.total / seconds, seconds * updates.total)
 
 
 def _place(recipe: Recipe, machine: Machine) -> Execution:
     return Execution(machine.gpu, machine.gpu and recipe.training.compile, machine.precision)
 
 
-def _memory(recipe: Recipe, text: Text, machine: Machine) -> Plan:
+def _memory(recipe: Recipe, text: Text, machine: Machine) -> MemoryUse:
     training, place = recipe.training, _place(recipe, machine)
     micro_batch = min(training.micro_batch or training.batch, training.batch)
-    memory = count_memory(recipe, text.vocab_size, micro_batch, place)
+    peak = count_memory(recipe, text.vocab_size, micro_batch, place)
     usable = round(USABLE_MEMORY * machine.memory_bytes)
-    return {
-        "micro_batch": micro_batch,
-        **asdict(memory),
-        "total": memory.total,
-        "usable": usable,
-        "fits": memory.total <= usable,
-        "largest_micro_batch": largest_micro_batch(recipe, text.vocab_size, place, usable),
-    }
+    return MemoryUse(micro_batch, peak, usable, largest_micro_batch(recipe, text.vocab_size, place, usable))
 
 
 def _fitting(recipe: Recipe, text: Text, machine: Machine) -> list[str]:
@@ -263,13 +351,14 @@ def _fitting(recipe: Recipe, text: Text, machine: Machine) -> list[str]:
 # --- for people ---------------------------------------------------------------------------------------------
 
 
-def describe(plan: Plan) -> list[str]:
+def describe(plan: RunPlan) -> list[str]:
     """Return the lines of a page: what the run is, what it takes, and what would suit the text better."""
+    memory = plan.figures.memory
     sections = (
-        (f"Recipe '{plan['recipe']}'", _describe_run(plan)),
-        (f"Memory, {plan['memory']['micro_batch']:,} sequences at once", _describe_memory(plan)),
-        (f"Time on {plan['machine']['name']}", _describe_time(plan)),
-        ("Advice", _describe_advice(plan)),
+        (f"Recipe '{plan.recipe}'", _describe_run(plan.figures, plan.text)),
+        (f"Memory, {memory.micro_batch:,} sequences at once", _describe_memory(memory, plan.machine.precision)),
+        (f"Time on {plan.machine.name}", _describe_time(plan.figures.time, plan.machine)),
+        ("Advice", _describe_advice(plan.advice)),
     )
     lines: list[str] = []
     for title, body in sections:
@@ -281,72 +370,65 @@ def _row(label: str, value: str, note: str = "") -> str:
     return f"  {label:<18}{value:>17}  {note}".rstrip()
 
 
-def _describe_run(plan: Plan) -> Iterator[str]:
-    parameters, updates, text = plan["parameters"], plan["updates"], plan["text"]
-    parts = ("embeddings", "layers", "output")
-    named = ", ".join(f"{part} {parameters[part]:,}" for part in parts if parameters[part])
-    yield _row("parameters", f"{parameters['total']:,}", named)
-    yield _row("text", f"{text['tokens']:,}", f"tokens, of {text['vocab_size']:,} kinds")
-    yield _row("epochs", f"{updates['epochs']:,.6g}")
-    note = f"of {updates['tokens_an_update']:,} tokens; {updates['an_epoch']:,} an epoch"
-    yield _row("updates", f"{updates['total']:,}", note)
-    wanted = updates["warmup_of_recipe"]
-    short = wanted is not None and updates["warmup"] < wanted
+def _describe_run(figures: Figures, text: Text) -> Iterator[str]:
+    parameters, updates, flops = figures.parameters, figures.updates, figures.flops
+    named = ", ".join(f"{part} {count:,}" for part, count in asdict(parameters).items() if count)
+    yield _row("parameters", f"{parameters.total:,}", named)
+    yield _row("text", f"{text.tokens:,}", f"tokens, of {text.vocab_size:,} kinds")
+    yield _row("epochs", f"{updates.epochs:,.6g}")
+    note = f"of {updates.tokens_an_update:,} tokens; {updates.an_epoch:,} an epoch"
+    yield _row("updates", f"{updates.total:,}", note)
+    wanted = updates.warmup_of_recipe
+    short = wanted is not None and updates.warmup < wanted
     note = f"updates, not {wanted:,}: the run is too short" if short else "updates"
-    yield _row("warm-up", f"{updates['warmup']:,}", note)
-    yield _row("tokens in all", f"{updates['tokens']:,}")
-    flops = plan["flops"]
-    yield _row("FLOPs", f"{flops['total']:.3g}", f"{flops['a_token'] / 1e9:.3g} GFLOP a token")
+    yield _row("warm-up", f"{updates.warmup:,}", note)
+    yield _row("tokens in all", f"{updates.tokens:,}")
+    yield _row("FLOPs", f"{flops.total:.3g}", f"{flops.a_token / 1e9:.3g} GFLOP a token")
 
 
-def _describe_memory(plan: Plan) -> Iterator[str]:
-    memory, machine = plan["memory"], plan["machine"]
-    for name in ("weights", "gradients", "optimizer", "working_copies", "activations", "passing"):
-        if memory[name]:
-            note = {"optimizer": "moments", "working_copies": machine["precision"], "passing": "logits, gradients"}
-            yield _row(name.replace("_", " "), _gib(memory[name]), note.get(name, ""))
-    yield _row("in all", _gib(memory["total"]), f"of {_gib(memory['usable'])} that can be used")
-    most = memory["largest_micro_batch"]
-    if most:
+def _describe_memory(memory: MemoryUse, precision: str) -> Iterator[str]:
+    notes = {"optimizer": "moments", "working_copies": precision, "passing": "logits, gradients"}
+    for name, size in asdict(memory.peak).items():
+        if size:
+            yield _row(name.replace("_", " "), _gib(size), notes.get(name, ""))
+    yield _row("in all", _gib(memory.peak.total), f"of {_gib(memory.usable)} that can be used")
+    if most := memory.largest_micro_batch:
         yield _row("fit at once", f"{most:,}", "sequences of the batch")
     else:
         yield "  not even one sequence at once fits"
 
 
-def _describe_time(plan: Plan) -> Iterator[str]:
-    machine, time = plan["machine"], plan["time"]
-    if machine["notice"]:
-        yield from _wrapped(machine["notice"], "  ", "  ")
-    if time["seconds"] is None:
-        yield f"  not known: no figure for products in {machine['precision']}"
+def _describe_time(time: Time, machine: Machine) -> Iterator[str]:
+    if machine.notice:
+        yield from _wrapped(machine.notice, "  ", "  ")
+    flops, update, speed = machine.product_flops, time.seconds_an_update, time.tokens_a_second
+    if time.seconds is None or flops is None or update is None or speed is None:
+        yield f"  not known: no figure for products in {machine.precision}"
         return
-    yield _row("in all", duration(time["seconds"]))
-    update, speed = time["seconds_an_update"], f"{_rough(time['tokens_a_second'])} tokens/s"
-    yield _row("an update", f"{_rough(1000 * update)} ms" if update < 10 else duration(update), speed)
-    products = f"{_rough(machine['product_flops'] / 1e9)} GFLOP/s"
-    yield _row("products", products, f"{machine['precision']}, {machine['product_flops_source']}")
-    share = machine["utilisation"]
-    yield _row("share of it", f"{100 * share['share']:.0f} %", share["source"])
+    yield _row("in all", duration(time.seconds))
+    took = f"{_rough(1000 * update)} ms" if update < 10 else duration(update)
+    yield _row("an update", took, f"{_rough(speed)} tokens/s")
+    yield _row("products", f"{_rough(flops / 1e9)} GFLOP/s", f"{machine.precision}, {machine.product_flops_source}")
+    yield _row("share of it", f"{100 * machine.utilisation.share:.0f} %", machine.utilisation.source)
 
 
-def _describe_advice(plan: Plan) -> Iterator[str]:
-    advice = plan["advice"]
-    for finding in advice["findings"]:
-        yield from _wrapped(finding["finding"], "  * ", "    ")
-        yield from _wrapped(finding["advice"], "    -> ", "       ")
-    if not advice["set"]:
+def _describe_advice(advice: Advice) -> Iterator[str]:
+    for finding in advice.findings:
+        yield from _wrapped(finding.finding, "  * ", "    ")
+        yield from _wrapped(finding.advice, "    -> ", "       ")
+    if not advice.set:
         yield "  the recipe suits this text and this machine"
         return
     yield from _wrapped("This would suit text and machine:", "  ", "  ")
     line = "    "
-    for argument in (f"--set {setting}" for setting in advice["set"]):  # a line is cut only between arguments
+    for argument in (f"--set {setting}" for setting in advice.set):  # a line is cut only between arguments
         if len(line) + len(argument) > WIDTH - 2:
             yield line + "\\"
             line = "    "
         line += argument + " "
     yield line.rstrip()
-    time = "" if advice["seconds"] is None else f", {duration(advice['seconds'])}"
-    yield f"  {advice['parameters']:,} parameters, {advice['updates']:,} updates{time}"
+    time = "" if advice.seconds is None else f", {duration(advice.seconds)}"
+    yield f"  {advice.parameters:,} parameters, {advice.updates:,} updates{time}"
 
 
 def _wrapped(text: str, first: str, following: str) -> list[str]:

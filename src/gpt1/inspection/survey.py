@@ -1,4 +1,4 @@
-"""What a worker sees in a batch of document parts.
+"""What a worker sees in a batch of document parts, and what all batches come to.
 
 Facts about every part go into a file, in the columns that `corpus.assembly.Parts` reads and some more; what is counted
 over the batch as a whole comes back as a `Sighting`. Both hang on the text alone, so results never depend on the
@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html.entities import html5
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpt1.corpus.documents import DocumentPart
-from gpt1.corpus.duplicates import DIGEST_BYTES, digest, sketch
+from gpt1.corpus.assembly import Documents, Parts
+from gpt1.corpus.batches import read_batch, read_positions
+from gpt1.corpus.documents import DocumentPart, TextSource
+from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, digest, find_exact, sketch
 from gpt1.corpus.unwrap import STRETCH, looks_wrapped
-from gpt1.inspection.leakage import Hits, find_hits
-from gpt1.inspection.word_hashes import Hashes, hash_words
+from gpt1.inspection.leakage import Hashes, Hits, Ints, find_hits, hash_words
+from gpt1.inspection.verdict import DuplicateFigures, LengthFigures, TextPlace
 from gpt1.text.cleaning import TAME, clean
 from gpt1.text.tokenizer import Tokenizer, Vocabulary
 from gpt1.text.words import WORD_END
 
 MOST_MENDED = 5  # lines shown, a batch
+SHOWN = 5  # documents that repeat another, of each kind
 CONTEXT = 24  # characters shown on either side of damage
 
 NEWLINE = 10
@@ -205,3 +209,112 @@ def _around_change(before: str, after: str) -> tuple[str, str]:
     same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), len(after))
     shown = slice(max(0, same - CONTEXT), same + 2 * CONTEXT)
     return before[shown].strip(), after[shown].strip()
+
+
+# --- all parts together: the documents they make up, where they stand, which ones repeat -------------------------
+
+
+@dataclass(frozen=True)
+class Census:
+    """Facts about every document, one array a fact; `good` ones were read to their end and are not empty."""
+
+    documents: Documents
+    batch_begins: Ints  # the part each batch begins with
+    good: npt.NDArray[np.bool]
+    words: Ints
+    characters: Ints
+    lines: Ints
+    part_lines: Ints
+    wrapped: npt.NDArray[np.bool]
+    source: npt.NDArray[np.int32]
+
+    @classmethod
+    def read(cls, batches: Sequence[Path]) -> Census:
+        """Put the files of all batches together."""
+        parts, batch_begins = Parts.read(batches)
+        documents = Documents.of(parts)
+        columns = [read_batch(batch, "words", "characters", "lines", "wrapped") for batch in batches]
+        words, characters, lines, wrapped = (np.concatenate(column) for column in zip(*columns, strict=True))
+        begins = documents.begins
+        return cls(
+            documents=documents,
+            batch_begins=batch_begins,
+            good=~documents.broken & (documents.tokens > 0),
+            words=np.add.reduceat(words, begins),
+            characters=np.add.reduceat(characters, begins),
+            lines=np.add.reduceat(lines, begins),
+            part_lines=lines,
+            wrapped=wrapped[begins],
+            source=parts.source,
+        )
+
+
+class Places:
+    """Names places in the files the user gave."""
+
+    def __init__(self, census: Census, batches: Sequence[Path], sources: Sequence[TextSource]) -> None:
+        self._census, self._sources = census, sources
+        self._positions = lru_cache(maxsize=16)(lambda number: read_positions(batches[number]))
+
+    def of_document(self, document: int) -> TextPlace:
+        """Return the file of a document and its position there, if it is not the whole file."""
+        part = int(self._census.documents.begins[document])
+        batch = int(np.searchsorted(self._census.batch_begins, part, side="right")) - 1
+        return self._place(part, self._positions(batch)[part - self._census.batch_begins[batch]])
+
+    def of_line(self, batch: int, part: int, line: int) -> TextPlace:
+        """Return the file and position of a line of a part of a batch; all count from 0."""
+        whole = int(self._census.batch_begins[batch]) + part
+        document = self._census.documents.of_part[whole]
+        before = int(self._census.part_lines[self._census.documents.begins[document] : whole].sum())
+        return self._place(whole, self._positions(batch)[part] or f"line {before + line + 1}")
+
+    def _place(self, part: int, position: str) -> TextPlace:
+        source = self._sources[self._census.source[part]].name
+        return {"source": source, "position": position} if position else {"source": source}
+
+
+def find_duplicates(census: Census, batches: Sequence[Path], places: Places) -> DuplicateFigures:
+    """Return how many documents repeat an earlier one, exactly or nearly, their share of the bytes, and the first."""
+    documents = census.documents
+    exact = find_exact(documents.digest, census.good)
+    index = SketchIndex(batches[0].parent, len(census.good))
+    for batch, begin in zip(batches, census.batch_begins, strict=False):
+        (sketches,) = read_batch(batch, "sketch")
+        index.add(documents.of_part[begin : begin + len(sketches)], sketches)
+    near = index.find_near(census.good & (exact < 0))
+    repeats = (exact >= 0) | (near >= 0)
+    all_bytes = int(documents.raw_bytes[census.good].sum())
+    return {
+        "exact_documents": int((exact >= 0).sum()),
+        "near_documents": int((near >= 0).sum()),
+        "share_of_bytes": int(documents.raw_bytes[repeats].sum()) / all_bytes if all_bytes else 0.0,
+        "examples": [
+            {
+                "kind": kind,
+                "document": places.of_document(int(document)),
+                "repeats": places.of_document(int(original[document])),
+            }
+            for kind, original in (("exact", exact), ("near", near))
+            for document in np.flatnonzero(original >= 0)[:SHOWN]
+        ],
+    }
+
+
+def describe_lengths(census: Census, places: Places) -> LengthFigures:
+    """Return the spread of document lengths in words: a histogram by powers of two, and the extremes."""
+    good = np.flatnonzero(census.good)
+    words = census.words[good]
+    powers = np.bincount(np.frexp(words)[1])  # 2^(p-1) <= words < 2^p
+    shortest, longest = good[np.argmin(words)], good[np.argmax(words)]
+    return {
+        "shortest_words": int(census.words[shortest]),
+        "shortest": places.of_document(int(shortest)),
+        "median_words": int(np.median(words)),
+        "longest_words": int(census.words[longest]),
+        "longest": places.of_document(int(longest)),
+        "histogram": [
+            {"from_words": 1 << power >> 1, "to_words": (1 << power) - 1, "documents": int(powers[power])}
+            for power in range(int(np.flatnonzero(powers)[0]), len(powers))
+        ],
+    }

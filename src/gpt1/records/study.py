@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from gpt1.base.record_files import Record
 from gpt1.base.records import Count, RecordPart, Seconds
+from gpt1.records.run import RecordedSource
+
+# ---- cell.json ----
 
 
 class CellFigures(TypedDict):
@@ -15,9 +18,12 @@ class CellFigures(TypedDict):
     score: float
     scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
     metrics: NotRequired[dict[str, float]]
+    split: NotRequired[str]
+    examples: NotRequired[Count]
     curve: NotRequired[list[dict[str, float]]]
     device: NotRequired[str]
     notes: NotRequired[list[str]]
+    earlier_seconds: NotRequired[Seconds]  # spent before a kill on what this sitting went on with; counted, not kept
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,230 @@ class CellRecord(Record):
     FORMAT, VERSION, NAME, WHAT = "gpt1-cell", 1, "cell", "a cell of a study"
 
     name: str
-    inputs: dict[str, Any]
+    inputs: dict[str, object]
     result: CellFigures
     seconds: Seconds
+
+
+# ---- study.json: figures ----
+
+
+class Summary(TypedDict):
+    """Several results as one."""
+
+    median: float
+    mean: float
+    sd: float
+    worst: float
+    best: float
+
+
+class SeedFigures(Summary):
+    """What several seeds gave, on how many examples."""
+
+    metric: str
+    examples: Count
+    seeds: dict[str, float]
+
+
+class ArmFigures(SeedFigures):
+    """The headline of an arm."""
+
+    splits: list[str]
+
+
+class PublishedFigures(SeedFigures):
+    """A row of tables 2 to 4: ours, the paper's, and what was best before it."""
+
+    task: str
+    split: str
+    paper_percent: float
+    previous_percent: float
+    remark: str
+
+
+class ArmAverage(TypedDict):
+    """The mean of an arm over tasks, and the paper's over the same ones."""
+
+    median: float
+    paper_percent: float | None
+    tasks: Count
+
+
+class PairedDifference(TypedDict):
+    """By how much one arm is better than another, with the 95 % interval."""
+
+    split: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    examples: Count
+
+
+class ArmDifference(PairedDifference):
+    """The same with the names of both arms."""
+
+    arm: str
+    over: str
+
+
+class TaskDifference(ArmDifference):
+    """The same of a task."""
+
+    task: str
+
+
+class LabelDifference(ArmDifference):
+    """The same with so many labels."""
+
+    labels: Count
+
+
+class CurvePoint(Summary):
+    """The score on dev at an update."""
+
+    step: Count
+
+
+class LabelPoint(ArmFigures):
+    """What so many labels gave."""
+
+    labels: Count
+
+
+class LayerPoint(ArmFigures):
+    """What so many pre-trained blocks gave, and how far that is behind the most."""
+
+    layers: Count
+    behind_most: NotRequired[PairedDifference]
+
+
+class CheckpointPoint(TypedDict):
+    """What a checkpoint knew of a task that it was never taught."""
+
+    step: Count
+    split: str
+    examples: Count
+    metric: str
+    score: float
+    normalised: float | None
+
+
+class ScaleFacts(TypedDict):
+    """What 0 and 1 mean on figure 2's scale."""
+
+    chance: float
+    best: float
+    remark: str
+
+
+# ---- study.json: sections ----
+
+
+class TablesSection(TypedDict):
+    """Tables 2 to 4."""
+
+    titles: dict[str, str]
+    tables: dict[str, list[PublishedFigures]]
+
+
+class AblationsSection(TypedDict):
+    """Table 5; figures by task and arm."""
+
+    arms: dict[str, str]
+    tasks: dict[str, dict[str, ArmFigures]]
+    average: dict[str, ArmAverage | None]
+    paper_percent: dict[str, dict[str, float]]
+
+
+class DifferencesSection(TypedDict):
+    """The full model against each of its ablations."""
+
+    pairs: list[TaskDifference]
+
+
+class TaskCurves(TypedDict):
+    """The curves of arms."""
+
+    metric: str
+    arms: dict[str, list[CurvePoint]]
+
+
+class CurvesSection(TypedDict):
+    """The score on dev along the updates."""
+
+    tasks: dict[str, TaskCurves]
+
+
+class AskedTask(TypedDict):
+    """What runs knew of a task."""
+
+    metric: str
+    scale: ScaleFacts | None
+    runs: dict[str, list[CheckpointPoint]]
+
+
+class ZeroshotSection(TypedDict):
+    """Figure 2 right."""
+
+    tasks: dict[str, AskedTask]
+    kinds: dict[str, str]  # of the runs
+
+
+class TransferredTask(TypedDict):
+    """What blocks are worth to a task."""
+
+    metric: str
+    points: list[LayerPoint]
+
+
+class TransferSection(TypedDict):
+    """Figure 2 left."""
+
+    tasks: dict[str, TransferredTask]
+
+
+class LabelledTask(TypedDict):
+    """What labels are worth to a task, by arm."""
+
+    metric: str
+    arms: dict[str, list[LabelPoint]]
+    differences: list[LabelDifference]
+
+
+class LabelsSection(TypedDict):
+    """Few labels."""
+
+    arms: dict[str, str]
+    tasks: dict[str, LabelledTask]
+
+
+class StudySections(TypedDict):
+    """What was found."""
+
+    tables: NotRequired[TablesSection]
+    ablations: NotRequired[AblationsSection]
+    differences: NotRequired[DifferencesSection]
+    curves: NotRequired[CurvesSection]
+    zeroshot: NotRequired[ZeroshotSection]
+    transfer: NotRequired[TransferSection]
+    labels: NotRequired[LabelsSection]
+
+
+class AskedOfStudy(TypedDict):
+    """What a study was asked; each kind has some of it."""
+
+    init: NotRequired[str]
+    lstm: NotRequired[str | None]
+    runs: NotRequired[dict[str, str]]
+    source: NotRequired[RecordedSource]
+    tasks: NotRequired[list[str]]
+    data: NotRequired[str]
+    shots: NotRequired[Count]
+    changes: NotRequired[list[str]]
+    counts: NotRequired[list[Count]]
+    seeds: NotRequired[list[Count]]
 
 
 @dataclass(frozen=True)
@@ -56,8 +283,8 @@ class StudyRecord(Record):
     REMEDY = "the study's command writes it anew"
 
     kind: str
-    about: dict[str, Any]
+    about: AskedOfStudy
     cells: CellCounts
     cost: Cost
     notes: list[str]
-    sections: dict[str, dict[str, Any]]
+    sections: StudySections

@@ -12,11 +12,9 @@ from gpt1.documents.html import MARK, render, require_libraries
 from gpt1.documents.study import KINDS, about_study, study_blocks
 from gpt1.records.seeds import SEEDS_FILE
 from gpt1.records.study import StudyRecord
-from gpt1.report.compare import compare
-from gpt1.report.finetuned import finetuned_section
+from gpt1.report.compare import compare, results
 from gpt1.report.gather import gather, gather_studies
-from gpt1.report.pretrained import pretrained_section
-from gpt1.report.results import results
+from gpt1.report.runs import finetuned_section, pretrained_section
 from gpt1.runs.folder import RUN_FILE, is_run, run_folder
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study

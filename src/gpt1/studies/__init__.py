@@ -4,7 +4,7 @@
 OFFERS = {
     "ablations": ["study_ablations"],
     "baseline": ["answer_by_words"],
-    "cells": ["Cell", "CellResult", "has_cells", "seconds_left"],
+    "cells": ["Cell", "CellResult", "Watcher", "has_cells", "seconds_left"],
     "comparison": ["Sheet", "paired_difference", "read_sheet", "resampled_interval"],
     "finetuned": ["FinetuningSettings"],
     "folder": ["STUDY_FILE", "is_study", "read_study"],

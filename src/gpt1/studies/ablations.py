@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
-from gpt1.records.study import StudyRecord
+from gpt1.records.study import (
+    AblationsSection,
+    ArmAverage,
+    ArmFigures,
+    AskedOfStudy,
+    StudyRecord,
+    TaskCurves,
+    TaskDifference,
+)
 from gpt1.studies import paper
 from gpt1.studies.cells import CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import (
@@ -55,10 +62,10 @@ def study_ablations(
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(arms, labelled, training)
-    about = {
+    about: AskedOfStudy = {
         "init": str(arms[0].start.path),
         "lstm": None if lstm is None else str(lstm),
-        "source": source.recorded().as_json(),
+        "source": source.recorded(),
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }
@@ -103,27 +110,33 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -
         task: {arm: figures(labelled[task], seeds) for arm, seeds in arms.items()} for task, arms in found.items()
     }
     averages = {arm: _average(arm, scored) for arm in names}
-    rows = [
+    rows: list[Mapping[str, object]] = [
         {"task": task, "arm": arm, **figure, "paper_percent": paper.ABLATIONS[arm].get(task)}
         for task, arms in scored.items()
         for arm, figure in arms.items()
     ]
     rows += [{"task": "average", "arm": arm, **average} for arm, average in averages.items() if average]
-    table = {
+    table: AblationsSection = {
         "arms": {arm: paper.ARMS[arm] for arm in names},
         "tasks": scored,
         "average": averages,
         "paper_percent": {arm: paper.ABLATIONS[arm] for arm in names},
     }
-    curves = _curves(labelled, found)
+    pairs, curves = _differences(labelled, found), _curves(labelled, found)
+    points: list[Mapping[str, object]] = [
+        {"task": task, "arm": arm, **point}
+        for task, facts in curves.items()
+        for arm, points in facts["arms"].items()
+        for point in points
+    ]
     return [
         StudySection(NAME, table, rows),
-        StudySection(DIFFERENCES, {"pairs": (pairs := _differences(labelled, found))}, pairs),
-        StudySection(CURVES, curves, _curve_rows(curves)),
+        StudySection(DIFFERENCES, {"pairs": pairs}, pairs),
+        StudySection(CURVES, {"tasks": curves}, points),
     ]
 
 
-def _average(arm: str, scored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+def _average(arm: str, scored: Mapping[str, Mapping[str, ArmFigures]]) -> ArmAverage | None:
     """Return the plain mean of an arm's medians, and the paper's over the same tasks; None where a task is missing."""
     if not scored or not all(arm in arms for arms in scored.values()):
         return None
@@ -138,7 +151,7 @@ def _average(arm: str, scored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
 
 def _differences(
     labelled: Mapping[str, TaskData], found: Mapping[str, Mapping[str, Mapping[int, CellResult]]]
-) -> list[dict[str, Any]]:
+) -> list[TaskDifference]:
     """Return by how much the full model is better than each ablation, task by task."""
     return [
         {"task": task, "arm": paper.FULL, "over": arm, **one}
@@ -151,23 +164,12 @@ def _differences(
 
 def _curves(
     labelled: Mapping[str, TaskData], found: Mapping[str, Mapping[str, Mapping[int, CellResult]]]
-) -> dict[str, Any]:
+) -> dict[str, TaskCurves]:
     """Return the score on dev against updates, with and without the auxiliary loss."""
     return {
-        "tasks": {
-            task: {
-                "metric": labelled[task].task.metrics[0],
-                "arms": {arm: mean_curve([*arms[arm].values()]) for arm in (paper.FULL, paper.NO_LM) if arm in arms},
-            }
-            for task, arms in found.items()
+        task: {
+            "metric": labelled[task].task.metrics[0],
+            "arms": {arm: mean_curve([*arms[arm].values()]) for arm in (paper.FULL, paper.NO_LM) if arm in arms},
         }
+        for task, arms in found.items()
     }
-
-
-def _curve_rows(curves: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"task": task, "arm": arm, **point}
-        for task, facts in curves["tasks"].items()
-        for arm, points in facts["arms"].items()
-        for point in points
-    ]

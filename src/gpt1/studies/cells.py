@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, remove_folder, remove_temporaries
@@ -27,10 +27,7 @@ from gpt1.runs.events import Event, Listener
 
 CELLS, CELL_FILE = "cells", "cell.json"
 
-EARLIER = "earlier_seconds"  # of a result: what was spent before a kill on what this sitting went on with
-
-Result = dict[str, Any]  # what a computation gave, as JSON holds it; `score` is the figure a person watches
-Compute = Callable[[Path, Listener], Result]  # into a folder of its own, telling a listener what happens
+Compute = Callable[[Path, Listener], CellFigures]  # into a folder of its own, telling a listener what happens
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Cell:
     name: str
     row: str
     column: str
-    inputs: Mapping[str, Any]  # all that decides the result, as JSON holds it
+    inputs: Mapping[str, object]  # all that decides the result, as JSON holds it
     compute: Compute
     workings: tuple[str, ...] = ()  # folders in the cell's that are not needed when it is done
 
@@ -50,7 +47,7 @@ class CellResult:
     """A cell that is done."""
 
     folder: Path
-    result: Result
+    result: CellFigures
     seconds: float
 
 
@@ -145,8 +142,8 @@ def make_cell(study: Path, cell: Cell, watcher: Watcher) -> CellResult:
     watcher.begun(cell)
     began = time.monotonic()
     result = cell.compute(folder, watcher.heard)
-    kept = CellResult(folder, result, time.monotonic() - began + result.pop(EARLIER, 0.0))
-    CellRecord(cell.name, {**cell.inputs}, cast(CellFigures, result), kept.seconds).write(folder / CELL_FILE)
+    kept = CellResult(folder, result, time.monotonic() - began + result.pop("earlier_seconds", 0.0))
+    CellRecord(cell.name, {**cell.inputs}, result, kept.seconds).write(folder / CELL_FILE)
     _remove_workings(folder, cell)
     watcher.ended(cell, kept)
     return kept
@@ -188,12 +185,12 @@ def _find(study: Path, cell: Cell) -> CellResult | None:
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
         )
-    kept = CellResult(folder, {**found.result}, found.seconds)
+    kept = CellResult(folder, found.result, found.seconds)
     _remove_workings(folder, cell)  # a kill may have come before that
     return kept
 
 
-def _inputs(found: CellRecord, path: Path, remedy: str) -> Mapping[str, Any]:
+def _inputs(found: CellRecord, path: Path, remedy: str) -> Mapping[str, object]:
     """Return what a cell was made from; what settings were called before is today's name."""
     if not isinstance(settings := found.inputs.get("settings"), dict):
         return found.inputs

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.changes import change, settings
+from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary
 from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
 from gpt1.runs.events import Listener
 from gpt1.runs.files import METRICS_FILE, has_saved
 from gpt1.runs.folder import read_run
-from gpt1.studies.cells import EARLIER, Cell, CellResult, Compute, Result, cell_name
+from gpt1.studies.cells import Cell, CellResult, Compute, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
 from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
@@ -81,12 +82,12 @@ def finetuning_cell(
 
 
 def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, changes: Sequence[str]) -> Compute:
-    def compute(folder: Path, listener: Listener) -> Result:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
         run = folder / RUN
         newest = newest_checkpoint(run, lambda _: None)
         if newest is None and has_saved(run):
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
-        earlier = {} if newest is None else {EARLIER: newest.progress["seconds"]}
+        earlier = None if newest is None else float(newest.progress["seconds"])
         del newest  # its weights are read again
         finetune(
             arm.start.path,
@@ -101,9 +102,13 @@ def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, c
         scores = read_result(run)[encoded.task.name]
         curve = read_curve(run / METRICS_FILE, encoded.task)
         hardware = read_run(run).trained_on
-        found = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
-        where = {} if hardware is None else {"device": hardware.device}
-        return {**found, **where, "notes": _cut_texts(encoded), **earlier}
+        found: CellFigures = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
+        if hardware is not None:
+            found["device"] = hardware.device
+        found["notes"] = _cut_texts(encoded)
+        if earlier is not None:
+            found["earlier_seconds"] = earlier
+        return found
 
     return compute
 
@@ -114,7 +119,7 @@ def _cut_texts(encoded: EncodedTask) -> list[str]:
     return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
 
 
-def judged_splits(task: Task, scores: Mapping[str, Any]) -> list[str]:
+def judged_splits(task: Task, scores: Mapping[str, object]) -> list[str]:
     """Return the splits by which arms are held against each other: those for the test where all have labels, else dev.
 
     The best epoch was chosen on dev, so its figures are a little too good.
@@ -160,39 +165,49 @@ def whole_arms(planned: Plan[Key], done: Mapping[str, CellResult]) -> dict[str, 
     }
 
 
-def figures(one: TaskData, seeds: Mapping[int, CellResult]) -> dict[str, Any]:
+def summary_of(values: Iterable[float]) -> Summary:
+    """Return several results as one."""
+    return cast(Summary, summarise([*values]))
+
+
+def figures(one: TaskData, seeds: Mapping[int, CellResult]) -> ArmFigures:
     """Return the headline of several seeds: on which examples, median, mean, deviation, worst, best, and each."""
     task = one.task
     each = {str(seed): float(kept.result["score"]) for seed, kept in seeds.items()}
     any_scores = next(iter(seeds.values())).result["scores"]
     splits = judged_splits(task, any_scores)
-    about = {"metric": task.metrics[0], "splits": splits, "examples": one.judged(splits)}
-    return {**about, **summarise([*each.values()]), "seeds": each}
+    return {
+        "metric": task.metrics[0],
+        "splits": splits,
+        "examples": one.judged(splits),
+        **summary_of(each.values()),
+        "seeds": each,
+    }
 
 
-def mean_curve(seeds: Sequence[CellResult]) -> list[dict[str, float]]:
+def mean_curve(seeds: Sequence[CellResult]) -> list[CurvePoint]:
     """Return the score on dev along the updates over several seeds: median, worst and best at each."""
     by_step: dict[int, list[float]] = {}
     for kept in seeds:
         for point in kept.result["curve"]:
             by_step.setdefault(int(point["step"]), []).append(point["score"])
     whole = {step: values for step, values in sorted(by_step.items()) if len(values) == len(seeds)}
-    return [{"step": step, **summarise(values)} for step, values in whole.items()]
+    return [{"step": step, **summary_of(values)} for step, values in whole.items()]
 
 
-def differences(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> list[dict[str, Any]]:
+def differences(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> list[PairedDifference]:
     """Return by how much one arm is better than another on each split that counts, with the 95 % interval, in pairs."""
     return [_difference(task, one, other, [split]) for split in judged_splits(task, one[0].result["scores"])]
 
 
-def difference(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> dict[str, Any]:
+def difference(task: Task, one: Sequence[CellResult], other: Sequence[CellResult]) -> PairedDifference:
     """Return the same of the headline: of several splits, of their mean."""
     return _difference(task, one, other, judged_splits(task, one[0].result["scores"]))
 
 
 def _difference(
     task: Task, one: Sequence[CellResult], other: Sequence[CellResult], splits: Sequence[str]
-) -> dict[str, Any]:
+) -> PairedDifference:
     metric = task.metrics[0]
     ours, theirs = zip(*(_sheets(one, other, task, split) for split in splits), strict=True)
     value, low, high = paired_difference(task, metric, ours, theirs)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from gpt1.base.errors import FormatError, InputError, Interrupted
 from gpt1.base.files import (
@@ -23,7 +23,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.wording import many
 from gpt1.inference.rows import write_rows
-from gpt1.records.study import CellCounts, Cost, StudyRecord
+from gpt1.records.study import AskedOfStudy, CellCounts, Cost, StudyRecord, StudySections
 from gpt1.studies.cells import Cell, CellResult, Notebook, find_cells, has_cells, is_cells_folder, make_cell
 
 STUDY_FILE = "study.json"
@@ -37,15 +37,15 @@ class StudySection:
     """A part of what a study found: values for a program, and the same as the rows of a table."""
 
     name: str
-    content: dict[str, Any]
-    rows: list[dict[str, Any]]
+    content: Mapping[str, object]
+    rows: Sequence[Mapping[str, object]]
 
 
 Tabulate = Callable[[Done], list[StudySection]]
 
 
 def conduct(
-    out: Path, kind: str, about: Mapping[str, Any], cells: Sequence[Cell], tabulate: Tabulate, watcher: Notebook
+    out: Path, kind: str, about: AskedOfStudy, cells: Sequence[Cell], tabulate: Tabulate, watcher: Notebook
 ) -> StudyRecord:
     """Make all cells that are not done, write what they come to, and return it.
 
@@ -114,7 +114,7 @@ def _is_of_cells(entry: Path) -> bool:
 def _write(
     out: Path,
     kind: str,
-    about: Mapping[str, Any],
+    about: AskedOfStudy,
     sections: Sequence[StudySection],
     done: Done,
     cells: Sequence[Cell],
@@ -122,17 +122,17 @@ def _write(
 ) -> StudyRecord:
     for section in sections:
         if section.rows:
-            write_rows(iter(section.rows), out / f"{section.name}.csv", (), overwrite=True)
+            write_rows((dict(row) for row in section.rows), out / f"{section.name}.csv", (), overwrite=True)
     made = [done[cell.name] for cell in cells if cell.name in done]
     noted = [note for kept in made for note in kept.result.get("notes", [])]
     devices = sorted({kept.result["device"] for kept in made if "device" in kept.result})
     record = StudyRecord(
         kind,
-        about=dict(about),
+        about=about,
         cells=CellCounts(len(made), len(cells)),
         cost=Cost(sum(kept.seconds for kept in made), devices),
         notes=list(dict.fromkeys([*watcher.notes, *noted])),
-        sections={section.name: section.content for section in sections},
+        sections=cast(StudySections, {section.name: section.content for section in sections}),
     )
     record.write(out / STUDY_FILE)
     return record

@@ -19,10 +19,10 @@ from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
 from gpt1.records.evaluation import Prediction
-from gpt1.records.study import StudyRecord
+from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.baseline import VERSION, answer_by_words
-from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
+from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
 from gpt1.studies.finetuned import (
     Arm,
     FinetuningSettings,
@@ -67,9 +67,9 @@ def study_labels(
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(start, labelled, training, counts)
-    about = {
+    about: AskedOfStudy = {
         "init": str(start.path),
-        "source": source.recorded().as_json(),
+        "source": source.recorded(),
         "changes": list(training.changes),
         "counts": sorted(set(counts)),
         "seeds": list(training.seed_numbers),
@@ -159,7 +159,7 @@ def _words_cell(labelled: Labelled, rows: Sequence[int], drawn: str, count: int,
 def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
     task = labelled.task
 
-    def compute(folder: Path, listener: Listener) -> Result:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
         train = [labelled.splits["train"][row] for row in rows]
         found = {}
         for split in (*task.dev_splits, *task.test_splits):
@@ -181,14 +181,14 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
 
 def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -> StudySection:
     """Return the score of each arm by count, and by how much pre-training is better, in pairs."""
-    content: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
+    content: dict[str, LabelledTask] = {}
+    rows: list[Mapping[str, object]] = []
     for name, arms in whole_arms(planned, done).items():
         task = labelled[name].task
-        curves: dict[str, list[dict[str, Any]]] = {}
-        pairs: list[dict[str, Any]] = []
+        curves: dict[str, list[LabelPoint]] = {}
+        pairs: list[LabelDifference] = []
         for (arm, count), seeds in arms.items():
-            point = {"labels": count, **figures(labelled[name], seeds)}
+            point: LabelPoint = {"labels": count, **figures(labelled[name], seeds)}
             curves.setdefault(arm, []).append(point)
             rows.append({"task": name, "arm": arm, **point})
             if arm != FULL and (FULL, count) in arms:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import some
@@ -34,7 +33,7 @@ class InitRun:
     learned: tuple[str, ...] = ()  # the tasks of which it has seen labels
 
     @cached_property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What tells its weights and words from all others: those of the checkpoint that fine-tuning takes."""
         return weights_identity(find_checkpoint(self.path, BEST).path) | {"tokenizer": self.tokenizer}
 
@@ -69,7 +68,7 @@ def tell_labels(start: InitRun, watcher: Watcher) -> None:
         watcher.say(f"{start.path} is fine-tuned: it has seen labels of {some(start.learned)}")
 
 
-def weights_identity(checkpoint: Path) -> dict[str, Any]:
+def weights_identity(checkpoint: Path) -> dict[str, object]:
     """Return what tells the weights of a checkpoint from all others."""
     state = read_state(checkpoint)
     return {"step": state["step"], "weights": state["files"][MODEL_FILE]}

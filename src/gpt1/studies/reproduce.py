@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.errors import InputError
 from gpt1.finetuning.data import Source
-from gpt1.finetuning.seeds import summarise
-from gpt1.records.study import StudyRecord
+from gpt1.records.study import AskedOfStudy, PublishedFigures, StudyRecord
 from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
-from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, whole_arms
+from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, summary_of, whole_arms
 from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
@@ -63,7 +61,7 @@ def reproduce(
         ]
 
     cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
-    about = {
+    about: AskedOfStudy = {
         "init": str(start.path),
         "lstm": None if other is None else str(other.path),
         "data": str(data),
@@ -99,30 +97,27 @@ def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) ->
     """Return tables 2 to 4: ours, the paper's, and what was best before it."""
     found = {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
     tables = {
-        name: [
-            {
-                "task": row.task,
-                "metric": row.metric,
-                "paper_percent": row.paper,
-                "previous_percent": row.previous,
-                "remark": row.remark,
-                **_ours(labelled[row.task], row, found[row.task]),
-            }
-            for row in rows
-            if row.task in found
-        ]
+        name: [_figures(labelled[row.task], row, found[row.task]) for row in rows if row.task in found]
         for name, rows in TABLES.items()
     }
-    return StudySection(
-        "tables", {"titles": paper.TITLES, "tables": tables}, [{"table": n, **r} for n, t in tables.items() for r in t]
-    )
+    table_rows: list[Mapping[str, object]] = [{"table": name, **row} for name, rows in tables.items() for row in rows]
+    return StudySection("tables", {"titles": paper.TITLES, "tables": tables}, table_rows)
 
 
-def _ours(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> dict[str, Any]:
-    """Return our figures of a row: on the labelled test set where there is one, else on dev."""
+def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> PublishedFigures:
+    """Return the paper's figures of a row, and ours: on the labelled test set where there is one, else on dev."""
     task = one.task
     splits = judged_splits(task, next(iter(seeds.values())).result["scores"])
     split = splits[task.dev_splits.index(row.split)]
     each = {str(seed): float(kept.result["scores"][split][row.metric]) for seed, kept in seeds.items()}
-    examples = one.judged([split], row.metric.partition("/")[2])
-    return {"split": split, "examples": examples, **summarise([*each.values()]), "seeds": each}
+    return {
+        "task": row.task,
+        "metric": row.metric,
+        "paper_percent": row.paper,
+        "previous_percent": row.previous,
+        "remark": row.remark,
+        "split": split,
+        "examples": one.judged([split], row.metric.partition("/")[2]),
+        **summary_of(each.values()),
+        "seeds": each,
+    }

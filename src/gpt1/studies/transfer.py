@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
-from gpt1.records.study import StudyRecord
+from gpt1.records.study import AskedOfStudy, LayerPoint, StudyRecord, TransferredTask
 from gpt1.studies.cells import Notebook, Watcher
 from gpt1.studies.finetuned import Arm, FinetuningSettings, Plan, difference, figures, finetuning_cell, whole_arms
 from gpt1.studies.folder import Done, StudySection, conduct
@@ -35,14 +35,14 @@ def study_transfer(
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     planned = plan(start, labelled, training, layers)
-    about = {"init": str(start.path), "source": source.recorded().as_json(), "seeds": list(training.seed_numbers)}
+    about: AskedOfStudy = {
+        "init": str(start.path),
+        "source": source.recorded(),
+        "seeds": list(training.seed_numbers),
+        "changes": list(training.changes),
+    }
     return conduct(
-        Path(out),
-        NAME,
-        {**about, "changes": list(training.changes)},
-        list(planned.values()),
-        lambda done: [tabulate(labelled, planned, done)],
-        notebook,
+        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook
     )
 
 
@@ -72,14 +72,16 @@ def _arm(start: InitRun, count: int) -> Arm:
 
 def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -> StudySection:
     """Return the score by number of blocks, and what the most are worth over each fewer one, in pairs."""
-    content: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
+    content: dict[str, TransferredTask] = {}
+    rows: list[Mapping[str, object]] = []
     for name, arms in whole_arms(planned, done).items():
-        task, points = labelled[name].task, []
+        task = labelled[name].task
+        points: list[LayerPoint] = []
         for count, seeds in arms.items():
-            points.append({"layers": count, **figures(labelled[name], seeds)})
-            rows.append({"task": name, **points[-1]})
+            point = cast(LayerPoint, {"layers": count, **figures(labelled[name], seeds)})
+            points.append(point)
+            rows.append({"task": name, **point})
             if count != max(arms):
-                points[-1]["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])
+                point["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])
         content[name] = {"metric": task.metrics[0], "points": points}
     return StudySection(NAME, {"tasks": content}, rows)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
@@ -19,10 +19,10 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.run import Run, load_run
 from gpt1.inference.zeroshot import Questions, answer, make_questions
-from gpt1.records.study import StudyRecord
+from gpt1.records.study import AskedOfStudy, AskedTask, CellFigures, CheckpointPoint, StudyRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
-from gpt1.studies.cells import Cell, Compute, Notebook, Result, Watcher, cell_name
+from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
 from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
@@ -55,7 +55,7 @@ def study_zeroshot(
     if len({start.tokenizer for start in starts}) > 1:
         notebook.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
     cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=notebook)
-    about = {
+    about: AskedOfStudy = {
         "runs": {start.name: str(start.path) for start in starts},
         "tasks": list(labelled),
         "data": str(data),
@@ -107,7 +107,7 @@ def _cell_name(start: InitRun, task: str, step: int) -> str:
     return cell_name(NAME, start.name, task, step)
 
 
-def _checkpoints(start: InitRun, watcher: Watcher) -> list[tuple[int, dict[str, Any]]]:
+def _checkpoints(start: InitRun, watcher: Watcher) -> list[tuple[int, dict[str, object]]]:
     """Return the steps of a run's whole checkpoints, and what tells their weights from all others."""
     found = []
     for step, path in list_checkpoints(start.path):
@@ -145,7 +145,7 @@ def _opener(start: InitRun, device: str | None) -> Callable[[int], Run]:
 
 
 def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], task: str, step: int) -> Compute:
-    def compute(folder: Path, listener: Listener) -> Result:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
         run = opened(step)
         context = run.recipe.shape.context
         found = answer(run, ask(task))
@@ -154,15 +154,15 @@ def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], 
         notes = [f"{task}: {text}" for text in asked.notices(context)]
         facts = {name: value for name, value in asdict(found).items() if name != "lines"}
         where = {"device": device_name(run.device), "notes": notes}
-        return {"score": found.metrics[asked.task.metrics[0]], **facts, **where}
+        return cast(CellFigures, {"score": found.metrics[asked.task.metrics[0]], **facts, **where})
 
     return compute
 
 
 def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: Done) -> StudySection:
     """Return the curves of all runs, by task."""
-    content: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
+    content: dict[str, AskedTask] = {}
+    rows: list[Mapping[str, object]] = []
     for name, one in labelled.items():
         scale, metric = SCALES.get(name), one.task.metrics[0]
         curves = {start.name: list(_points(start, name, done)) for start in starts}
@@ -173,17 +173,23 @@ def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: 
         ]
         content[name] = {
             "metric": metric,
-            "scale": None if scale is None else asdict(scale),
+            "scale": None if scale is None else {"chance": scale.chance, "best": scale.best, "remark": scale.remark},
             "runs": {run: [point for point in points if point["metric"] == metric] for run, points in curves.items()},
         }
     return StudySection(NAME, {"tasks": content, "kinds": {start.name: start.shape.kind for start in starts}}, rows)
 
 
-def _points(start: InitRun, task: str, done: Done) -> Iterator[dict[str, Any]]:
+def _points(start: InitRun, task: str, done: Done) -> Iterator[CheckpointPoint]:
     """Yield every metric of every checkpoint of a run that was asked about a task."""
     for step, _ in list_checkpoints(start.path):
         if (kept := done.get(_cell_name(start, task, step))) is None:
             continue
-        about = {"step": step, "split": kept.result["split"], "examples": kept.result["examples"]}
         for metric, value in kept.result["metrics"].items():
-            yield {**about, "metric": metric, "score": value, "normalised": normalised(task, value)}
+            yield {
+                "step": step,
+                "split": kept.result["split"],
+                "examples": kept.result["examples"],
+                "metric": metric,
+                "score": value,
+                "normalised": normalised(task, value),
+            }

@@ -1,4 +1,4 @@
-"""OpenAI's release becomes a run."""
+"""OpenAI's release becomes a run; how transformers' does: `test_transformers.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from gpt1.base.errors import FormatError, Gpt1Error, InputError
-from gpt1.exchange import imported
-from gpt1.exchange.from_openai import import_openai
+from gpt1.exchange import importing
+from gpt1.exchange.importing import import_openai
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import load_run
 from gpt1.text.tokenizer import Tokenizer
@@ -122,7 +122,7 @@ def test_an_import_that_was_killed_can_be_made_again(
         raise SystemExit
 
     with monkeypatch.context() as patched, pytest.raises(SystemExit):
-        patched.setattr(imported, "begin_run", killed)
+        patched.setattr(importing, "begin_run", killed)
         import_openai(release, tmp_path / "run", device="cpu")
     (tmp_path / "run" / "checkpoints" / "step-00000000.123.tmp").mkdir()
     (tmp_path / "run" / "mine.txt").touch()
