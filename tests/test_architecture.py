@@ -118,9 +118,7 @@ NOT_YET = {
     "exchange",
     "inspection",
     "records/study.py",
-    "runs",
     "studies",
-    "training",
 }
 
 

@@ -21,7 +21,7 @@ KEEP_ONE = Logging(keep=1)
 
 def snapshot(step: int, cost: float | None = None, best: float | None = None) -> Snapshot:
     tensors = {"w": torch.full((2,), float(step))}
-    return Snapshot(step, tensors, tensors, {"cost": cost, "best_cost": best})
+    return Snapshot(step, tensors, tensors, {"cost": cost}, cost, cost is not None and cost == best)
 
 
 class Gate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpt1.inference.attention_maps import as_rows, looks_everywhere
 from gpt1.inference.generation import continue_ids
@@ -12,7 +11,7 @@ from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model, prepare_for_inference
 from gpt1.pretraining.stream import TokenStream
 from gpt1.recipes.values import FSDP, TRANSFORMER, Recipe
-from gpt1.runs.events import Sampled
+from gpt1.runs.events import AttentionSample, Sampled
 from gpt1.runs.folder import run_tokenizer
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.distributed import World
@@ -48,7 +47,7 @@ def sampler(model: Model, valid: TokenStream, run: Path, recipe: Recipe, world: 
     return sample
 
 
-def _attention(model: Model, tokenizer: Tokenizer, beginning: Sequence[int]) -> dict[str, Any]:
+def _attention(model: Model, tokenizer: Tokenizer, beginning: Sequence[int]) -> AttentionSample:
     ids = find_sentences(tokenizer, beginning, min(LONGEST, model.shape.context))
     weights = [as_rows(layer, DIGITS) for layer in looks_everywhere(model, ids)]
     return {"tokens": tokenizer.decode_each_after((), ids), "weights": weights}

@@ -21,7 +21,17 @@ OFFERS = {
         "save_checkpoint",
     ],
     "compact": ["compact", "expanded"],
-    "events": ["Evaluated", "Event", "Listener", "Noticed", "RolledBack", "Sampled", "Saved", "Stepped"],
+    "events": [
+        "AttentionSample",
+        "Evaluated",
+        "Event",
+        "Listener",
+        "Noticed",
+        "RolledBack",
+        "Sampled",
+        "Saved",
+        "Stepped",
+    ],
     "files": [
         "ATTENTION_FILE",
         "EVENTS_FILE",

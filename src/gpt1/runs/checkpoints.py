@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeVar
+from typing import NotRequired, TypedDict, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -55,8 +55,9 @@ class Checkpoint:
     step: int
     model: Tensors
     optimizer: Tensors | None  # None where they are not kept or were not asked for
-    progress: dict[str, Any]
-    made_for: Mapping[str, Any]  # what its run was when it was saved; nothing where an earlier version saved it
+    progress: Mapping[str, object]  # of the loop, which knows what is in it
+    seconds: float  # of training
+    made_for: Mapping[str, object]  # what its run was when it was saved; nothing where an earlier version saved it
 
 
 class _Progress(TypedDict):
@@ -76,7 +77,7 @@ class State(TypedDict):
     step: Count
     files: dict[str, str]
     progress: _Progress
-    made_for: NotRequired[dict[str, Any]]
+    made_for: NotRequired[dict[str, object]]
 
 
 def save_checkpoint(
@@ -84,8 +85,8 @@ def save_checkpoint(
     step: int,
     model: Tensors,
     optimizer: Tensors | None,
-    progress: Mapping[str, Any],
-    made_for: Mapping[str, Any] | None = None,
+    progress: Mapping[str, object],
+    made_for: Mapping[str, object] | None = None,
 ) -> Path:
     """Write the checkpoint of a step; until it is whole on the disk the ones before it are all there is.
 
@@ -135,7 +136,9 @@ def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     model = expanded(_load_tensors(path, MODEL_FILE, state), path)
     has_optimizer = with_optimizer and OPTIMIZER_FILE in state["files"]
     optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if has_optimizer else None
-    return Checkpoint(path, state["step"], model, optimizer, {**state["progress"]}, state.get("made_for", {}))
+    progress = state["progress"]
+    seconds = progress.get("seconds", 0.0)
+    return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, state.get("made_for", {}))
 
 
 def _load_tensors(path: Path, name: str, state: State) -> Tensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,20 @@ class Evaluated:
     scores: dict[str, float]
 
 
+class AttentionSample(TypedDict):
+    """Where a network looked while it read a sentence."""
+
+    tokens: list[str]
+    weights: list[list[list[list[float]]]]  # by layer and head: how much each token took from each one before it
+
+
 @dataclass(frozen=True)
 class Sampled:
-    """The model wrote something; a Transformer also looked at a sentence (`tokens`; `weights` by layer and head)."""
+    """The model wrote something; a Transformer also looked at a sentence."""
 
     step: int
     samples: list[dict[str, str]]
-    attention: dict[str, Any] | None = None
+    attention: AttentionSample | None = None
 
 
 @dataclass(frozen=True)

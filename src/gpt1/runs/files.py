@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from gpt1.base.errors import FormatError, MissingDependency
 from gpt1.base.files import (
@@ -102,7 +102,7 @@ class _OfStep(TypedDict):
 def forget_after(folder: Path, step: int, notify: Callable[[str], None]) -> None:
     """Drop the metrics, samples and attention of steps that a run makes again, and what is damaged, which is told."""
 
-    def is_made(facts: dict[str, Any], place: str | Path) -> bool:
+    def is_made(facts: Mapping[str, object], place: str | Path) -> bool:
         return check_record(facts, _OfStep, place)["step"] <= step
 
     for name in (METRICS_FILE, SAMPLES_FILE):
@@ -119,7 +119,9 @@ def forget_after(folder: Path, step: int, notify: Callable[[str], None]) -> None
         attention.unlink()
 
 
-def _keep_lines(path: Path, is_kept: Callable[[dict[str, Any], str], bool], notify: Callable[[str], None]) -> None:
+def _keep_lines(
+    path: Path, is_kept: Callable[[Mapping[str, object], str], bool], notify: Callable[[str], None]
+) -> None:
     """Drop lines, one that a kill left half written, and those that are damaged, of which somebody is told."""
     if not path.exists():
         return

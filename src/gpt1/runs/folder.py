@@ -102,12 +102,14 @@ def update_run(folder: Path, **changes: Any) -> None:
 # ---- what belongs together ----
 
 
-def made_for(record: RunRecord) -> dict[str, Any]:
+def made_for(record: RunRecord) -> dict[str, object]:
     """Return what of a run decides, with its weights, what it answers: each of its checkpoints remembers it."""
     facts = record.as_json()
     found = {name: facts.get(name) for name in ("kind", "vocab_size", "tokenizer", "seed", "tasks", "identity")}
     found |= {"shape": facts["recipe"]["shape"], "corpus": (facts.get("corpus") or {}).get("identity")}
-    plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in found.items() if value is not None}))
+    plain: dict[str, object] = json.loads(
+        json.dumps({name: value for name, value in found.items() if value is not None})
+    )
     return plain
 
 

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import torch
 
@@ -29,21 +28,22 @@ class Snapshot:
     step: int
     model: Tensors
     optimizer: Tensors | None  # None: nobody goes on from here
-    progress: Mapping[str, Any]  # of the loop; `cost` and `best_cost` tell whether it is the best one so far
+    progress: Mapping[str, object]  # of the loop
+    cost: float | None = None  # where it was evaluated
+    is_best: bool = False  # so far
 
     def gives_way_to(self, newer: Snapshot, logging: Logging) -> bool:
         """Whether it would be removed once the newer one is on the disk."""
         if logging.keep > 1 or (logging.keep_every and self.step % logging.keep_every == 0):
             return False
-        cost, newer_cost = self.progress["cost"], newer.progress["cost"]
-        is_best = cost is not None and cost == self.progress["best_cost"]
-        return not is_best or (newer_cost is not None and newer_cost <= cost)
+        is_beaten = self.cost is not None and newer.cost is not None and newer.cost <= self.cost
+        return is_beaten or not self.is_best
 
 
 class CheckpointWriter:
     """Writes the snapshots of one training; to be entered, and left when the training is over."""
 
-    def __init__(self, run: Path, made_for: Mapping[str, Any], logging: Logging, device: torch.device) -> None:
+    def __init__(self, run: Path, made_for: Mapping[str, object], logging: Logging, device: torch.device) -> None:
         self._run, self._made_for, self._logging = run, made_for, logging
         # Copies from a GPU that do not queue up behind the training's kernels.
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None

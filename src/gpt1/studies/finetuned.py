@@ -87,7 +87,7 @@ def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, c
         newest = newest_checkpoint(run, lambda _: None)
         if newest is None and has_saved(run):
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
-        earlier = None if newest is None else float(newest.progress["seconds"])
+        earlier = None if newest is None else newest.seconds
         del newest  # its weights are read again
         finetune(
             arm.start.path,

@@ -27,7 +27,7 @@ class MicroBatchArrays:
 
     arrays: Arrays
     sequences: npt.NDArray[np.int32]  # the place of each of its sequences in the whole batch
-    facts: dict[str, Any] = field(default_factory=dict)  # what an objective must know without asking the device
+    facts: dict[str, str | int] = field(default_factory=dict)  # what an objective must know without asking the device
 
 
 class AnyBatch(Protocol):
@@ -74,7 +74,7 @@ class MicroBatch:
 
     tensors: dict[str, torch.Tensor]
     sequences: torch.Tensor
-    facts: dict[str, Any]
+    facts: dict[str, str | int]
 
 
 def share_of(batch: AnyBatch, size: int, micro: int, rank: int, ranks: int) -> Iterator[MicroBatchArrays]:

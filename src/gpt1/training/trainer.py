@@ -74,6 +74,11 @@ class TrainerState:
     stale: int = 0  # evaluations since the best one
     seconds: float = 0.0
 
+    @property
+    def is_best(self) -> bool:
+        """Whether these weights were evaluated, and none before them better."""
+        return self.cost is not None and self.cost == self.best_cost
+
     def judge(self, cost: float) -> None:
         """Note what an evaluation gave."""
         self.cost = cost if math.isfinite(cost) else None
@@ -185,13 +190,13 @@ class Trainer:
     def save(self) -> None:
         """Have a checkpoint of this moment written."""
         self.world.wait()  # another rank may still be reading the one that this one replaces
-        running = self._running.item()
-        self.progress.running_loss = None if math.isnan(running) else running
+        state, running = self.progress, self._running.item()
+        state.running_loss = None if math.isnan(running) else running
         model, optimizer = whole(dict(self.model.named_parameters()), self.world), None
         if self.recipe.logging.keep_optimizer or not self.is_done:
             optimizer = whole(self.optimizer.state(), self.world)
         if self.world.is_first:
-            self._writer.save(Snapshot(self.progress.step, model, optimizer, asdict(self.progress)))
+            self._writer.save(Snapshot(state.step, model, optimizer, asdict(state), state.cost, state.is_best))
         self._first_weights = None
 
     def _finish_saving(self) -> None:
