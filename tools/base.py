@@ -1,7 +1,7 @@
 """Make a base from books: `python tools/base.py books/ --out base`; the last folder in it, `small`, is what is shipped.
 
-A vocabulary of bytes, a corpus, one pre-training (recipe `small`), lessons made of the same text (recipe `lessons`), and
-all of it in a byte a weight. Given again, it goes on where it was. `--without` is a file with words, one a line:
+A vocabulary of bytes, a corpus, one pre-training (recipe `small`), lessons made of the same text (recipe `lessons`),
+and all of it in a byte a weight. Given again, it goes on where it was. `--without` is a file with words, one a line:
 books whose path has one of them are not read.
 """
 
