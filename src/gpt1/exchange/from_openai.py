@@ -23,7 +23,7 @@ from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
 from gpt1.records.run import Imported
 from gpt1.runs.checkpoints import Tensors
-from gpt1.text.importing import import_tokenizer
+from gpt1.text.training import import_tokenizer
 
 SHAPES_FILE, ARRAY_FILE = "params_shapes.json", "params_{}.npy"
 VOCABULARY_FILE, MERGES_FILE = "encoder_bpe_40000.json", "vocab_40000.bpe"

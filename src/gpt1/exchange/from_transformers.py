@@ -31,8 +31,8 @@ from gpt1.inference.run import Run
 from gpt1.recipes.values import Shape
 from gpt1.records.run import Imported
 from gpt1.runs.checkpoints import Tensors
-from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
+from gpt1.text.training import import_tokenizer
 
 
 class _Sizes(TypedDict):
