@@ -76,8 +76,8 @@ def measure_transformers() -> dict[str, float]:
 
 
 def ours() -> Any:
-    from gpt1.text.importing import import_tokenizer
     from gpt1.text.tokenizer import Tokenizer
+    from gpt1.text.training import import_tokenizer
 
     # Importing takes a probe, which warms nothing of what is measured: a new tokenizer starts cold.
     return Tokenizer(import_tokenizer(data() / OPENAI[0], data() / OPENAI[1]).vocabulary)

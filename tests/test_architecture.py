@@ -49,7 +49,7 @@ OWNERS = {
 DOORS = {
     "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
     "find_task": {"tasks/preparing.py", "tasks/describe.py", "inference/zeroshot.py", "studies/zeroshot.py"},
-    "read_hub": {"tasks/preparing.py", "finetuning/measure.py"},
+    "read_hub": {"tasks/preparing.py"},
 }
 
 # What other libraries have set on objects of theirs; all else is set in the file of the class that has it.

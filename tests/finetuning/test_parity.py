@@ -31,9 +31,9 @@ from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.readers import read_folder
-from gpt1.text.importing import import_tokenizer
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
+from gpt1.text.training import import_tokenizer
 from gpt1.training.batches import share_of
 from gpt1.training.distributed import World
 from gpt1.training.trainer import Trainer, TrainerConfig

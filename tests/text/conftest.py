@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import Tokenizer
-from gpt1.text.training import WordCounter, train_words
+from gpt1.text.training import WordCounter, import_tokenizer, train_words
 from tests.reference.words import ReferenceWords
 from tests.text.tools import Words, made_text, reference_of
 

@@ -27,9 +27,9 @@ from gpt1.base.errors import InputError
 from gpt1.text import chunks, cleaning, pieces, splitting
 from gpt1.text import tokenizer as tokenizer_module
 from gpt1.text.cleaning import TAME, clean
-from gpt1.text.importing import import_tokenizer
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
+from gpt1.text.training import import_tokenizer
 from tests.properties import examples
 from tests.reference.words import ReferenceWords
 from tests.text.tools import (

@@ -33,7 +33,7 @@ def import_(vocabulary: str, merges: str, out: str, overwrite: bool) -> None:
 
     Example: gpt1 tokenizer import encoder_bpe_40000.json vocab_40000.bpe --out tokenizer.json
     """
-    from gpt1.text.importing import import_tokenizer
+    from gpt1.text.training import import_tokenizer
 
     tokenizer = import_tokenizer(vocabulary, merges)
     tokenizer.save(out, overwrite=overwrite)

@@ -103,6 +103,22 @@ class Documents:
         )
 
 
+@dataclass(frozen=True)
+class EncodedText:
+    """Encoded batches, where each begins among the parts of all of them, and the documents that these make up."""
+
+    batches: Sequence[Path]
+    begins: Ints
+    parts: Parts
+    documents: Documents
+
+    @classmethod
+    def read(cls, batches: Sequence[Path]) -> EncodedText:
+        """Read all but the ids."""
+        parts, begins = Parts.read(batches)
+        return cls(batches, begins, parts, Documents.of(parts))
+
+
 def assemble(
     batches: Sequence[Path],
     faults: Sequence[Fault],
@@ -117,15 +133,14 @@ def assemble(
     progress: Progress,
 ) -> CorpusManifest:
     """Write the shards and the list of dropped documents; return the description of the corpus."""
-    parts, batch_begins = Parts.read(batches)
-    documents = Documents.of(parts)
-    fate, original = _decide(documents, batches, batch_begins, duplicates)
-    _split(documents, fate, valid)
+    text = EncodedText.read(batches)
+    fate, original = _decide(text, duplicates)
+    _split(text.documents, fate, valid)
     dtype = id_dtype(tokenizer.vocab_size)
     shards: dict[str, list[RecordedShard]] = {split: [] for split in SPLITS}
     sums: list[BlockSums] = []
     for code, split in enumerate(SPLITS):
-        stream = _stream(code, parts, documents, fate, batches, batch_begins, tokenizer.newline_id)
+        stream = _stream(text, fate, code, tokenizer.newline_id)
         with stage(progress, f"writing {split}") as bar:
             for shard, own, share in write_shards(
                 out, split, stream, dtype, tokenizer.fingerprint, shard_tokens, threads
@@ -133,12 +148,13 @@ def assemble(
                 shards[split].append(shard)
                 sums.append(own)
                 bar.update(share, 0)
-    _write_dropped(out / DROPPED_FILE, parts, documents, fate, original, batches, batch_begins, faults, sources)
-    return replace(_describe(documents, fate, faults, shards, tokenizer), blocks=write_sums(out / SUMS_FILE, sums))
+    _write_dropped(out / DROPPED_FILE, text, fate, original, faults, sources)
+    return replace(_describe(text.documents, fate, faults, shards, tokenizer), blocks=write_sums(out / SUMS_FILE, sums))
 
 
-def _decide(documents: Documents, batches: Sequence[Path], batch_begins: Ints, duplicates: str) -> tuple[Ints, Ints]:
+def _decide(text: EncodedText, duplicates: str) -> tuple[Ints, Ints]:
     """Return what becomes of each document, the split aside, and which one it repeats (-1: none)."""
+    documents = text.documents
     fate = np.where(documents.broken, BROKEN, np.where(documents.tokens == 0, EMPTY, TRAIN))
     original = np.full(len(fate), -1, np.int64)
     if duplicates in ("exact", "near"):
@@ -146,8 +162,8 @@ def _decide(documents: Documents, batches: Sequence[Path], batch_begins: Ints, d
         fate[exact >= 0] = EXACT
         original = np.maximum(original, exact)
     if duplicates == "near":
-        index = SketchIndex(batches[0].parent, len(fate))
-        for batch, begin in zip(batches, batch_begins, strict=False):
+        index = SketchIndex(text.batches[0].parent, len(fate))
+        for batch, begin in zip(text.batches, text.begins, strict=False):
             (sketches,) = read_batch(batch, "sketch")
             index.add(documents.of_part[begin : begin + len(sketches)], sketches)
         near = index.find_near(fate == TRAIN)
@@ -175,27 +191,20 @@ def _split(documents: Documents, fate: Ints, valid: float) -> None:
     fate[taken] = VALID
 
 
-def _stream(
-    code: int,
-    parts: Parts,
-    documents: Documents,
-    fate: Ints,
-    batches: Sequence[Path],
-    batch_begins: Ints,
-    newline: int,
-) -> Stream:
+def _stream(text: EncodedText, fate: Ints, code: int, newline: int) -> Stream:
     """Return the tokens of a split, batch by batch: its documents, a newline after each."""
+    parts, documents = text.parts, text.documents
     chosen = fate[documents.of_part] == code
     after = parts.last & (documents.tokens[documents.of_part] > 0)
     tokens = np.where(chosen, documents.joint_before + parts.tokens + after, 0)
 
     def stretch(number: int) -> tuple[npt.NDArray[Any], Ints]:
-        own = slice(batch_begins[number], batch_begins[number + 1])
-        (ids,) = read_batch(batches[number], "ids")
+        own = slice(text.begins[number], text.begins[number + 1])
+        (ids,) = read_batch(text.batches[number], "ids")
         ids, begins = lay_out(ids, parts.tokens[own], documents.joint_before[own], after[own], chosen[own], newline)
         return ids, begins[documents.opens[own][chosen[own]]]
 
-    return Stream(np.add.reduceat(tokens, batch_begins[:-1]), stretch)
+    return Stream(np.add.reduceat(tokens, text.begins[:-1]), stretch)
 
 
 def lay_out(
@@ -214,17 +223,15 @@ def lay_out(
     return result, begins
 
 
-def _read_places(
-    wanted: Ints, parts: Parts, documents: Documents, batches: Sequence[Path], batch_begins: Ints, names: Sequence[str]
-) -> dict[int, dict[str, str]]:
+def _read_places(text: EncodedText, wanted: Ints, names: Sequence[str]) -> dict[int, dict[str, str]]:
     """Return where documents stand in the files the user gave, reading each batch once."""
-    first_parts = documents.begins[wanted]
-    batch_of = np.searchsorted(batch_begins, first_parts, side="right") - 1
+    first_parts = text.documents.begins[wanted]
+    batch_of = np.searchsorted(text.begins, first_parts, side="right") - 1
     places = {}
     for batch in np.unique(batch_of):
-        positions = read_positions(batches[batch])
+        positions = read_positions(text.batches[batch])
         for document, part in zip(wanted[batch_of == batch], first_parts[batch_of == batch], strict=True):
-            places[int(document)] = _place(names[parts.source[part]], positions[part - batch_begins[batch]])
+            places[int(document)] = _place(names[text.parts.source[part]], positions[part - text.begins[batch]])
     return places
 
 
@@ -234,12 +241,9 @@ def _place(source: str, position: str) -> dict[str, str]:
 
 def _write_dropped(
     path: Path,
-    parts: Parts,
-    documents: Documents,
+    text: EncodedText,
     fate: Ints,
     original: Ints,
-    batches: Sequence[Path],
-    batch_begins: Ints,
     faults: Sequence[Fault],
     sources: Sequence[TextSource],
 ) -> None:
@@ -247,7 +251,7 @@ def _write_dropped(
     names = [source.name for source in sources]
     dropped = np.flatnonzero(np.isin(fate, list(REASONS)))
     wanted = np.unique(np.concatenate([dropped, original[original >= 0]]))
-    places = _read_places(wanted, parts, documents, batches, batch_begins, names)
+    places = _read_places(text, wanted, names)
     with whole_file(path) as file:
 
         def write(row: Mapping[str, object]) -> None:

@@ -49,9 +49,9 @@ from gpt1.recipes.values import Shape
 from gpt1.records.run import PRETRAINING, Imported, RunRecord
 from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
 from gpt1.runs.folder import begin_run, is_begun_copy, made_for
-from gpt1.text.importing import import_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
+from gpt1.text.training import import_tokenizer
 
 SHAPES_FILE, ARRAY_FILE = "params_shapes.json", "params_{}.npy"
 OPENAI_VOCABULARY, OPENAI_MERGES = "encoder_bpe_40000.json", "vocab_40000.bpe"

@@ -31,9 +31,8 @@ from gpt1.tasks.assessment import Answered, Mistake, answer_name, assess, hold_a
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task, load
 from gpt1.tasks.examples import Labelled
-from gpt1.tasks.hub import HUB, read_hub
-from gpt1.tasks.preparing import complete
-from gpt1.tasks.readers import read_folder, read_split
+from gpt1.tasks.preparing import read_data
+from gpt1.tasks.readers import read_split
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
@@ -132,10 +131,7 @@ def _read_folders(
 ) -> Iterator[EncodedTask]:
     for name in tasks:
         task = run.tasks[name]
-        found = (
-            read_hub(task, str(data)) if str(data).startswith(HUB) else read_folder(task, Path(data), encoding=encoding)
-        )
-        labelled = complete(found)
+        labelled = read_data(task, data, encoding)
         for text in labelled.notices:
             notice(text)
         yield _encode(run, labelled, _wanted(task, labelled.splits, split))

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpt1.base.errors import SettingError
 from gpt1.base.files import lock_folder
-from gpt1.tasks.catalog import find_task
+from gpt1.tasks.catalog import Task, find_task
 from gpt1.tasks.data_warnings import look_at_rows
 from gpt1.tasks.encoded import EncodedTask, TaskTokenizer, check_folder, encode_task, save
 from gpt1.tasks.examples import Labelled
@@ -93,8 +93,13 @@ def read_task(
         raise SettingError(f"'{task}' is a task with its own files and columns; `data` names their folder")
     if data is None:
         raise SettingError(f"where is the data of '{task}'? Name its folder with `data`")
+    return read_data(named, data, encoding)
+
+
+def read_data(task: Task, data: str | Path, encoding: str) -> Labelled:
+    """Read a task from its folder or from `hub:NAME`, with rows for dev and with all notices."""
     on_hub = str(data).startswith(HUB)
-    return complete(read_hub(named, str(data)) if on_hub else read_folder(named, Path(data), encoding=encoding))
+    return complete(read_hub(task, str(data)) if on_hub else read_folder(task, Path(data), encoding=encoding))
 
 
 def read_table(

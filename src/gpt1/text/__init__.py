@@ -4,7 +4,6 @@
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
     "cleaning": ["TAME", "clean", "to_utf8"],
-    "importing": ["import_tokenizer"],
     "pieces": ["LIMIT", "pieces"],
     "specials": ["SPECIALS", "special_ids"],
     "streaming": ["TextStream"],
@@ -18,7 +17,7 @@ OFFERS = {
         "new_tokenizer",
         "tokenizer_target",
     ],
-    "training": ["CHARACTERS", "WordCounter", "train_bytes", "train_words"],
+    "training": ["CHARACTERS", "WordCounter", "import_tokenizer", "train_bytes", "train_words"],
     "unknowns": ["in_numbers", "is_told", "text_notice"],
     "words": ["WORD_END"],
 }
