@@ -184,12 +184,12 @@ def reproduce_command(init: str, lstm: str | None, data: str, out: str, as_json:
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:
-    """Return whole _numbers that stand between commas."""
+    """Return whole numbers that stand between commas."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise click.UsageError(
-            f"{option} takes whole _numbers between commas, such as {example}, not '{text}'"
+            f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
         ) from None
 
 
