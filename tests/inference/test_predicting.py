@@ -85,6 +85,14 @@ def test_classes_are_answered_by_name_with_probabilities_and_the_columns_that_we
         assert row["confidence"] == max(row["probabilities"].values())
 
 
+def test_where_a_task_has_one_text_a_row_may_be_that_text(run: Run, many_tasks: Run) -> None:
+    (field,) = next(iter(run.tasks.values())).fields
+    both = [list(run.predict(rows)) for rows in (texts(3), [{field: text} for text in texts(3)])]
+    assert both[0] == both[1]
+    with pytest.raises(InputError, match=r"rows, row 1: is a string; 'stsb' has several texts, as in \{'"):
+        list(many_tasks.predict(["one text"], task="stsb"))
+
+
 def test_scores_are_answered_by_a_number_alone(many_tasks: Run) -> None:
     rows = [{"a": one, "b": "nothing was lost"} for one in texts(5)]
     found = list(predict_rows(many_tasks, rows, task="stsb", notice=quiet))

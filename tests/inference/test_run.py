@@ -53,7 +53,7 @@ def test_a_checkpoint_is_found_by_step_or_as_the_best_or_the_last(run: Path, ste
     checkpoint = find_checkpoint(run, step)
     assert checkpoint.step == found
     assert checkpoint.model["w"].tolist() == [found, found]
-    assert checkpoint.optimizer == {}
+    assert checkpoint.optimizer is None
 
 
 @pytest.mark.parametrize(("step", "found"), [("best", 50), ("last", 50)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from gpt1 import finetune
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.progress import Silent
+from gpt1.corpus.unwrap import HARD_WRAPPED
 from gpt1.lessons.examples import MAKERS
 from gpt1.lessons.making import make_lessons
 from gpt1.tasks.encoded import load
@@ -82,3 +86,19 @@ def test_a_lesson_that_the_text_has_nothing_for_is_left_out(tokenizer: Path, tmp
     (tmp_path / "plain.txt").write_text(plain)
     assert "mood" not in make_lessons(tmp_path / "plain.txt", tokenizer, tmp_path / "out", counts=FEW)
     assert not (tmp_path / "out" / "mood").exists()
+
+
+def test_lines_that_are_broken_at_a_margin_are_told(books: Path, tokenizer: Path, tmp_path: Path) -> None:
+    class Told(Silent):
+        lines: ClassVar[list[str]] = []
+
+        def say(self, line: str) -> None:
+            self.lines.append(line)
+
+    for path in books.iterdir():
+        path.write_text(textwrap.fill(path.read_text(), 60))
+    make_lessons(books, tokenizer, tmp_path / "joined", counts=FEW, unwrap=True, progress=Told())
+    assert HARD_WRAPPED not in Told.lines
+    with pytest.raises(InputError, match=r"unwrap=True"):  # hardly a line ends where a sentence does
+        make_lessons(books, tokenizer, tmp_path / "broken", counts=FEW, progress=Told())
+    assert HARD_WRAPPED in Told.lines

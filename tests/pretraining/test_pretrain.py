@@ -477,6 +477,13 @@ pretrain("tiny", corpus, out, changes=changes, device="cpu", listeners=[kill])
 """
 
 
+def test_a_run_is_not_made_shorter_than_it_is(unbroken: Path, corpus: Path) -> None:
+    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
+    with pytest.raises(SettingError, match=r"has made 20 updates; training.steps=7 is fewer"):
+        pretrain("tiny", corpus, unbroken, changes=[*SETTINGS, "training.steps=7"], resume=True, device="cpu")
+    assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
+
+
 def test_a_killed_run_goes_on_bit_for_bit(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     killed = subprocess.run([sys.executable, "-c", KILLED, str(corpus), str(run), "6", *SETTINGS], check=False)

@@ -257,7 +257,8 @@ def test_a_second_signal_ends_at_once_and_what_is_being_written_is_whole(
         with pytest.raises(KeyboardInterrupt):
             toy_trainer(run, KEEPING_ALL).train()
     names = [path.name for path in sorted((run / checkpoints.FOLDER).iterdir())]
-    assert names == ["step-00000000", "step-00000004", "step-00000008"]
+    assert names[:3] == ["step-00000000", "step-00000004", "step-00000008"]
+    assert not any("tmp" in name for name in names)
     whole, resumed = toy_trainer(tmp_path / "whole"), toy_trainer(run)
     resumed.restore(_checkpoint_of(run, 8))
     assert whole.train()

@@ -9,6 +9,6 @@ OFFERS = {
     "manifest": ["CORPUS_FILE", "CorpusManifest", "read_corpus", "shards_of", "sums_of"],
     "prepare": ["describe", "prepare"],
     "shards": ["CheckedIds", "Shard", "open_shard", "verify_shard"],
-    "unwrap": ["STRETCH", "looks_wrapped"],
+    "unwrap": ["HARD_WRAPPED", "STRETCH", "looks_wrapped"],
     "vocabularies": ["train_tokenizer"],
 }

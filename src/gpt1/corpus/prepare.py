@@ -33,7 +33,7 @@ from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, enco
 from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
-from gpt1.corpus.unwrap import looks_wrapped
+from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
@@ -287,7 +287,7 @@ def _encode(
                 if preparation.on_error == "refuse" and faults:
                     return
                 if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
-                    progress.say("the text looks hard-wrapped; `unwrap=True` would join its lines")
+                    progress.say(HARD_WRAPPED)
                 files.append(work / f"{len(files):06}.npz")
                 meter.read(batch)
                 if not _is_whole(files[-1], progress):

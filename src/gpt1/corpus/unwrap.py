@@ -25,6 +25,8 @@ NARROWEST = 45  # characters; narrower lines are verse, lists or columns
 FEWEST_BREAKS = 3  # fewer prove nothing
 ENOUGH = 0.4  # share of the breaks that look wrapped; in books it is 0.52 or more, in all else near 0
 
+HARD_WRAPPED = "the text looks hard-wrapped; `unwrap=True` would join its lines"
+
 GAP = re.compile(r"([\r\n](?:[ \t\r\n]*[\r\n])?)")  # from the end of one line to the start of the next with text
 LIST_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)]|(?!I\.)[IVXLC]+\.) ")  # "I. " is more often the end of a sentence
 COLUMNS = re.compile(r"\w {3,}\S")  # two words far apart; after a full stop it is a wide blank

@@ -21,6 +21,7 @@ from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example, Row, example_to_answer
+from gpt1.tasks.shapes import SINGLE
 
 ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "prediction", "probabilities", "confidence", "error"
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
@@ -32,7 +33,7 @@ Notice = Callable[[str], None]
 
 def predict_rows(
     run: Run,
-    rows: Iterable[Mapping[str, object]],
+    rows: Iterable[Mapping[str, object] | str],
     *,
     task: str | None = None,
     skip_bad: bool = False,
@@ -40,11 +41,22 @@ def predict_rows(
 ) -> Answers:
     """Return the rows one after another, each with its answer; errors count them from 1.
 
-    A row needs the text columns of the task; its label, if any, is not looked at. With `skip_bad` a row that cannot be
+    A row needs the text columns of the task; its label, if any, is not looked at. Where the task has one text, a row
+    may be the text itself. With `skip_bad` a row that cannot be
     used comes back with an error in place of an answer. `notice` is told what a person should know.
     """
-    found = (Row(cells, _ROWS, number) for number, cells in enumerate(rows, 1))
-    return Answers(run, task_of(run, task), by_chunks(found), skip_bad, notice)
+    known = task_of(run, task)
+    found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
+    return Answers(run, known, by_chunks(found), skip_bad, notice)
+
+
+def _cells(task: Task, row: Mapping[str, object] | str, number: int) -> Mapping[str, object]:
+    if not isinstance(row, str):
+        return row
+    if task.shape != SINGLE:
+        named = ", ".join(f"{field!r}: ..." for field in task.fields)
+        raise InputError(f"{_ROWS}, row {number}: is a string; '{task.name}' has several texts, as in {{{named}}}")
+    return {task.fields[0]: row}
 
 
 def predict_file(

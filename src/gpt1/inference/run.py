@@ -175,7 +175,7 @@ class Run:
         """
         return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
-    def predict(self, rows: Iterable[Mapping[str, object]], *, task: str | None = None) -> Answers:
+    def predict(self, rows: Iterable[Mapping[str, object] | str], *, task: str | None = None) -> Answers:
         """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`."""
         from gpt1.inference.predicting import predict_rows  # which knows what a run is
 

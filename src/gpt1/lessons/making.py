@@ -14,6 +14,7 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.batches import announce
 from gpt1.corpus.documents import find_sources, read_parts
+from gpt1.corpus.unwrap import HARD_WRAPPED
 from gpt1.lessons.examples import MAKERS, Material, make_examples
 from gpt1.lessons.passages import SENTENCES, draw_passages
 from gpt1.runs.folder import is_run, read_run, run_tokenizer
@@ -63,7 +64,7 @@ def make_lessons(
     found = find_sources([str(path) for path in paths], field=field)
     announce(found, progress)
     parts = read_parts(found.sources, field=field, encoding=encoding, unwrap=unwrap)
-    drawn = draw_passages(parts, passages, seed, workers or cores())
+    drawn = draw_passages(parts, passages, seed, workers or cores(), wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
             f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row; lessons are made of at "
@@ -82,7 +83,7 @@ def make_lessons(
                 "dev": make_examples(name, shuffled[:dev], material, dev, seed + 1),
             }
             if not all(splits.values()):
-                progress.say(f"no lesson '{name}': the text has nothing to make it of")
+                progress.say(f"no lesson '{name}': in these passages there is nothing to make it of; more may have it")
                 continue
             made[name] = encode_task(task, splits, words, context)
             with lock_folder(folders[name]):

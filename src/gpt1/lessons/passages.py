@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from operator import itemgetter
@@ -13,6 +13,7 @@ import numpy as np
 from gpt1.base.errors import InputError
 from gpt1.base.parallel import ordered_map
 from gpt1.corpus.documents import DocumentPart, Fault
+from gpt1.corpus.unwrap import STRETCH, looks_wrapped
 
 SENTENCES = 6  # in a passage
 FEWEST_WORDS, MOST_WORDS = 4, 40  # of a sentence that is taken
@@ -65,14 +66,21 @@ def _is_prose(sentence: str) -> bool:
     return FEWEST_WORDS <= count <= MOST_WORDS and ends and not _ODD.search(sentence) and not sentence.isupper()
 
 
-def draw_passages(parts: Iterable[DocumentPart | Fault], count: int, seed: int, workers: int = 1) -> list[Passage]:
+def draw_passages(
+    parts: Iterable[DocumentPart | Fault],
+    count: int,
+    seed: int,
+    workers: int = 1,
+    wrapped: Callable[[], None] = lambda: None,
+) -> list[Passage]:
     """Draw so many of the passages of documents, in their order; all of them where there are no more.
 
     Each passage gets a random number, and those with the smallest are kept: no more than twice as many are in memory.
+    `wrapped` is called where the first text looks hard-wrapped.
     """
     kept: list[tuple[float, int, Passage]] = []
     place = 0
-    found = ordered_map(_passages, _numbered(parts), workers=workers, initializer=_begin_worker, initargs=())
+    found = ordered_map(_passages, _numbered(parts, wrapped), workers=workers, initializer=_begin_worker, initargs=())
     for index, passages in enumerate(found):
         numbers = np.random.default_rng([seed, index]).random(len(passages)).tolist()
         kept += [(number, place + at, passages[at]) for at, number in enumerate(numbers)]
@@ -82,12 +90,14 @@ def draw_passages(parts: Iterable[DocumentPart | Fault], count: int, seed: int, 
     return [passage for _, _, passage in sorted(nsmallest(count, kept), key=itemgetter(1))]
 
 
-def _numbered(parts: Iterable[DocumentPart | Fault]) -> Iterator[tuple[int, str]]:
+def _numbered(parts: Iterable[DocumentPart | Fault], wrapped: Callable[[], None]) -> Iterator[tuple[int, str]]:
     """Yield the texts of documents with the documents' numbers."""
     document = -1
     for part in parts:
         if isinstance(part, Fault):
             raise InputError(part.message)
+        if document < 0 and looks_wrapped(part.text[:STRETCH]):
+            wrapped()
         document += part.first
         yield document, part.text
 

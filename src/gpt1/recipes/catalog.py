@@ -39,7 +39,7 @@ MODERN = replace(
 SMALL = replace(
     MODERN,
     name="small",
-    about="`modern` with 33 M parameters (of 16,000 merges), to be fine-tuned on any computer; trained on a GPU",
+    about="today's network with 33 M parameters (of 16,000 merges), to be fine-tuned on any computer; trained on a GPU",
     shape=replace(MODERN.shape, layers=8, width=512, heads=8, feed_forward=2048, tied=True),
     optimizer=replace(MODERN.optimizer, weight_decay=0.1),
 )

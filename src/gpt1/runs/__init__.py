@@ -12,6 +12,7 @@ OFFERS = {
         "best_step",
         "check_numbers",
         "clean_up",
+        "has_moments",
         "list_checkpoints",
         "load_checkpoint",
         "newest_checkpoint",

@@ -130,6 +130,14 @@ def read_state(path: Path) -> State:
     return check_record(state, State, path / STATE_FILE)
 
 
+def has_moments(path: Path) -> bool:
+    """Whether training can go on from a checkpoint; of one that is damaged, whoever reads it tells."""
+    try:
+        return OPTIMIZER_FILE in read_state(path)["files"]
+    except (FormatError, InputError):
+        return True
+
+
 def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint; a file that is missing, cut short or changed is named."""
     state = read_state(path)

@@ -62,10 +62,8 @@ class CheckpointWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what waits, unless somebody is in a hurry; what is being written is written to its end either way."""
+        """Write what waits, whatever ended the training."""
         with self._changed:
-            if isinstance(error, KeyboardInterrupt):
-                self._waiting = None
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join()

@@ -21,7 +21,15 @@ from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import FSDP, LSTM, Recipe
 from gpt1.records.run import Hardware, RunRecord
-from gpt1.runs.checkpoints import Checkpoint, check_numbers, clean_up, newest_checkpoint, remove_old
+from gpt1.runs.checkpoints import (
+    Checkpoint,
+    check_numbers,
+    clean_up,
+    has_moments,
+    list_checkpoints,
+    newest_checkpoint,
+    remove_old,
+)
 from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import forget_after, has_saved, who_hears
 from gpt1.runs.folder import begin_run, check_made_for, is_run, read_run, update_run
@@ -196,7 +204,23 @@ def resumed(
                 f"{name} is {before} in the run {run} and {after} now: a run goes on as it was begun; leave "
                 f"it, or begin a new run with `init={str(run)!r}`"
             )
+    _check_length(run, old, new)
     return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
+
+
+def _check_length(run: Path, old: Recipe, new: Recipe) -> None:
+    """Refuse another length where the run is over and kept no moments to go on with, or is further already."""
+    for step, path in list_checkpoints(run)[-1:]:
+        for name in ("steps", "epochs", "patience"):
+            before, after = getattr(old.training, name), getattr(new.training, name)
+            if before != after and not has_moments(path):
+                raise SettingError(
+                    f"training.{name} was {before} in the run {run} and is {after} now, but the run is over and kept "
+                    f"without the optimiser's moments; begin a new run with the settings wanted, perhaps with "
+                    f"`init={str(run)!r}` (logging.keep_optimizer=true keeps them)"
+                )
+        if new.training.steps != old.training.steps and (new.training.steps or step) < step:
+            raise SettingError(f"the run {run} has made {step:,} updates; training.steps={new.training.steps} is fewer")
 
 
 def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
