@@ -57,6 +57,7 @@ SET_ON_LIBRARIES = {
     "cli/words.py": {"warnings.showwarning"},  # as Python documents it
     "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
     "estimators/estimators.py": {"tags.input_tags.one_d_array", "tags.input_tags.string"},  # scikit-learn's tags
+    "linear/words.py": {"found.idf_"},  # scikit-learn's TF-IDF, as it documents it
     "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
     "model/loss.py": {"ctx.output_dtype"},
     "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI

@@ -16,7 +16,7 @@ from gpt1.demo.tasks import ENTAILMENT, LEARNED, OTHER, SIMILARITY, SPLITS, Stor
 from gpt1.demo.world import ASPECTS, GIFTS, PEOPLE, TRADES, is_held_out
 from gpt1.demo.writing import COUNTS, make_tasks
 from gpt1.inspection.doctor import examine
-from gpt1.studies.baseline import answer_by_words
+from gpt1.linear.words import answer_by_words
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Row as Cells
 from gpt1.tasks.examples import make_example

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpt1.documents.figures import between, figure
 from gpt1.documents.terminal import render
-from gpt1.finetuning.measure import measure
+from gpt1.finetuning.measure import evaluation_file, measure
 from gpt1.finetuning.results import results, results_blocks
 from gpt1.finetuning.seeds import write_result
 from gpt1.inference.run import Run, load_run
+from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SeedsResult
+from gpt1.tasks.assessment import Confusion
 from gpt1.tasks.encoded import encode_task
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import make_examples, make_task
@@ -67,7 +70,20 @@ def test_people_get_a_row_for_each_split_and_what_to_do_next(run: Run) -> None:
     assert between(facts["intervals"]["accuracy"]) in lines[3]
     assert lines[4].split()[:2] == ["test", "12"]
     assert "Pearson" in lines[lines.index("grades") + 1]
-    assert lines[-1] == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
+    assert "no better than always answering" in shown(run) or "it always answers" in shown(run)  # weights are random
+    assert f"{run.path} is trained, but not of use yet" in shown(run)
+
+
+def test_a_run_that_is_better_than_the_commonest_label_is_ready(run: Run) -> None:
+    found = Evaluation.read(evaluation_file(measured(run).path, "moods", "dev"))
+    right = Confusion(["bad", "good"], [[6, 0], [0, 6]])
+    for split in ("dev", "test"):
+        replace(found, split=split, metrics={"accuracy": 1.0}, right=12, confusion=right).write(
+            evaluation_file(run.path, "moods", split)
+        )
+    write_result(run.path, {})
+    last = shown(run).splitlines()[-1]
+    assert last == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
 
 def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> None:

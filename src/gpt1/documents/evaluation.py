@@ -21,6 +21,7 @@ from gpt1.documents.blocks import (
     TableRow,
 )
 from gpt1.documents.figures import LONGEST_NAME, between, figure, metric_name, number, shown_text, signed
+from gpt1.documents.verdict import commonest, verdict
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SeedsResult
 from gpt1.tasks.assessment import Calibration, ClassRates, Confusion, Mistake
@@ -48,8 +49,14 @@ def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
 def task_scores(evaluations: Sequence[Evaluation]) -> list[Block]:
     """Return the scores of each task, below its name."""
     tasks = dict.fromkeys(one.task for one in evaluations)
-    tables = {task: scores_table([one for one in evaluations if one.task == task]) for task in tasks}
-    return [block for task, table in tables.items() for block in (Heading(task), table)]
+    own = {task: [one for one in evaluations if one.task == task] for task in tasks}
+    return [block for task, found in own.items() for block in (Heading(task), scores_table(found), *verdicts(found))]
+
+
+def verdicts(evaluations: Sequence[Evaluation]) -> list[Block]:
+    """Return what each score is worth, in a sentence."""
+    found = {one.split: verdict(one) for one in evaluations}
+    return [Note(f"{split}: {worth.sentence}.") for split, worth in found.items() if worth is not None]
 
 
 def scores_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -58,7 +65,9 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     residuals = _all_names(one.residuals for one in evaluations)
     calibrated = any(one.calibration for one in evaluations)
     common = any(one.confusion for one in evaluations)
+    words = any(one.words for one in evaluations)
     header = ["split", "examples", *map(metric_name, metrics), *(name.replace("_", " ") for name in residuals)]
+    header += ["counting words"] if words else []
     header += ["commonest label"] if common else []
     header += ["ECE", "Brier", "log loss"] if calibrated else []
     rows = []
@@ -66,12 +75,14 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
         cells = [TableCell(f"{one.examples:,}", note=f"update {one.step:,}")]
         cells += [_metric(one, name) for name in metrics]
         cells += [number(one.residuals[name]) if name in one.residuals else TableCell("–") for name in residuals]
+        cells += [_by_words(one)] if words else []
         cells += [_commonest(one.classes)] if common else []
         if calibrated:
             found = one.calibration
             cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [TableCell("–")] * 3
         rows.append(TableRow(one.split, cells))
     caption = "Below a score is its 95 % interval, over examples."
+    caption += " Counting words is TF-IDF and a linear model on the same rows." if words else ""
     caption += " Always answering the commonest label would be right in the share told." if common else ""
     caption += (
         " Of the expected calibration error (ECE), Brier score and log loss less is better." if calibrated else ""
@@ -97,11 +108,16 @@ def _metric(evaluation: Evaluation, name: str) -> TableCell:
     return TableCell(figure(scores[name]), note=between(interval) if interval else "")
 
 
-def _commonest(classes: Sequence[ClassRates]) -> TableCell:
-    if not classes:
+def _by_words(evaluation: Evaluation) -> TableCell:
+    if evaluation.words is None:
         return TableCell("–")
-    most = max(classes, key=lambda one: one.support)
-    return TableCell(figure(most.support / sum(one.support for one in classes)), note=_name(most.label))
+    metric = next(iter(evaluation.metrics))
+    return TableCell(figure(evaluation.words[metric]), note=metric_name(metric))
+
+
+def _commonest(classes: Sequence[ClassRates]) -> TableCell:
+    found = commonest(classes)
+    return TableCell("–") if found is None else TableCell(figure(found[1]), note=found[0])
 
 
 def _left_out(evaluation: Evaluation) -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from gpt1.base.errors import InputError
-from gpt1.base.files import lock_folder
+from gpt1.base.files import lock_folder, whole_file
 from gpt1.inference.run import Run, load_run
+from gpt1.linear.files import ensemble_files
 from gpt1.runs.checkpoints import clean_up, save_checkpoint
 from gpt1.runs.compact import compact, expanded
 from gpt1.runs.folder import begin_run, is_begun_copy, made_for
@@ -18,12 +19,16 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 def export_compact(run: Run, out: str | Path) -> list[str]:
     """Write a run as one of a quarter of its size, for every verb but going on with it; return what to know of it."""
     out, weights, step = Path(out), run.checkpoint.model, run.checkpoint.step
-    small = compact(weights)
+    small, besides = compact(weights), ensemble_files(run.path)
     with lock_folder(out):
-        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE}):
+        files = {TOKENIZER_FILE, *(path.name for path in besides)}
+        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, files):
             raise InputError(f"{out} is there already; choose a new or empty folder for the run")
         clean_up(out)
         save_checkpoint(out, step, small, None, run.checkpoint.progress, made_for(run.record))
+        for path in besides:
+            with whole_file(out / path.name) as file:
+                file.write(path.read_bytes())
         begin_run(out, run.record, run.path / TOKENIZER_FILE)  # which makes the folder a run
     load_run(out, device="cpu").checkpoint  # noqa: B018  read it as everybody will
     return [_told(weights, small)]

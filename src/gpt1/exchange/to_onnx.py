@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import result_file
 from gpt1.base.torch_internals import EXPORT_LOGGER
-from gpt1.inference.answering import task_of
+from gpt1.inference.answering import left_behind, task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
 from gpt1.model.classifier import head_name
@@ -95,6 +95,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
         "inputs: ids [texts, tokens] and extract [texts], the place of the extract token in each; output: logits "
         f"[texts, answers], in the order {', '.join(wanted.labels) or 'of the bins'}",
         f"a text goes in between start and extract, a pair parted by delimiter: {specials}",
+        *left_behind(run, wanted),
     ]
     return Answer(classifier, wanted.name), {"ids": ids, "extract": torch.tensor([2, 1])}, said
 

@@ -26,7 +26,7 @@ from gpt1.exchange.names import (
     to_theirs,
     write_sums,
 )
-from gpt1.inference.answering import task_of
+from gpt1.inference.answering import left_behind, task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
@@ -61,6 +61,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / CONFIG_FILE, described)
         said = _write_tokenizer(run.tokenizer, folder, fine_tuned=run.has_tasks)
+        said += left_behind(run, task_of(run, task)) if run.has_tasks else []
         write_sums(folder)
     return said
 

@@ -15,7 +15,7 @@ import torch
 
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import InputError, SettingError
-from gpt1.base.files import lock_folder, remove_temporaries_below, require_own_folder
+from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
     Source,
@@ -27,6 +27,7 @@ from gpt1.finetuning.data import (
     unknown_notices,
     unknown_tokens,
 )
+from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import (
@@ -40,14 +41,14 @@ from gpt1.finetuning.seeds import (
 )
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
-from gpt1.inference.run import Run, load_run
+from gpt1.inference.run import LAST, Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import flops_per_token
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
-from gpt1.runs.events import Listener
+from gpt1.runs.events import Event, Listener, Stepped
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.encoded import EncodedTask
@@ -209,6 +210,7 @@ class FinetuneSession(Session[Classifier]):
     ) -> None:
         super().__init__(conditions, notices)
         self.asked, self.tasks = asked, tasks
+        self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
     @property
@@ -329,14 +331,52 @@ class FinetuneSession(Session[Classifier]):
         """Note that the run is not at its end."""
         forget_result(self.out)
 
-    def end(self) -> None:
-        """Measure the run on all but its training examples, and note that it is at its end."""
+    def end(self, notify: Notify) -> bool:
+        """Decide who answers, measure the run on all but its training examples, and note that it is at its end."""
         run = load_run(self.out, device=str(self.device))
+        if run.recipe.finetuning.ensemble:
+            retrain = self._retrain if self.world.size == 1 else None
+            if not make_ensembles(run, self.tasks, retrain, notify):
+                return False
+            run = run.anew()
+            if (self.out / PARTS_FOLDER).is_dir():
+                remove_folder(self.out / PARTS_FOLDER)
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()
         }
         write_result(self.out, measured)
+        return True
+
+    def _retrain(self, part: int, tasks: Mapping[str, EncodedTask]) -> Run | None:
+        """Return a run that has learned some of the examples as this one has learned all; None: the time was up."""
+        # Parts are short, and begun anew after a kill: a checkpoint at the end is enough.
+        changes = ["finetuning.ensemble=false", "training.patience=none", "logging.save_every=1000000"]
+        own = replace(self.asked, recipe=read_run(self.out).recipe, changes=changes)
+        here = replace(
+            self.conditions,
+            out=self.out / PARTS_FOLDER / f"part-{part}",
+            resume=True,
+            minutes=self._minutes_left(),
+            curves=False,
+            listeners=tuple(_only_steps(listener) for listener in self.conditions.listeners),
+        )
+        session = FinetuneSession(own, here, tasks, [])
+        return load_run(here.out, device=str(self.device), step=LAST) if session.train() else None
+
+    def _minutes_left(self) -> float | None:
+        minutes = self.conditions.minutes
+        return None if minutes is None else max(0.0, minutes - (time.monotonic() - self._began) / 60)
+
+
+def _only_steps(listener: Listener) -> Listener:
+    """Return a listener that hears how far a training is, and nothing else."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Stepped):
+            listener(event)
+
+    return hear
 
 
 def _in_short(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporaries, result_file, whole_file
@@ -26,11 +27,14 @@ from gpt1.base.records import sealed
 from gpt1.finetuning.data import check_fit, identity, read_recorded
 from gpt1.inference.answering import answer_by_portion, task_of
 from gpt1.inference.run import Run
+from gpt1.linear.words import encoded_texts
 from gpt1.records.evaluation import Cut, Evaluation, Prediction, RecordedTable
+from gpt1.tasks.answers import predictions
 from gpt1.tasks.assessment import Answered, Mistake, answer_name, assess, hold_against, joined, share_names
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task, load
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, encode_task, load
 from gpt1.tasks.examples import Labelled
+from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
 from gpt1.tasks.readers import read_split
 from gpt1.tasks.shapes import CHOICES
@@ -221,6 +225,7 @@ def measure_split(
         cut=Cut(len(cut), int(cut.sum())),
         unknown=count_unknown(unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)),
         table=table,
+        words=_by_words(run, task, data, known),
         **{**vars(found), "mistakes": mistakes},
     )
     remove_temporaries(run.path)
@@ -231,6 +236,15 @@ def measure_split(
             sheet.writelines(line_bytes(line.as_json()) for line in _sheet(task, data, answered))
             file.write(json_bytes(sealed(evaluation.as_json())))
     return evaluation
+
+
+def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]) -> dict[str, float] | None:
+    """Return what counting words gives on the same examples, where the run knows it."""
+    if task.name not in run.ensembles or (words := run.ensembles[task.name].words) is None:
+        return None
+    labelled = choose(data, known.tolist())
+    answers = predictions(task, words.probabilities(encoded_texts(task, labelled, run.tokenizer)))
+    return scores(task, labelled.labels, answers)
 
 
 def _answer(run: Run, task: Task, data: EncodedSplit) -> Answered:

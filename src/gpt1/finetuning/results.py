@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import seeds_blocks, task_scores
+from gpt1.documents.verdict import verdict
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -44,10 +46,24 @@ def results_blocks(run: Run) -> list[Block]:
     """Return the results for people: what all seeds gave, the scores of each task, and what to do next."""
     seeds = _seeds(run)
     found = [one for name in run.tasks for one in _evaluations(run, name).values()]
-    next_step = "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
+    chosen = [Note(f"{name}: {one.record.why}.") for name, one in run.ensembles.items()]
+    return [
+        *([] if seeds is None else seeds_blocks(seeds)),
+        *task_scores(found),
+        *chosen,
+        Note(f"{run.path} {_next_step(run, found)}"),
+    ]
+
+
+def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
     if not is_done(run.path):
-        next_step = "is not at its end; `gpt1.finetune(resume=True)` goes on"
-    return [*([] if seeds is None else seeds_blocks(seeds)), *task_scores(found), Note(f"{run.path} {next_step}")]
+        return "is not at its end; `gpt1.finetune(resume=True)` goes on"
+    if any(worth is not None and not worth.is_of_use for worth in map(verdict, found)):
+        return (
+            "is trained, but not of use yet: more labels, or a base that has read more, may help; gpt1 evaluate shows "
+            "its mistakes"
+        )
+    return "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
 
 def _short(found: Evaluation) -> SplitResult:

@@ -2,7 +2,15 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "answering": ["Predictions", "answer", "answer_by_portion", "reading_notices", "task_of"],
+    "answering": [
+        "Predictions",
+        "answer",
+        "answer_by_portion",
+        "answer_split",
+        "left_behind",
+        "reading_notices",
+        "task_of",
+    ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": ["Blimp", "PUBLISHED", "blimp", "read_pairs"],
     "classification": ["head_shapes", "probabilities_by_portion"],
@@ -20,7 +28,7 @@ OFFERS = {
     "predicting": ["predict_file"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["check_target", "json_line", "write_rows"],
-    "run": ["BEST", "BODY", "DTYPES", "Run", "find_checkpoint", "load_run", "load_weights"],
+    "run": ["BEST", "BODY", "DTYPES", "LAST", "Run", "find_checkpoint", "load_run", "load_weights"],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],

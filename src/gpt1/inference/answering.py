@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import RuinedWeights, SettingError, unknown
 from gpt1.base.wording import many
-from gpt1.inference.classification import probabilities, probabilities_by_portion
+from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import Run
-from gpt1.tasks.answers import Floats, predictions
+from gpt1.linear.ensemble import ALONE, NETWORK, WORDS, pool
+from gpt1.linear.words import encoded_texts
+from gpt1.tasks.answers import Floats, answers, predictions
 from gpt1.tasks.assessment import answer_name, likeliest, share_names
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, encode_examples
+from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
@@ -55,23 +57,38 @@ class Predictions:
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
     split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
-    found, answers = answer_split(run, task, split)
+    found, answered = answer_split(run, task, split)
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
-    return Predictions(task, found, answers, split.cut, counts[:, 0], counts[:, 1])
+    return Predictions(task, found, answered, split.cut, counts[:, 0], counts[:, 1])
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
-    found = probabilities(run.ready_classifier, task.name, split, run.pause)
-    _check_finite(run, found)
+    found = np.zeros((len(split), answers(task)))
+    for examples, shares in answer_by_portion(run, task, split):
+        found[examples] = shares
     return found, predictions(task, found)
 
 
 def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
+    ensemble = run.ensembles.get(task.name)
+    weights = ALONE if ensemble is None else ensemble.weights
+    if NETWORK not in weights:  # words alone, which take no time
+        yield np.arange(len(split)), _by_words(run, task, split)
+        return
     for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
         _check_finite(run, found)
+        if WORDS in weights:
+            members = {NETWORK: found, WORDS: _by_words(run, task, choose(split, examples.tolist()))}
+            found = pool(task, members, weights)
         yield examples, found
+
+
+def _by_words(run: Run, task: Task, split: EncodedSplit) -> Floats:
+    words = run.ensembles[task.name].words
+    assert words is not None  # `read_ensembles` refuses an ensemble that lacks a member
+    return words.probabilities(encoded_texts(task, split, run.tokenizer))
 
 
 def _check_finite(run: Run, found: Floats) -> None:
@@ -89,6 +106,14 @@ def task_of(run: Run, name: str | None = None) -> Task:
     if name is not None and name not in run.tasks:
         raise unknown(f"task of {run.path}", name, run.tasks)
     return run.tasks[name or next(iter(run.tasks))]
+
+
+def left_behind(run: Run, task: Task) -> list[str]:
+    """Return what a person should know where the network of a run goes elsewhere without its counted words."""
+    ensemble = run.ensembles.get(task.name)
+    if ensemble is None or ensemble.weights == ALONE:
+        return []
+    return [f"what goes out is the network alone, and its answers are not the run's: {ensemble.record.why}"]
 
 
 def reading_notices(rows: int, cut: int, unknown: NDArray[Any], context: int) -> list[str]:

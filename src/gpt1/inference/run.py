@@ -23,11 +23,13 @@ from gpt1.inference.generation import Generated, generate, stream
 from gpt1.inference.portions import Pause, go_on
 from gpt1.inference.sampling import sampling_params
 from gpt1.inference.scoring import ScoredText, score_texts
+from gpt1.linear.files import Ensemble, read_ensembles
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
 from gpt1.recipes.values import Shape
+from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING
-from gpt1.records.seeds import SEEDS_FILE
+from gpt1.records.seeds import RESULT_FILE, SEEDS_FILE
 from gpt1.runs.checkpoints import (
     Checkpoint,
     Damaged,
@@ -87,6 +89,10 @@ class Run:
         run.pause = pause
         return run
 
+    def anew(self) -> Run:
+        """Return the run as its folder has it now."""
+        return Run(self.path, device=self.device, step=self._step, refused=self._refused, int8=self.int8)
+
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The weights in use."""
@@ -118,6 +124,14 @@ class Run:
         """The network of a fine-tuned run with its heads."""
         heads = head_shapes(self.tasks)
         return self._loaded(build_classifier(self._body(self.record.vocab_size + len(SPECIALS)), heads, seed=0))
+
+    @cached_property
+    def ensembles(self) -> dict[str, Ensemble]:
+        """Who answers each task, where it is not simply the network; nobody else does before a training is over."""
+        asked = self.has_tasks and self.recipe.finetuning.ensemble
+        if not asked or not ((self.path / ENSEMBLE_FILE).exists() or (self.path / RESULT_FILE).exists()):
+            return {}
+        return read_ensembles(self.path, self.tasks)
 
     @cached_property
     def ready_classifier(self) -> Classifier:

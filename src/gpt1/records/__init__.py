@@ -2,6 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "ensemble": ["ENSEMBLE_FILE", "EnsembleRecord", "TaskEnsemble"],
     "evaluation": ["Cut", "Evaluation", "Prediction", "RecordedTable"],
     "run": ["FINETUNING", "Hardware", "Imported", "PRETRAINING", "RecordedCorpus", "RecordedSource", "RunRecord"],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],

@@ -52,6 +52,7 @@ class _Measured(Record):
     cut: Cut
     unknown: Unknown | None = None  # what the vocabulary does not have, where that was counted
     table: RecordedTable | None = None
+    words: dict[str, float] | None = None  # the metrics of counting words on the same examples
 
 
 @dataclass(frozen=True, kw_only=True)

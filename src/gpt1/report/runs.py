@@ -30,7 +30,7 @@ from gpt1.documents.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks
+from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks, verdicts
 from gpt1.documents.figures import figure, metric_name, rough
 from gpt1.inspection.sizes import count_parameters
 from gpt1.model.costs import flops_per_token
@@ -211,7 +211,7 @@ def finetuned_section(run: GatheredRun, anchor: str) -> Section:
     for name, task in run.tasks.items():
         own = [one for one in run.evaluations if one.task == name]
         title = "Scores and curves" if len(run.tasks) == 1 else f"{name}: scores and curves"
-        blocks += [Heading(title), *([scores_table(own)] if own else []), *_task_curves(run, task)]
+        blocks += [Heading(title), *([scores_table(own), *verdicts(own)] if own else []), *_task_curves(run, task)]
         for evaluation in own:
             blocks += evaluation_blocks(evaluation)
     blocks += [Heading("What happened"), *_happened(run), _configuration(run), _origin(run)]

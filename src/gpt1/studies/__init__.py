@@ -3,7 +3,6 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "ablations": ["study_ablations"],
-    "baseline": ["answer_by_words"],
     "cells": ["Cell", "CellResult", "Watcher", "has_cells", "seconds_left"],
     "comparison": ["Sheet", "paired_difference", "read_sheet", "resampled_interval"],
     "finetuned": ["FinetuningSettings"],

@@ -18,10 +18,10 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
+from gpt1.linear.words import VERSION, answer_by_words
 from gpt1.records.evaluation import Prediction
 from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
 from gpt1.runs.events import Listener
-from gpt1.studies.baseline import VERSION, answer_by_words
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
 from gpt1.studies.finetuned import (
     Arm,

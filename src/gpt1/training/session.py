@@ -115,8 +115,9 @@ class Session(ABC, Generic[Network]):
     def begin(self) -> None:
         """Do, in the folder that is held, what comes before the first step."""
 
-    def end(self) -> None:
-        """Do, in the folder that is held, what comes after the last step."""
+    def end(self, notify: Notify) -> bool:
+        """Do, in the folder that is held, what comes after the last step; return False where the time was up first."""
+        return True
 
     def train(self) -> bool:
         """Train to the end and return True; or stop, saved, when the time is up."""
@@ -143,7 +144,7 @@ class Session(ABC, Generic[Network]):
             )
             is_done = conduct(trainer, checkpoint, self.conditions.resume, notify)
             if is_done and self.world.is_first:
-                self.end()
+                is_done = self.end(notify)
             self.world.wait()
         return is_done
 

@@ -1,0 +1,210 @@
+"""Who answers: a fine-tuned network is held against counted words, and the better of them, or both, answer.
+
+What decides are examples that neither has learned: those for dev where there are enough of them, else the training
+examples by cross-validation, for which the network is fine-tuned again on parts of them. A few hundred labels may teach
+a network less than they teach TF-IDF; so the run is never the worse for having a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.shuffle import permutation
+from gpt1.inference.answering import answer_split
+from gpt1.inference.run import Run
+from gpt1.linear.ensemble import ALONE, NETWORK, TOGETHER, WORDS, choose_members
+from gpt1.linear.files import read_ensembles, write_words
+from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
+from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.training.session import Notify
+
+PARTS = 3  # of cross-validation
+ENOUGH = 100  # labelled examples for dev, which then decide
+MOST_REPEATED = 1000  # training examples for which the network is trained again
+MOST_COUNTED = 10_000  # training examples beyond which a network is hardly behind, and counting takes minutes
+PARTS_FOLDER = "parts"  # of a run, where such networks lie until it is decided
+MOST_CLASSES = 200  # each of which has a weight for every word
+
+Places = NDArray[np.int64]
+Retrain = Callable[[int, Mapping[str, EncodedTask]], Run | None]  # None: the time was up
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """What members answered to examples that they had not learned."""
+
+    labels: NDArray[Any]
+    members: dict[str, Floats]
+    where: str
+
+
+def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain | None, notify: Notify) -> bool:
+    """Decide who answers each task, keep it in the run's folder and return True; or False where the time was up.
+
+    `retrain` returns the run that has learned all examples but those of a part, by its number; without it there is no
+    cross-validation.
+    """
+    if _is_decided(run, tasks):
+        return True
+    (run.path / ENSEMBLE_FILE).unlink(missing_ok=True)  # so that the network is asked alone
+    run = run.anew()
+    counted, found = {}, {}
+    for name, encoded in tasks.items():
+        if (reason := _uncountable(encoded)) is None:
+            counted[name] = encoded_texts(encoded.task, encoded.splits["train"], run.tokenizer)
+        else:
+            found[name] = TaskEnsemble(dict(ALONE), reason)
+    models = {name: _learn(tasks[name], texts) for name, texts in counted.items()}
+    few = {name: tasks[name] for name in counted if _dev_rows(tasks[name]) < ENOUGH}
+    sheets = {} if retrain is None else _cross_validated(few, tasks, counted, retrain)
+    if sheets is None:
+        return False
+    for name, model in models.items():
+        sheet = sheets.get(name) or _on_dev(run, tasks[name], model)
+        found[name] = _decide(tasks[name].task, sheet, write_words(run.path, model))
+    for name, one in found.items():
+        notify(f"{name}: {one.why}")
+    EnsembleRecord(run.checkpoint.step, {name: found[name] for name in tasks}).write(run.path / ENSEMBLE_FILE)
+    return True
+
+
+def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:
+    """Whether it stands in the folder already who answers, as these very weights."""
+    try:
+        read_ensembles(run.path, {name: encoded.task for name, encoded in tasks.items()})
+        return EnsembleRecord.read(run.path / ENSEMBLE_FILE).step == run.checkpoint.step
+    except (FormatError, InputError):  # it is not there, or damaged: then it is made anew
+        return False
+
+
+def _uncountable(encoded: EncodedTask) -> str | None:
+    """Return why words are not counted for a task."""
+    task, train = encoded.task, encoded.splits["train"]
+    reasons = {
+        "scikit-learn is not installed": find_spec("sklearn") is None,
+        f"there are more than {MOST_COUNTED:,} examples": len(train) > MOST_COUNTED,
+        f"there are more than {MOST_CLASSES} labels": len(task.labels) > MOST_CLASSES,
+        "all examples have one label": bool(task.labels) and len(np.unique(train.labels)) < 2,
+    }
+    return next(
+        (f"the network answers; words were not counted: {why}" for why, holds in reasons.items() if holds), None
+    )
+
+
+def _learn(encoded: EncodedTask, texts: Texts) -> WordModel:
+    return learn_words(encoded.task, texts, encoded.splits["train"].labels)
+
+
+def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
+    if sheet is None:
+        why = f"the network answers: there are fewer than {ENOUGH} rows for dev to hold it against counted words"
+        return TaskEnsemble(dict(ALONE), why, words=words)
+    choice = choose_members(task, sheet.members, sheet.labels)
+    metric, found = task.metrics[0], choice.scores
+    who = {NETWORK: "the network answers", WORDS: "counted words answer"}
+    best = TOGETHER if len(choice.weights) > 1 else next(iter(choice.weights))
+    why = (
+        f"{who.get(best, 'the network and counted words answer together')}: {metric} {found[best]:.3f} on "
+        f"{sheet.where} (the network {found[NETWORK]:.3f}, counted words {found[WORDS]:.3f}, "
+        f"together {found[TOGETHER]:.3f})"
+    )
+    return TaskEnsemble(choice.weights, why, len(sheet.labels), metric, found, words)
+
+
+# ---- by the examples for dev ----
+
+
+def _dev(encoded: EncodedTask) -> list[EncodedSplit]:
+    found = [encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits]
+    return [choose(split, np.flatnonzero(split.labelled).tolist()) for split in found if split.labelled.any()]
+
+
+def _dev_rows(encoded: EncodedTask) -> int:
+    return sum(map(len, _dev(encoded)))
+
+
+def _on_dev(run: Run, encoded: EncodedTask, model: WordModel) -> _Sheet | None:
+    splits, task = _dev(encoded), encoded.task
+    if _dev_rows(encoded) < ENOUGH:
+        return None
+    network = [answer_split(run, task, split)[0] for split in splits]
+    words = [model.probabilities(encoded_texts(task, split, run.tokenizer)) for split in splits]
+    labels = np.concatenate([split.labels for split in splits])
+    members = {NETWORK: np.concatenate(network), WORDS: np.concatenate(words)}
+    return _Sheet(labels, members, f"{len(labels):,} dev rows")
+
+
+# ---- by cross-validation ----
+
+
+def _cross_validated(
+    wanted: Mapping[str, EncodedTask],
+    tasks: Mapping[str, EncodedTask],
+    texts: Mapping[str, Texts],
+    retrain: Retrain,
+) -> dict[str, _Sheet] | None:
+    """Return what members answer to the training examples of each part, having learned the others.
+
+    Tasks that cannot be parted are left out; None where the time was up.
+    """
+    parts = {name: part for name, encoded in wanted.items() if (part := deal(encoded)) is not None}
+    members: dict[str, dict[str, Floats]] = {name: {} for name in parts}
+    for number in range(PARTS if parts else 0):
+        others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
+        if (run := retrain(number, others)) is None:
+            return None
+        for name, part in parts.items():
+            task, train, inside = tasks[name].task, tasks[name].splits["train"], part == number
+            words = learn_words(task, _some(texts[name], ~inside), train.labels[~inside])
+            _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
+            _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
+    return {
+        name: _Sheet(found := tasks[name].splits["train"].labels, members[name], f"{len(found):,} rows cross-validated")
+        for name in parts
+    }
+
+
+def deal(encoded: EncodedTask) -> Places | None:
+    """Return in which part each training example is, labels dealt evenly and equal texts together; None: too few."""
+    train = encoded.splits["train"]
+    if not len(train) <= MOST_REPEATED:
+        return None
+    together: dict[bytes, list[int]] = {}
+    for example in range(len(train)):
+        together.setdefault(train.sequences(example)[0].tobytes(), []).append(example)
+    units = list(together.values())
+    shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
+    shuffled.sort(key=lambda unit: float(train.labels[unit[0]]))
+    found = np.zeros(len(train), np.int64)
+    for number, unit in enumerate(shuffled):
+        found[unit] = number % PARTS
+    few = any(len(np.unique(train.labels[found != part])) < 2 for part in range(PARTS))
+    return None if few or len(units) < 2 * PARTS else found
+
+
+def _chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
+    return choose(split, np.flatnonzero(which).tolist())
+
+
+def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
+    return [texts[place] for place in np.flatnonzero(which).tolist()]
+
+
+def _without(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
+    """Return a task with the training examples of all parts but one, and nothing else."""
+    train = encoded.splits["train"]
+    return replace(encoded, splits={"train": train if part is None else _chosen(train, part != number)})
+
+
+def _keep(members: dict[str, Floats], name: str, inside: NDArray[np.bool_], found: Floats) -> None:
+    members.setdefault(name, np.zeros((len(inside), found.shape[1])))[inside] = found

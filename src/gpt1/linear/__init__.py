@@ -1,0 +1,8 @@
+"""Linear models beside the network: counted words, and who of the two answers."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "ensemble": ["ALONE", "NETWORK", "TOGETHER", "WORDS", "choose_members", "pool"],
+    "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
+    "words": ["Texts", "VERSION", "WordModel", "answer_by_words", "encoded_texts", "learn_words"],
+}

@@ -1,0 +1,142 @@
+"""What counting words is worth: TF-IDF and a linear model, made as strong as one easily can.
+
+Words and pairs of neighbours, sublinear counts. Two texts are both seen, with their difference, their product, their
+cosine and the shares of words they have in common: without these a linear model cannot compare them. Of choices only
+the answers are looked at, each by itself. Logistic regression; ridge regression for scores.
+
+What was learned is a list of terms and a few arrays: it can be kept without a pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.tasks.answers import Floats, answers, predictions, soft_targets
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR
+from gpt1.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # answering must not pull in what opens tables
+    from gpt1.tasks.examples import Example
+
+VERSION = 1  # of these features and models: figures of another version are not mixed with these
+STEPS = 2000  # of the solver, which then has found its optimum
+
+_HOW = {"ngram_range": (1, 2), "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}
+_NEVER = -30.0  # the logit of a class that was not among those learned
+
+Texts = Sequence[tuple[str, ...]]  # what is looked at of each example: its text, its two texts, or its answers
+Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class WordModel:
+    """A linear model over words that has learned a task."""
+
+    task: Task
+    terms: Sequence[str]
+    idf: Singles  # of each term
+    weights: Singles  # [outputs, features]: an output a class, or one: of an answer, or of the score
+    bias: Singles  # [outputs]
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        found = TfidfVectorizer(vocabulary={term: place for place, term in enumerate(self.terms)}, **_HOW)
+        found.idf_ = self.idf.astype(np.float64)
+        return found
+
+    def probabilities(self, texts: Texts) -> Floats:
+        """Return the probability of each class, answer or bin of scores [examples, answers]."""
+        features = _features(self.task, self._vectorizer, texts)
+        outputs = np.asarray(features @ self.weights.T.astype(np.float64)) + self.bias
+        if self.task.score_range is not None:
+            return soft_targets(self.task, np.clip(outputs[:, 0], *self.task.score_range))
+        if self.task.shape == CHOICES:
+            outputs = outputs.reshape(-1, self.task.choices)
+        shares = np.exp(outputs - outputs.max(1, keepdims=True))
+        return np.asarray(shares / shares.sum(1, keepdims=True))
+
+
+def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:
+    """Return the model that has learned examples, which have at least two labels."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    vectorizer = TfidfVectorizer(**_HOW).fit(text for parts in texts for text in parts)
+    features = _features(task, vectorizer, texts)
+    terms, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.astype(np.float32)
+    if task.score_range is not None:
+        line = Ridge().fit(features, labels)
+        return WordModel(task, terms, idf, line.coef_[None].astype(np.float32), np.array([line.intercept_], np.float32))
+    if task.shape == CHOICES:
+        labels = (np.arange(task.choices) == labels[:, None]).ravel().astype(int)
+    found = LogisticRegression(max_iter=STEPS).fit(features, labels)
+    weights, bias = found.coef_.astype(np.float32), found.intercept_.astype(np.float32)
+    if task.shape != CHOICES:
+        weights, bias = _a_row_a_class(answers(task), found.classes_, weights, bias)
+    return WordModel(task, terms, idf, weights, bias)
+
+
+def _a_row_a_class(count: int, known: Any, weights: Singles, bias: Singles) -> tuple[Singles, Singles]:
+    """Return weights with a row for each class of the task; of two classes scikit-learn has the second's alone."""
+    if len(known) == 2:
+        weights, bias = np.vstack([np.zeros_like(weights), weights]), np.append(np.float32(0), bias)
+    rows, starts = np.zeros((count, weights.shape[1]), np.float32), np.full(count, _NEVER, np.float32)
+    rows[known], starts[known] = weights, bias
+    return rows, starts
+
+
+def answer_by_words(task: Task, train: Sequence[Example], asked: Sequence[Example]) -> NDArray[Any]:
+    """Return what a linear model over words that learned `train` answers to other examples: classes, or scores."""
+    model = learn_words(task, _given_texts(task, train), np.array([example.label for example in train]))
+    return predictions(task, model.probabilities(_given_texts(task, asked)))
+
+
+def _given_texts(task: Task, examples: Sequence[Example]) -> Texts:
+    return [example.texts[2:] if task.shape == CHOICES else example.texts for example in examples]
+
+
+def encoded_texts(task: Task, split: EncodedSplit, tokenizer: Tokenizer) -> Texts:
+    """Return the texts of encoded examples: what is left of them in the context, as the tokenizer spells it."""
+    return [_parts(task, split.sequences(example), tokenizer) for example in range(len(split))]
+
+
+def _parts(task: Task, sequences: Sequence[NDArray[Any]], tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the parts of an example: all of the first sequence, or of choices the last of each."""
+    looked_at = sequences if task.shape == CHOICES else sequences[:1]
+    special = min(tokenizer.specials.values())
+    parts = []
+    for ids in looked_at:
+        ends = np.flatnonzero(ids >= special)
+        own = [ids[start + 1 : end].tolist() for start, end in pairwise(ends)]
+        parts += own[-1:] if task.shape == CHOICES else own
+    return tuple(tokenizer.decode(part) for part in parts)
+
+
+def _features(task: Task, vectorizer: Any, texts: Texts) -> Any:
+    """Return a row for each example; of choices for each of its answers."""
+    from scipy.sparse import csr_matrix, hstack
+
+    if task.shape not in (PAIR, BOTH):
+        return vectorizer.transform([text for parts in texts for text in parts])
+    one, other = (vectorizer.transform([parts[side] for parts in texts]) for side in (0, 1))
+    cosine = np.asarray(one.multiply(other).sum(1))
+    shared = np.array([_shared(*parts) for parts in texts])
+    return hstack([one, other, abs(one - other), one.multiply(other), csr_matrix(np.hstack([cosine, shared]))]).tocsr()
+
+
+def _shared(one: str, other: str) -> list[float]:
+    """Return the share of each text's words that the other has too, and of all their words that both have."""
+    left, right = set(one.lower().split()), set(other.lower().split())
+    both = len(left & right)
+    return [both / max(1, len(left)), both / max(1, len(right)), both / max(1, len(left | right))]

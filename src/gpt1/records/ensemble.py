@@ -1,0 +1,33 @@
+"""Who answers the tasks of a fine-tuned run, and why: `ensemble.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpt1.base.record_files import Record
+from gpt1.base.records import Count, RecordPart
+
+ENSEMBLE_FILE = "ensemble.json"
+
+
+@dataclass(frozen=True)
+class TaskEnsemble(RecordPart):
+    """Who answers one task."""
+
+    weights: dict[str, float]  # by member
+    why: str  # in words
+    examples: Count = 0  # by whose answers that was decided
+    metric: str = ""
+    scores: dict[str, float] = field(default_factory=dict)  # of the members and of all together
+    words: str | None = None  # the sha256 of the file of counted words
+
+
+@dataclass(frozen=True)
+class EnsembleRecord(Record):
+    """Who answers each task of a run."""
+
+    FORMAT, VERSION, NAME, WHAT = "gpt1-ensemble", 1, "ensemble", "who answers the tasks of a run"
+    REMEDY = "bring it back from a copy, or `gpt1.finetune(resume=True)` makes it anew"
+
+    step: Count  # of the weights that were held against counted words
+    tasks: dict[str, TaskEnsemble]

@@ -1,0 +1,79 @@
+"""Counting words: a baseline that is not made of straw, as arrays that can be kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from gpt1.linear.words import WordModel, answer_by_words, encoded_texts, learn_words
+from gpt1.tasks.encoded import encode_task
+from gpt1.tasks.examples import Example
+from gpt1.text.tokenizer import Tokenizer
+from tests.finetuning.tools import make_examples, make_task
+
+
+@pytest.mark.parametrize("shape", ["single", "choices"])
+def test_words_that_tell_the_label_are_found(shape: str) -> None:
+    task = make_task(shape=shape)
+    rows = make_examples(task, 160)
+    answers = answer_by_words(task, rows[:120], rows[120:])
+    assert (answers == [row.label for row in rows[120:]]).mean() > 0.9
+
+
+def test_two_texts_are_compared_and_not_only_read() -> None:
+    words = [f"word{number}" for number in range(60)]
+    rows = [Example((words[row % 60], words[(row if row % 2 else row + 7) % 60]), row % 2, row) for row in range(240)]
+    answers = answer_by_words(make_task(shape="pair"), rows[:120], rows[120:])
+    assert (answers == [row.label for row in rows[120:]]).mean() > 0.95
+
+
+def test_scores_stay_in_their_range() -> None:
+    task = make_task(shape="both", score_range=(0.0, 5.0))
+    rows = make_examples(task, 60)
+    answers = answer_by_words(task, rows[:30], rows[30:])
+    assert answers.min() >= 0
+    assert answers.max() <= 5
+    assert np.corrcoef(answers, [float(row.label or 0) for row in rows[30:]])[0, 1] > 0.8
+
+
+TEXTS = ["a fine, fine film", "a poor film", "what a film!", "fine but poor", "nothing", "a nothing of a film"]
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 0, 1, 1, 0), (0, 1, 2, 0, 1, 2)])
+def test_probabilities_are_those_of_scikit_learn(labels: tuple[int, ...]) -> None:
+    task = make_task(labels=tuple("abc"[: max(labels) + 1]))
+    model = learn_words(task, [(text,) for text in TEXTS], np.array(labels))
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[^\w\s]").fit(TEXTS)
+    judge = LogisticRegression(max_iter=2000).fit(words.transform(TEXTS), labels)
+    asked = ["a fine film", "never seen", "poor, poor"]
+    found = model.probabilities([(text,) for text in asked])
+    np.testing.assert_allclose(found, judge.predict_proba(words.transform(asked)), atol=1e-6)
+
+
+def test_what_was_learned_is_in_its_arrays_and_terms() -> None:
+    task = make_task(shape="pair")
+    rows = make_examples(task, 40)
+    model = learn_words(task, [row.texts for row in rows], np.array([row.label for row in rows]))
+    again = WordModel(task, list(model.terms), model.idf.copy(), model.weights.copy(), model.bias.copy())
+    texts = [row.texts for row in make_examples(task, 10, seed=1)]
+    np.testing.assert_array_equal(again.probabilities(texts), model.probabilities(texts))
+
+
+def test_a_class_that_was_not_learned_is_hardly_ever_the_answer() -> None:
+    task = make_task(labels=("a", "b", "c"))
+    model = learn_words(task, [(text,) for text in TEXTS], np.array([0, 2, 0, 2, 2, 0]))
+    found = model.probabilities([("a poor film",)])
+    assert found.shape == (1, 3)
+    assert found[0, 1] < 1e-9
+    assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", ["single", "pair", "both", "choices"])
+def test_texts_are_read_back_from_encoded_examples(shape: str, bytes_tokenizer: Tokenizer) -> None:
+    task = make_task(shape=shape)
+    rows = make_examples(task, 6)
+    split = encode_task(task, {"train": rows}, bytes_tokenizer, context=200).splits["train"]
+    given = [row.texts[2:] if shape == "choices" else row.texts for row in rows]
+    assert [tuple(map(str.strip, parts)) for parts in encoded_texts(task, split, bytes_tokenizer)] == given
