@@ -53,6 +53,14 @@ DOORS = {
     "read_hub": {"tasks/preparing.py"},
 }
 
+# What can reach the network, and the files that import it; a base is opened without any of them.
+NETWORK = {
+    "datasets": {"corpus/documents.py", "tasks/hub.py"},
+    "huggingface_hub": {"exchange/importing.py"},
+    "socket": {"serve/patience.py", "serve/server.py"},
+    **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
+}
+
 # What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
 SET_ON_LIBRARIES = {
     "cli/words.py": {"warnings.showwarning"},  # as Python documents it
@@ -168,6 +176,18 @@ def test_what_imports_or_fetches_is_asked_only_where_a_person_names_it(name: str
     asking = re.compile(rf"^from gpt1\.[\w.]+ import .*\b{name}\b", re.MULTILINE)
     found = {str(path.relative_to(SOURCE)) for path in modules() if asking.search(path.read_text())}
     assert found <= DOORS[name]
+
+
+@pytest.mark.parametrize("name", NETWORK)
+def test_the_network_is_reached_from_few_files(name: str) -> None:
+    assert {file for file, tree in trees().items() if name in imported(tree)} == NETWORK[name]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Return the first parts of the names of all modules that a file imports."""
+    whole = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return {name.split(".")[0] for name in whole | parts}
 
 
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:

@@ -178,7 +178,8 @@ def _opening(record: BaseRecord, base: Run) -> str:
     network = (
         f"{record.parameters:,} parameters, matrices in a byte a weight: {many(shape.layers, 'layer')} of width "
         f"{shape.width:,}, {many(shape.heads, 'head')}, a context of {shape.context:,} tokens, a "
-        f"`{tokenizer.kind}` vocabulary of {tokenizer.vocab_size:,}. Teach it a task: `gpt1 finetune --init {record.name} --train reviews.csv --out run`"
+        f"`{tokenizer.kind}` vocabulary of {tokenizer.vocab_size:,}. Teach it a task: "
+        f"`gpt1 finetune --init {record.name} --train reviews.csv --out run`"
     )
     return f"# {record.name}\n\n{_filled(record.about)}\n\n{_filled(network)}\n"
 

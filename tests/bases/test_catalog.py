@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from tests.conftest import SMALL_RUN
 from tests.lessons.tools import library
 from tests.records import facts_in
 
+ROOT = Path(__file__).parents[2]
 FEW = ["training.steps=2", "training.precision=fp32"]
 
 
@@ -247,6 +250,26 @@ def test_a_turned_bit_of_the_description_is_noticed(small: Path) -> None:
     assert json.loads((small / "base.json").read_text())["parameters"] == 36_000
     with pytest.raises(FormatError, match=r"base\.json is damaged: it does not match its checksum; install gpt1 again"):
         default_base()
+
+
+# ---- in the package ----
+
+
+def test_all_files_of_a_base_are_in_what_is_installed(small: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src" / "gpt1").mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    shutil.copy(ROOT / "src" / "gpt1" / "__init__.py", project / "src" / "gpt1")
+    shutil.copytree(small, project / "src" / "gpt1" / "bases" / "small")
+    (project / "src" / "gpt1" / "bases" / "__init__.py").touch()
+    build = ["-c", "import setuptools; setuptools.setup()", "-q", "build_py", "--build-lib", "installed"]
+    subprocess.run([sys.executable, *build], cwd=project, check=True, capture_output=True)
+    assert (
+        catalog.files_in(project / "installed" / "gpt1" / "bases" / "small").keys()
+        == find_base("small").record.files.keys()
+    )
+    assert (project / "installed" / "gpt1" / "bases" / "small" / "base.json").is_file()
 
 
 # ---- never the network ----
