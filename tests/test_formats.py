@@ -182,7 +182,7 @@ def test_a_base_is_opened_by_its_name(world: Path, monkeypatch: pytest.MonkeyPat
     asked = ASKED["evaluate text"]
     (base,), (whole,) = answer(("evaluate", "small", *asked[2:])), answer(asked)
     assert (base["run"], base["step"]) == ("small", whole["step"])
-    assert base["loss"] == pytest.approx(whole["loss"], rel=1e-2)  # its weights are rounded
+    assert base["valid_loss"] == pytest.approx(whole["valid_loss"], rel=1e-2)  # its weights are rounded
 
 
 def test_an_estimator_is_loaded(world: Path) -> None:
