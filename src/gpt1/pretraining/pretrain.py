@@ -11,6 +11,7 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
+from gpt1.base.wording import some
 from gpt1.bases.catalog import lasting_name, named_again
 from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
@@ -112,7 +113,13 @@ class PretrainSession(Session[Model]):
             if asked.recipe is None:
                 raise SettingError("name a recipe (gpt1 recipes lists them)")
             return change(as_recipe(asked.recipe), asked.changes)
-        parent = read_run(asked.init).recipe
+        record = read_run(asked.init)
+        if record.kind != PRETRAINING:
+            raise SettingError(
+                f"{asked.init} has learned {some(list(record.tasks))}: its network has heads for that, and "
+                "pre-training begins with one that has none; name the run that it was taught from"
+            )
+        parent = record.recipe
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
         recipe = change(base, asked.changes)
         for name in differences(replace(recipe, shape=parent.shape), recipe):
