@@ -58,7 +58,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "lessons": (make_lessons,),
     "finetune": (
         {"epochs": FINETUNE.training.epochs, "layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
-        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        {"init": None, "dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
         finetune,
     ),
     "evaluate": (
@@ -92,6 +92,7 @@ LEFT_TO_THE_OWNER = {
     "each number there is",
     "file for txt and md, field for tables",
     "JSON lines, printed",
+    "the base of the package",
     "the best there is",
     "the fastest there is",
     "the names of the folders",

@@ -22,6 +22,7 @@ from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.corpus.shards import HEADER, HEADER_BYTES, open_shard
+from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import load_run
 from gpt1.pretraining import pretrain as module
 from gpt1.pretraining.measure import measure_corpus
@@ -239,6 +240,16 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
     assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
     with pytest.raises(SettingError, match=r"shape.layers is decided by"):
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
+
+
+def test_a_run_with_heads_is_no_start_for_a_pre_training(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good day,1\nbad day,0\n" * 2)
+    tuned = finetune(unbroken, tmp_path / "a", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
+    with pytest.raises(
+        SettingError, match=r"a has learned rows: its network has heads .* the run that it was taught fr"
+    ):
+        pretrain(None, corpus, tmp_path / "b", init=tuned.path, device="cpu")
+    assert not (tmp_path / "b").exists()
 
 
 def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(

@@ -11,7 +11,7 @@ import click
 from gpt1.base.errors import tell_renamed
 
 tokenizer = click.option(
-    "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one."
+    "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, a folder that holds one, or a base."
 )
 workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes to use.  [all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")

@@ -16,6 +16,7 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
+from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
     Source,
@@ -88,7 +89,7 @@ class FinetuneRequest:
 
 
 def finetune(
-    init: str | Path,
+    init: str | Path | None,
     out: str | Path,
     *,
     task: str | Sequence[str] | None = None,
@@ -113,6 +114,7 @@ def finetune(
 ) -> Run:
     """Teach the network of the run `init` one task or several, and return the run that has learned them.
 
+    `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
     `examples` as values. `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained,
@@ -133,7 +135,7 @@ def finetune(
     )
     if seeds < 1:
         raise SettingError(f"at least one seed is needed, not {seeds}")
-    asked = FinetuneRequest(run_folder(Path(init)), source, recipe, changes)
+    asked = FinetuneRequest(default_base().path if init is None else run_folder(init), source, recipe, changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = _read(asked)
@@ -229,7 +231,7 @@ class FinetuneSession(Session[Classifier]):
         recipe, notices = self._resumed_recipe()
         if list_checkpoints(out):
             return Looked(True, recipe, tuple(notices), None)
-        if str(init.resolve()) != read_run(out).parent:
+        if lasting_name(init) != read_run(out).parent:
             raise SettingError(f"{out} was begun from {read_run(out).parent}, not from {init}; name that one")
         return Looked(True, recipe, tuple(notices), init)
 
@@ -277,7 +279,7 @@ class FinetuneSession(Session[Classifier]):
             unknown=unknown_tokens(tasks, load_tokenizer(init).unknown_id),
             identity=identity(tasks),
             source=self.asked.source.recorded(),
-            parent=str(init.resolve()),
+            parent=lasting_name(init),
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:

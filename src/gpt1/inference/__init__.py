@@ -28,7 +28,7 @@ OFFERS = {
     "predicting": ["predict_file"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["check_target", "json_line", "write_rows"],
-    "run": ["BEST", "BODY", "DTYPES", "LAST", "Run", "find_checkpoint", "load_run", "load_weights"],
+    "run": ["BEST", "BODY", "DTYPES", "LAST", "Run", "find_checkpoint", "load_base", "load_run", "load_weights"],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],

@@ -16,6 +16,7 @@ from torch import nn
 
 from gpt1.base.devices import check_int8, find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.bases.catalog import find_base
 from gpt1.inference.attention_maps import Looks, looks
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
@@ -66,7 +67,7 @@ class Run:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         *,
         device: torch.device,
         step: int | str,
@@ -207,12 +208,18 @@ def load_run(
     refused: Callable[[str], None] = warnings.warn,
     int8: bool = False,
 ) -> Run:
-    """Open a run folder; `step` is a checkpoint's step, `best` (lowest validation loss) or `last`.
+    """Open a run, by its folder or as a base by its name.
 
-    `refused` is told of damaged checkpoints that were passed over. With `int8` a CPU uses the network's matrices
-    rounded to bytes: faster and smaller, and nearly the same.
+    `step` is a checkpoint's step, `best` (lowest validation loss) or `last`. `refused` is told of damaged checkpoints
+    that were passed over. With `int8` a CPU uses the network's matrices rounded to bytes: faster and smaller, and
+    nearly the same.
     """
-    return Run(Path(path), device=find_device(device), step=step, refused=refused, int8=int8)
+    return Run(path, device=find_device(device), step=step, refused=refused, int8=int8)
+
+
+def load_base(name: str, *, device: str | None = None, int8: bool = False) -> Run:
+    """Open a base that ships with gpt1, by its name; it comes from the package alone, never from the network."""
+    return load_run(find_base(name).path, device=device, int8=int8)
 
 
 def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn) -> Checkpoint:

@@ -11,6 +11,8 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
+from gpt1.base.wording import some
+from gpt1.bases.catalog import lasting_name, named_again
 from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
@@ -23,7 +25,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
-from gpt1.runs.folder import is_left_over, is_run, read_run, run_tokenizer
+from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
@@ -69,7 +71,7 @@ def pretrain(
     such as `training.batch=32`; `init` is a run whose weights to begin with; `resume` goes on with the run in `out`;
     after `minutes` it stops, saved; `curves` writes for TensorBoard. A signal to stop ends in `Interrupted`, saved too.
     """
-    asked = PretrainRequest(recipe, Path(corpus), None if init is None else Path(init), changes)
+    asked = PretrainRequest(recipe, Path(corpus), None if init is None else run_folder(init), changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         PretrainSession(asked, conditions).train()
@@ -111,7 +113,13 @@ class PretrainSession(Session[Model]):
             if asked.recipe is None:
                 raise SettingError("name a recipe (gpt1 recipes lists them)")
             return change(as_recipe(asked.recipe), asked.changes)
-        parent = read_run(asked.init).recipe
+        record = read_run(asked.init)
+        if record.kind != PRETRAINING:
+            raise SettingError(
+                f"{asked.init} has learned {some(list(record.tasks))}: its network has heads for that, and "
+                "pre-training begins with one that has none; name the run that it was taught from"
+            )
+        parent = record.recipe
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
         recipe = change(base, asked.changes)
         for name in differences(replace(recipe, shape=parent.shape), recipe):
@@ -137,7 +145,7 @@ class PretrainSession(Session[Model]):
     def _first_weights(self) -> Path | None:
         """Return the run whose weights to begin with, of a run that ended before its first checkpoint."""
         parent = read_run(self.out).parent
-        return None if parent is None or list_checkpoints(self.out) else Path(parent)
+        return None if parent is None or list_checkpoints(self.out) else named_again(parent)
 
     def record(self, recipe: Recipe) -> RunRecord:
         """Return what the run will say of itself."""
@@ -149,7 +157,7 @@ class PretrainSession(Session[Model]):
             tokenizer=train.fingerprint,
             vocab_size=train.vocab_size,
             corpus=RecordedCorpus(str(self.asked.corpus.resolve()), train.identity, len(train)),
-            parent=None if init is None else str(init.resolve()),
+            parent=None if init is None else lasting_name(init),
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Model:

@@ -45,7 +45,7 @@ class InitRun:
 
 def open_start(path: str | Path, name: str | None = None) -> InitRun:
     """Open a run to start from."""
-    folder = run_folder(Path(path))
+    folder = run_folder(path)
     record = read_run(folder)
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")
