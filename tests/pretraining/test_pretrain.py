@@ -33,6 +33,7 @@ from gpt1.runs.events import Event, Noticed
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
+from tests.finetuning.tools import Told
 from tests.moments import changes_told, counted, signalled
 from tests.pretraining.tools import add_sums, write_corpus
 from tests.processes import finish, kill_after, start, wait_for_metrics
@@ -242,14 +243,19 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
 
 
-def test_a_run_with_heads_is_no_start_for_a_pre_training(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_fine_tuned_run_goes_on_reading_without_its_heads(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\n" + "good day,1\nbad day,0\n" * 2)
-    tuned = finetune(unbroken, tmp_path / "a", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
-    with pytest.raises(
-        SettingError, match=r"a has learned rows: its network has heads .* the run that it was taught fr"
-    ):
-        pretrain(None, corpus, tmp_path / "b", init=tuned.path, device="cpu")
-    assert not (tmp_path / "b").exists()
+    settings = ["training.steps=1", "optimizer.lr=1e-30"]
+    tuned = finetune(unbroken, tmp_path / "a", train=tmp_path / "rows.csv", changes=settings, device="cpu").path
+    with pytest.raises(SettingError, match=r"a was fine-tuned, with a recipe .* name one with `recipe`"):
+        pretrain(None, corpus, tmp_path / "no", init=tuned, device="cpu")
+    assert not (tmp_path / "no").exists()
+    told = Told()
+    more = ["steps=3", "batch=8", "precision=fp32", "logging.log_every=1"]
+    for init, name in ((unbroken, "own"), (tuned, "tuned")):
+        pretrain("tiny", corpus, tmp_path / name, init=init, changes=more, device="cpu", listeners=[told])
+    assert losses_of(tmp_path / "tuned") == pytest.approx(losses_of(tmp_path / "own"), abs=1e-5)
+    assert "without its heads for rows and its special tokens" in told
 
 
 def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(

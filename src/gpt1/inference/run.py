@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,6 +55,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, 
 BEST, LAST = "best", "last"
 _ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
+TABLES = {"tokens", "output"}  # weights with a row for each token of the vocabulary, special ones last
 
 
 Network = TypeVar("Network", Model, Classifier)
@@ -276,6 +278,16 @@ def check_size(shape: Shape, vocab_size: int, checkpoint: Checkpoint) -> None:
             f"{checkpoint.path} does not fit the model: it holds {there:,} weights, and a network of {vocab_size:,} "
             f"tokens and {shape} has more"
         )
+
+
+def body_of(checkpoint: Checkpoint, vocab_size: int) -> Checkpoint:
+    """Return a checkpoint as one of a language model: that of a fine-tuned run without heads and special tokens."""
+    bodies = {name: tensor for name, tensor in checkpoint.model.items() if name.startswith(BODY)}
+    if not bodies:
+        return checkpoint
+    names = {name.removeprefix(BODY): tensor for name, tensor in bodies.items()}
+    model = {name: tensor[:vocab_size] if name in TABLES else tensor for name, tensor in names.items()}
+    return replace(checkpoint, model=model)
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:

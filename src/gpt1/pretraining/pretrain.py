@@ -13,7 +13,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
 from gpt1.base.wording import some
 from gpt1.bases.catalog import lasting_name, named_again
-from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
+from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
@@ -114,10 +114,9 @@ class PretrainSession(Session[Model]):
                 raise SettingError("name a recipe (gpt1 recipes lists them)")
             return change(as_recipe(asked.recipe), asked.changes)
         record = read_run(asked.init)
-        if record.kind != PRETRAINING:
+        if record.kind != PRETRAINING and asked.recipe is None:
             raise SettingError(
-                f"{asked.init} has learned {some(list(record.tasks))}: its network has heads for that, and "
-                "pre-training begins with one that has none; name the run that it was taught from"
+                f"{asked.init} was fine-tuned, with a recipe that is not for text; name one with `recipe`"
             )
         parent = record.recipe
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
@@ -176,7 +175,7 @@ class PretrainSession(Session[Model]):
                     f"the corpus was made with another tokenizer than {init}; whose words the weights know; make "
                     f"it with `gpt1.prepare(tokenizer={str(init)!r})`"
                 )
-            load_weights(model, find_checkpoint(init, BEST))
+            load_weights(model, body_of(find_checkpoint(init, BEST), train.vocab_size))
         return model.double() if training.precision == "fp64" else model
 
     def configure(self, model: Model, recipe: Recipe, notify: Notify) -> TrainerConfig:
@@ -187,7 +186,7 @@ class PretrainSession(Session[Model]):
         updates = training.steps or windows.batches_in(training.epochs)
         init = self.asked.init
         notify(_in_short(recipe, model, updates, self.device))
-        notify(None if init is None else f"the network and its first weights are those of {init}")
+        notify(None if init is None else f"the network and its first weights are those of {init}{_left(init)}")
         notify(_on_warmup(recipe, updates))
         notify(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
         return TrainerConfig(
@@ -253,3 +252,9 @@ def _evaluator(
         return Judgement(found, cost=found["valid_loss"])
 
     return evaluate
+
+
+def _left(init: Path) -> str:
+    """Tell what a fine-tuned run keeps to itself."""
+    learned = list(read_run(init).tasks)
+    return f", without its heads for {some(learned)} and its special tokens" if learned else ""
