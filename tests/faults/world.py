@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.bases.tools import write_base
 from tests.conftest import make_text
 from tests.faults.processes import Child, Moment, Step, verb
+from tests.lessons.tools import library
 from tests.studies.tools import write_tasks
 
 NETWORK = (
@@ -84,6 +85,7 @@ def write_inputs(folder: Path) -> None:
             rows.writerow(
                 [f"{('Ann', 'Tom', 'the cat')[number % 3]} {mood} {number} apples", ("glad", "sad")[number % 2]]
             )
+    (folder / "prose.txt").write_text(library(documents=1, length=150)[0].text)  # of whole sentences, for lessons
     (folder / "lines.txt").write_text("Ann sold 3 apples\nthe cat lost the well-known map.\n")
     write_tasks(folder / "tasks", "sst2", "storycloze")
 

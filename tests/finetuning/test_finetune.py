@@ -647,6 +647,17 @@ def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     assert "not at its end" in str(results_blocks(found)[-1])
 
 
+def test_a_run_is_not_made_shorter_than_it_is(
+    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    run = copy(unbroken, tmp_path / "run")
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for fewer in ("training.epochs=1.0", "training.steps=5"):
+        with pytest.raises(SettingError, match=rf"has made 12 updates; {fewer} makes \d, which is fewer"):
+            finetune(trained, run, encoded=tasks["moods"], changes=[*SETTINGS, fewer], resume=True, device="cpu")
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_a_finished_run_keeps_no_moments_unless_told_to_and_says_why_it_cannot_go_on(
     unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -258,6 +258,22 @@ def test_a_fine_tuned_run_goes_on_reading_without_its_heads(unbroken: Path, corp
     assert "without its heads for rows and its special tokens" in told
 
 
+def test_a_run_whose_parent_is_gone_before_anything_was_saved_says_what_helps(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    def fail(event: Event) -> None:
+        raise RuntimeError("killed while it began")
+
+    parent, run = shutil.copytree(unbroken, tmp_path / "parent"), tmp_path / "run"
+    with pytest.raises(RuntimeError):
+        pretrain(None, corpus, run, init=parent, changes=["steps=3"], device="cpu", listeners=[fail])
+    parent.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"was begun from .*parent, which is no run now, and nothing was saved yet"):
+        pretrain(None, corpus, run, resume=True, device="cpu")
+    (tmp_path / "moved").rename(parent)
+    assert pretrain(None, corpus, run, resume=True, device="cpu").checkpoint.step == 3
+
+
 def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(
     unbroken: Path, corpus: Path, tmp_path: Path
 ) -> None:
@@ -496,8 +512,9 @@ pretrain("tiny", corpus, out, changes=changes, device="cpu", listeners=[kill])
 
 def test_a_run_is_not_made_shorter_than_it_is(unbroken: Path, corpus: Path) -> None:
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
-    with pytest.raises(SettingError, match=r"has made 20 updates; training.steps=7 is fewer"):
-        pretrain("tiny", corpus, unbroken, changes=[*SETTINGS, "training.steps=7"], resume=True, device="cpu")
+    for fewer in (["training.steps=7"], ["training.steps=none", "training.epochs=0.01"]):
+        with pytest.raises(SettingError, match=rf"has made 20 updates; {fewer[-1]} makes \d, which is fewer"):
+            pretrain("tiny", corpus, unbroken, changes=[*SETTINGS, *fewer], resume=True, device="cpu")
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
 
 

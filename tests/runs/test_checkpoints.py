@@ -289,6 +289,14 @@ def test_clean_up_also_removes_half_a_description_and_nothing_else(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
+def test_what_a_writer_left_that_was_killed_while_it_dropped_moments_is_cleaned_up(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    kept = {file.name for file in path.iterdir()}
+    (path / "state.json.77.tmp").write_text("{")
+    clean_up(tmp_path)
+    assert {file.name for file in path.iterdir()} == kept
+
+
 def test_what_has_another_name_is_no_checkpoint(tmp_path: Path) -> None:
     save(tmp_path, 12)
     for name in ("step-12", "step-00000013.9.tmp", "best", "step-0000001x"):

@@ -54,12 +54,12 @@ from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tok
 from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
-from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import join_world
 from gpt1.training.session import (
+    LENGTHS,
     Conditions,
     Looked,
     Notify,
@@ -232,7 +232,10 @@ class FinetuneSession(Session[Classifier]):
         if list_checkpoints(out):
             return Looked(True, recipe, tuple(notices), None)
         if lasting_name(init) != read_run(out).parent:
-            raise SettingError(f"{out} was begun from {read_run(out).parent}, not from {init}; name that one")
+            raise SettingError(
+                f"{out} was begun from {read_run(out).parent}, not from {init}, and nothing was saved yet; name that "
+                "one, or begin anew in another folder"
+            )
         return Looked(True, recipe, tuple(notices), init)
 
     def _with_parents_shape(self, recipe: Recipe) -> Recipe:
@@ -251,13 +254,14 @@ class FinetuneSession(Session[Classifier]):
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
                 "or begin a new run in another folder"
             )
-        return resumed(self.out, begun.recipe, self.asked.recipe, self.asked.changes, self._with_parents_shape)
+        asked = self.asked
+        return resumed(self.out, begun.recipe, asked.recipe, asked.changes, self._with_parents_shape, self._updates)
 
     def check_done(self) -> None:
         """Refuse what a run that is done was not trained with, and a damaged result; it is not made longer either."""
         read_result(self.out)
         old, (new, _) = read_run(self.out).recipe.training, self._resumed_recipe()
-        for name in ("steps", "epochs", "patience"):
+        for name in LENGTHS:
             before, now = getattr(old, name), getattr(new.training, name)
             if before != now:
                 raise SettingError(
@@ -291,9 +295,8 @@ class FinetuneSession(Session[Classifier]):
         """Return what the loop needs."""
         settings = recipe.finetuning
         notify(speed_up(model.body, recipe, self.device, self.world, sizes_vary=True))
-        batches = self._batches(model, recipe)
+        batches, updates = self._batches(recipe), self._updates(recipe)
         epoch, logging = batches.batches_an_epoch, recipe.logging
-        updates = recipe.training.steps or max(1, round(epoch * recipe.training.epochs))
         logging = replace(
             logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch
         )
@@ -315,11 +318,15 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
-    def _batches(self, model: Classifier, recipe: Recipe) -> TaskBatches:
+    def _updates(self, recipe: Recipe) -> int:
+        training = recipe.training
+        return training.steps or max(1, round(self._batches(recipe).batches_an_epoch * training.epochs))
+
+    def _batches(self, recipe: Recipe) -> TaskBatches:
         training, settings, context = recipe.training, recipe.finetuning, recipe.shape.context
         lessons = {name: make_lesson(one, class_weights=settings.class_weights) for name, one in self.tasks.items()}
         packing = PackingOptions(
-            vocab_size=model.body.vocab_size - len(SPECIALS),
+            vocab_size=self._any_task.vocab_size,
             context=context,
             block=min(CUDA_BLOCK, context) if self.device.type == "cuda" else 1,
             word_dropout=settings.word_dropout,

@@ -69,8 +69,9 @@ def make_lessons(
     drawn = draw_passages(parts, passages, seed, workers or cores(), wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
-            f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row; lessons are made of at "
-            f"least {FEWEST_PASSAGES}: give more text, and if its lines are broken at a margin, `unwrap=True`"
+            f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row, which end in a full stop "
+            f"and begin with a capital from A to Z; lessons are made of at least {FEWEST_PASSAGES}: give more text, "
+            "and if its lines are broken at a margin, `unwrap=True`"
         )
     material, order = Material(drawn), np.random.default_rng(seed).permutation(len(drawn))
     shuffled = [drawn[place] for place in order]

@@ -139,12 +139,20 @@ class PretrainSession(Session[Model]):
             )
         shape = begun.recipe.shape  # as when it was begun: with a parent, the shape is the parent's
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)
-        return resumed(out, begun.recipe, asked.recipe, asked.changes, keep)
+        return resumed(out, begun.recipe, asked.recipe, asked.changes, keep, self._updates)
 
     def _first_weights(self) -> Path | None:
         """Return the run whose weights to begin with, of a run that ended before its first checkpoint."""
         parent = read_run(self.out).parent
-        return None if parent is None or list_checkpoints(self.out) else named_again(parent)
+        if parent is None or list_checkpoints(self.out):
+            return None
+        init = named_again(parent)
+        if not is_run(init):
+            raise InputError(
+                f"{self.out} was begun from {parent}, which is no run now, and nothing was saved yet; bring it back, "
+                "or begin anew in another folder"
+            )
+        return init
 
     def record(self, recipe: Recipe) -> RunRecord:
         """Return what the run will say of itself."""
@@ -182,16 +190,14 @@ class PretrainSession(Session[Model]):
         """Return what the loop needs."""
         train, valid, training = self.train_text, self.valid_text, recipe.training
         notify(speed_up(model, recipe, self.device, self.world))
-        windows = Windows(train, context=recipe.shape.context, batch=training.batch, seed=training.seed)
-        updates = training.steps or windows.batches_in(training.epochs)
-        init = self.asked.init
+        updates, init = self._updates(recipe), self.asked.init
         notify(_in_short(recipe, model, updates, self.device))
         notify(None if init is None else f"the network and its first weights are those of {init}{_left(init)}")
         notify(_on_warmup(recipe, updates))
         notify(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
         return TrainerConfig(
             objective=LanguageModelling(model),
-            batches=windows,
+            batches=self._windows(recipe),
             updates=updates,
             recipe=recipe,
             tokens_per_step=training.batch * recipe.shape.context,
@@ -200,6 +206,13 @@ class PretrainSession(Session[Model]):
             sample=None if valid is None else sampler(model, valid, self.out, recipe, self.world),
             has_parent=init is not None,
         )
+
+    def _updates(self, recipe: Recipe) -> int:
+        return recipe.training.steps or self._windows(recipe).batches_in(recipe.training.epochs)
+
+    def _windows(self, recipe: Recipe) -> Windows:
+        training = recipe.training
+        return Windows(self.train_text, context=recipe.shape.context, batch=training.batch, seed=training.seed)
 
 
 def _check_tokenizer(corpus: Path, train: TokenStream) -> None:

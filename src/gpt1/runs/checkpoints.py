@@ -279,7 +279,7 @@ def drop_moments(run: Path) -> None:
 
 
 def clean_up(run: Path) -> None:
-    """Remove what a killed writer left."""
-    for folder in (run, run / FOLDER):
+    """Remove what a killed writer left, of moments that it dropped in a checkpoint too."""
+    for folder in (run, run / FOLDER, *(path for _, path in list_checkpoints(run))):
         if folder.is_dir():
             remove_temporaries(folder)

@@ -176,9 +176,8 @@ class Trainer:
             self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
         elif not self._is_over(progress):
             raise SettingError(
-                f"{checkpoint.path} was kept without the optimiser's moments, since its run was over, and training "
-                "cannot go on from it; begin a new run with the settings wanted, or with `init` from this one "
-                "(logging.keep_optimizer keeps them)"
+                f"{checkpoint.path} was kept without the optimiser's moments, and training cannot go on from it; begin "
+                "a new run with the settings wanted, or with `init` from this one (logging.keep_optimizer keeps them)"
             )
         load_whole(self.model, checkpoint.model)
         self._set_progress(progress)
