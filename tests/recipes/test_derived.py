@@ -94,7 +94,7 @@ def test_settings_show_from_what_they_are_derived() -> None:
 
 
 def test_a_setting_that_has_a_value_is_not_derived_as_well() -> None:
-    with pytest.raises(SettingError, match=r"training\.batch has a value, so it is not derived; leave it out of"):
+    with pytest.raises(SettingError, match=r"training\.batch has a value, so it cannot be derived as well"):
         replace(AUTO, training=replace(AUTO.training, batch=8))
     with pytest.raises(SettingError, match=r"unknown setting that can be derived 'shape\.width'"):
         Recipe(name="own", derived=("shape.width",))

@@ -53,8 +53,9 @@ from gpt1.recipes.values import AUGMENTED
 def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tuple[str, ...], **given: Any) -> None:
     """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
 
-    After each epoch it is scored on dev; the best epoch is kept. Ctrl-C, SIGTERM or the end of --minutes stop it with
-    its state saved, and the same command with --resume goes on, bit for bit.
+    After each epoch it is scored on dev; the best epoch is kept, of equals the one with the lowest loss. Ctrl-C,
+    SIGTERM or the end of --minutes stop it with its state saved, and the same command with --resume goes on, bit for
+    bit.
 
     \b
     Examples:

@@ -247,4 +247,4 @@ class Recipe:
             part, _, setting = name.partition(".")
             values = getattr(self, part)
             is_open = getattr(values, setting) == getattr(type(values)(), setting)
-            _check({f"{name} has a value, so it is not derived; leave it out of `derived`": is_open})
+            _check({f"{name} has a value, so it cannot be derived as well": is_open})
