@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from gpt1.runs.checkpoints import (
     OPTIMIZER_FILE,
     STATE_FILE,
     Checkpoint,
+    best_rank,
     best_step,
     clean_up,
     list_checkpoints,
@@ -211,6 +213,20 @@ def test_the_best_is_the_lowest_loss_of_those_evaluated_and_of_equals_the_later(
     assert best_step(tmp_path) == 4
     (tmp_path / FOLDER / "step-00000004" / STATE_FILE).write_text("{}")
     assert best_step(tmp_path) == 3
+
+
+def test_between_equal_costs_the_tiebreak_decides_where_it_is_known(tmp_path: Path) -> None:
+    assert best_rank(tmp_path) is None
+    known = [(1, 2.0, 0.1), (2, 1.0, 0.5), (3, 1.0, 0.3), (4, 1.0, 0.4), (5, 1.0, None), (6, 1.0, math.nan)]
+    for step, cost, tiebreak in known:
+        progress = {**PROGRESS, "cost": cost, "tiebreak": tiebreak}
+        save_checkpoint(tmp_path, step, {"w": torch.ones(2)}, {}, progress)
+    assert best_step(tmp_path) == 3
+    assert best_rank(tmp_path) == (1.0, 0.3)
+    remove_old(tmp_path, 6, keep=1, keep_every=None)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [3, 6]
+    save_checkpoint(tmp_path, 7, {"w": torch.ones(2)}, {}, {**PROGRESS, "cost": 1.0, "tiebreak": 0.3})
+    assert best_step(tmp_path) == 7  # of equals in both the later
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,13 @@ from gpt1.recipes.values import AUGMENTED
 @options.regression
 @options.symmetric
 @options.encoding
-@click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
-@click.option("--epochs", type=click.FloatRange(0, min_open=True), metavar="N", help="Times to see every example.  [3]")
+@click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
+@click.option(
+    "--epochs",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Times to see every example.  [as the recipe says]",
+)
 @options.lr
 @click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
 @click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
@@ -50,8 +55,9 @@ def command(
 ) -> None:
     """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
 
-    After each epoch it is scored on dev; the best epoch is kept. Ctrl-C, SIGTERM or the end of --minutes stop it with
-    its state saved, and the same command with --resume goes on, bit for bit.
+    After each epoch it is scored on dev; the best epoch is kept, of equals the one with the lowest loss. Ctrl-C,
+    SIGTERM or the end of --minutes stop it with its state saved, and the same command with --resume goes on, bit for
+    bit.
 
     \b
     Examples:

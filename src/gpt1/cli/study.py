@@ -23,7 +23,9 @@ _lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM wi
 _seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
 _task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
 _data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
-_recipe_option = click.option("--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]")
+_recipe_option = click.option(
+    "--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [auto; of the paper's size: finetune]"
+)
 
 
 def _training_options(command: Callable[..., Any]) -> Callable[..., Any]:

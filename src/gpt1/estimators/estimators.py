@@ -257,12 +257,12 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """A pre-trained run that learns to tell classes of texts, or of pairs of texts.
 
     `init` is the run to start from, a folder or the name of a base; without it the package's base is taken, if it has
-    one. What else is None has the recipe's value: `recipe` (a name, `module:NAME` or a value), `epochs`, `lr`, `batch`,
-    `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to take over), `scratch` (take no
-    weights over), `class_weights` (let rare classes count as much as frequent ones), `seed`; `settings` has any other
-    by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair means nothing. `dev`: keep a tenth
-    of the rows, drawn evenly, and of all epochs the one that is best on them. `out`: a new folder for the run; without
-    it the run is removed with the estimator.
+    one. What else is None has the recipe's value: `recipe` (a name, `module:NAME` or a value; None: the one that suits
+    `init`), `epochs`, `lr`, `batch`, `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to
+    take over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones),
+    `seed`; `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair
+    means nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`:
+    a new folder for the run; without it the run is removed with the estimator.
 
     Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Fitted, it has
     `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,

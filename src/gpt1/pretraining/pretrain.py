@@ -21,6 +21,7 @@ from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
+from gpt1.recipes.derived import require_settled
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
@@ -99,8 +100,11 @@ class PretrainSession(Session[Model]):
         """Return what is to be run, or refuse the folder."""
         require_own_folder(self.out, lambda entry: is_run(self.out) or is_left_over(entry, self.tokenizer))
         if not (self.conditions.resume and is_run(self.out)):
-            return Looked(False, self._new_recipe(), (), self.asked.init)
+            recipe = self._new_recipe()
+            require_settled(recipe)
+            return Looked(False, recipe, (), self.asked.init)
         recipe, notices = self._resumed_recipe()
+        require_settled(recipe)
         return Looked(True, recipe, tuple(notices), self._first_weights())
 
     def _new_recipe(self) -> Recipe:

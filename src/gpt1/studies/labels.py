@@ -66,6 +66,7 @@ def study_labels(
     tell_start(start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
+    training = training.settled_by(start, Path(out))
     planned = plan(start, labelled, training, counts)
     about: AskedOfStudy = {
         "init": str(start.path),
