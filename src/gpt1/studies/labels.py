@@ -18,7 +18,7 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
-from gpt1.linear.words import VERSION, answer_by_words
+from gpt1.linear.words import answer_by_words, version
 from gpt1.records.evaluation import Prediction
 from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
 from gpt1.runs.events import Listener
@@ -152,7 +152,7 @@ def _words_cell(labelled: Labelled, rows: Sequence[int], drawn: str, count: int,
         cell_name(WORDS, name, count, seed),
         row=name,
         column=WORDS,
-        inputs={"examples": drawn, "version": VERSION},
+        inputs={"examples": drawn, "version": version(labelled.task)},
         compute=_words_computation(labelled, rows),
     )
 
