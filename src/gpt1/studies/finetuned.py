@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar, cast
@@ -16,7 +17,7 @@ from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
-from gpt1.recipes.changes import change, settings
+from gpt1.recipes.changes import Setting, change, settings
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary
 from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
 from gpt1.runs.events import Listener
@@ -30,6 +31,7 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
+NETWORK_ALONE = "finetuning.ensemble=false"  # studies compare networks, whatever their recipe says
 
 Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
@@ -59,31 +61,47 @@ class Arm:
     changes: Sequence[str] = ()
 
 
-def finetuning_cell(
-    arm: Arm, encoded: EncodedTask, rows: str, training: FinetuningSettings, seed: int, *more: object
-) -> Cell:
-    """Return the cell of one arm, task and seed; `rows` tells the examples from all others, `more` ends its name."""
-    changes = [*training.changes, *arm.changes, f"training.seed={seed}"]
-    asked = settings(change(as_recipe(training.recipe), changes))
+@dataclass(frozen=True)
+class Rows:
+    """The examples of a cell: of which task, what tells them from all others, and as networks read them."""
+
+    task: str
+    identity: str
+    encode: Callable[[], EncodedTask]  # when the cell is made: those of all cells may be too many to hold
+
+
+def all_rows(one: TaskData, start: InitRun) -> Rows:
+    """Return all examples of a task, for what begins with a run."""
+    return Rows(one.task.name, one.identity, partial(one.encoded_for, start))
+
+
+def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, *more: object) -> Cell:
+    """Return the cell of one arm, task and seed; `more` ends its name."""
+    changes = [*training.changes, NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
     inputs = {
         "init": arm.start.identity,
-        "examples": rows,
-        "settings": {name: value for name, value in asked.items() if name != "logging.keep_optimizer"},
+        "examples": rows.identity,
+        "settings": _deciding(settings(change(as_recipe(training.recipe), changes))),
     }
-    name = encoded.task.name
     return Cell(
-        cell_name(arm.name, name, *more, seed),
-        row=name,
+        cell_name(arm.name, rows.task, *more, seed),
+        row=rows.task,
         column=arm.name,
         inputs=inputs,
-        compute=_computation(arm, encoded, training, changes),
+        compute=_computation(arm, rows, training, changes),
         workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size
     )
 
 
-def _computation(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, changes: Sequence[str]) -> Compute:
+def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings that decide a result, as cells have them that were made before there were more."""
+    left_out = {"logging.keep_optimizer", *(() if asked["finetuning.ensemble"] else ("finetuning.ensemble",))}
+    return {name: value for name, value in asked.items() if name not in left_out}
+
+
+def _computation(arm: Arm, rows: Rows, training: FinetuningSettings, changes: Sequence[str]) -> Compute:
     def compute(folder: Path, listener: Listener) -> CellFigures:
-        run = folder / RUN
+        run, encoded = folder / RUN, rows.encode()
         newest = newest_checkpoint(run, lambda _: None)
         if newest is None and has_saved(run):
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
