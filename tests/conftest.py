@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -114,6 +115,25 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("trained") / "run"
     pretrain("tiny", corpus, run, changes=SMALL_RUN, device="cpu")
     return run
+
+
+@pytest.fixture(scope="session")
+def stand_in(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of bases with one in it, `small`: the trained run in a byte a weight, to be read and never changed."""
+    from tests.bases.tools import write_base
+
+    folder = tmp_path_factory.mktemp("bases")
+    write_base(folder / "small", trained)
+    return folder
+
+
+@pytest.fixture
+def small(stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a base that the package has while a test lasts."""
+    from gpt1.bases import catalog
+
+    monkeypatch.setattr(catalog, "PACKAGED", Path(shutil.copytree(stand_in, tmp_path / "packaged")))
+    return tmp_path / "packaged" / "small"
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,7 @@ OWNERS = {
     r"difflib": "base/errors.py",
     r"os\.fsync": "base/files.py",
     r"gpt1-checkpoint": "runs/checkpoints.py",
+    r"gpt1-base": "bases/catalog.py",
     r"gpt1-run": "records/run.py",
     r"2\.5e-4": "recipes/values.py",
     r"init_process_group": "training/distributed.py",
@@ -50,6 +51,14 @@ DOORS = {
     "load_value": {"tasks/catalog.py", "recipes/catalog.py"},
     "find_task": {"tasks/preparing.py", "tasks/describe.py", "inference/zeroshot.py", "studies/zeroshot.py"},
     "read_hub": {"tasks/preparing.py"},
+}
+
+# What can reach the network, and the files that import it; a base is opened without any of them.
+NETWORK = {
+    "datasets": {"corpus/documents.py", "tasks/hub.py"},
+    "huggingface_hub": {"exchange/importing.py"},
+    "socket": {"serve/patience.py", "serve/server.py"},
+    **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
 }
 
 # What other libraries have set on objects of theirs; all else is set in the file of the class that has it.
@@ -170,12 +179,25 @@ def test_what_imports_or_fetches_is_asked_only_where_a_person_names_it(name: str
     assert found <= DOORS[name]
 
 
+@pytest.mark.parametrize("name", NETWORK)
+def test_the_network_is_reached_from_few_files(name: str) -> None:
+    assert {file for file, tree in trees().items() if name in imported(tree)} == NETWORK[name]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Return the first parts of the names of all modules that a file imports."""
+    whole = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return {name.split(".")[0] for name in whole | parts}
+
+
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
     assert gpt1.__all__ == [
         "GPTClassifier",
         "GPTRegressor",
         "Gpt1Error",
         "finetune",
+        "load_base",
         "load_run",
         "load_tokenizer",
         "prepare",

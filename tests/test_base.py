@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
 
-from gpt1 import finetune, load_run
+from gpt1 import finetune, load_base, load_run
+from gpt1.base.errors import FormatError
+from gpt1.bases import catalog
+from gpt1.bases.catalog import bases
+from gpt1.corpus.manifest import read_corpus
 from tests.lessons.tools import library
+from tests.records import lines_in
 
 TOOL = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "base.py"))
 TINY = ["shape.layers=1", "shape.width=16", "shape.heads=2", "shape.feed_forward=32", "shape.context=32"]
+FACTS = TOOL["Facts"]("a try", "tales of a small town", "English", "by nobody who lived", "nobody's", "MIT")
 FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2"]
 
 
@@ -26,20 +33,76 @@ def books(tmp_path: Path) -> Path:
 
 
 def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
-    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = TOOL["books"]([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
     settings = {"pretraining": [*TINY, *FEW], "lessons": FEW, "passages": 40}
-    TOOL["make"](files, tmp_path / "base", **settings)
+
+    def make() -> None:
+        TOOL["make"](files, tmp_path / "base", **settings)
+        TOOL["describe"](files, tmp_path / "base", FACTS, TOOL["Measured"](), TOOL["command"](**settings))
+
+    make()
     assert "step 3: " in capsys.readouterr().out
     before = {path: path.read_bytes() for path in (tmp_path / "base" / "small").rglob("*") if path.is_file()}
-    TOOL["make"](files, tmp_path / "base", **settings)
+    make()
     assert "all 3 updates are made" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
 
-    base = load_run(tmp_path / "base" / "small", device="cpu")
+    check_shipped(tmp_path / "base", monkeypatch)
+
+    base = load_base("small", device="cpu")
     assert set(base.tasks) == {"similar", "damaged", "follows", "mood"}
     (tmp_path / "rows.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
-    run = finetune(base.path, tmp_path / "run", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
-    assert list(run.tasks) == ["rows"]
+    run = finetune("small", tmp_path / "run", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
+    assert (list(run.tasks), run.record.parent) == (["rows"], "small")
+    check_measured(tmp_path, files, TOOL["command"](**settings))
+
+
+def check_shipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put what was made into the package's place, alone, and hold what it says against where that came from."""
+    shipped = made.parent / "packaged"
+    shutil.copytree(made / "small", shipped / "small")
+    monkeypatch.setattr(catalog, "PACKAGED", shipped)
+    (base,) = bases()
+    corpus, record = read_corpus(made / "corpus"), base.record
+    read = corpus.splits["train"]
+    assert (record.text.documents, record.text.bytes, record.text.tokens) == (read.documents, read.bytes, read.tokens)
+    evaluated = [line["bits_per_byte"] for line in lines_in(made / "pretrained" / "metrics.jsonl") if "targets" in line]
+    assert record.bits_per_byte in evaluated
+    assert record.command.startswith(
+        "python tools/base.py BOOKS --out BASE --facts FACTS --passages 40 --pretraining sh"
+    )
+    assert (shipped / "small" / "books.txt").read_text() == "book-0.txt\nbook-1.txt\nbook-2.txt\n"
+    told = [path for path in (shipped / "small").rglob("*") if path.suffix in (".json", ".md", ".txt")]
+    assert [path.name for path in told if str(made.parent) in path.read_text()] == []  # of where it was made
+
+
+def check_measured(folder: Path, files: list[str], command: str) -> None:
+    """Hold the card against the facts it was made of, then with what was measured of the base besides."""
+    card = (folder / "base" / "small" / "card.md").read_text()
+    pretrained = load_run(folder / "base" / "pretrained", device="cpu")
+    for fact in (
+        "tales of a small town",
+        "by nobody who lived",
+        "| found | 3, of which 0 were dropped; books.txt names their files |",
+        f"    {command}\n",
+        f"| pre-training | training loss | {TOOL['figures'](pretrained)['loss']:.4f} |",
+        f"| updates | {pretrained.checkpoint.step}, of 4 sequences each |",
+        f"{pretrained.checkpoint.seconds:,.0f} s on",
+        "| lesson 'damaged' | accuracy on dev |",
+        "Weights: MIT. Text: nobody's.",
+    ):
+        assert fact in card, fact
+    assert "BLiMP" not in card
+    blimp, scores = folder / "blimp.json", folder / "scores.json"
+    blimp.write_text('{"accuracy": 0.759, "pairs": 29955}')
+    scores.write_text('[{"task": "SST-2", "labels": 200, "accuracy": 66.0}]')
+    TOOL["describe"](files, folder / "base", FACTS, TOOL["Measured"](blimp, scores), command)
+    card = (folder / "base" / "small" / "card.md").read_text()
+    assert "BLiMP: 75.9 of 100 on 29,955 minimal pairs; chance is 50." in card
+    assert "| task | labels | accuracy |\n| --- | --- | --- |\n| SST-2 | 200 | 66.0 |\n" in card
+    scores.write_text('[{"task": "SST-2"}, {"labels": 200}]')
+    with pytest.raises(FormatError, match=r"scores\.json is no table: a JSON list of objects with the same keys"):
+        TOOL["describe"](files, folder / "base", FACTS, TOOL["Measured"](None, scores), command)

@@ -18,6 +18,7 @@ import pytest
 from gpt1.base.errors import Gpt1Error
 from gpt1.base.files import write_json
 from gpt1.base.records import LINE_SEAL, SEAL, check_record, checksum
+from gpt1.bases.catalog import bases, find_base
 from gpt1.corpus.prepare import prepare
 from gpt1.estimators.estimators import GPTClassifier
 from gpt1.estimators.folders import write_facts
@@ -237,6 +238,10 @@ def test_an_estimator(run: Path, tmp_path: Path) -> None:
     write_facts(tmp_path / "run", "classification", arguments, {"classes_": _labels(run), "n_features_in_": 1})
     read = lambda: GPTClassifier.load(tmp_path / "run", device="cpu")  # noqa: E731
     assert faults(Record(tmp_path / "run" / "estimator.json", read)) == []
+
+
+def test_a_base(small: Path) -> None:
+    assert faults(Record(small / "base.json", lambda: (bases(), find_base("small").card()))) == []
 
 
 def _labels(run: Path) -> Any:

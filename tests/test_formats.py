@@ -22,6 +22,8 @@ import pytest
 
 from gpt1.base.record_files import Record
 from gpt1.base.records import unsealed
+from gpt1.bases import catalog
+from gpt1.bases.catalog import BaseRecord
 from gpt1.cli.app import main
 from gpt1.corpus.manifest import CorpusManifest
 from gpt1.estimators import GPTClassifier
@@ -51,6 +53,7 @@ RECORDS: dict[str, type[Record]] = {
     "corpus.json": CorpusManifest,
     "estimator.json": EstimatorRecord,
     "gpt1.json": ExportSums,
+    "base.json": BaseRecord,
 }
 
 ASKED: dict[str, tuple[str, ...]] = {
@@ -172,6 +175,14 @@ def test_a_record_is_written_again_byte_for_byte(name: str, world: Path) -> None
 def test_a_report_shows_all_of_it(world: Path) -> None:
     names = ("runs/books", "runs/reviews", "runs/seeds", "studies/labels", "studies/zeroshot")
     assert exit_code(("report", *names, "--out", "report.html")) == 0
+
+
+def test_a_base_is_opened_by_its_name(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "PACKAGED", world / "bases")
+    asked = ASKED["evaluate text"]
+    (base,), (whole,) = answer(("evaluate", "small", *asked[2:])), answer(asked)
+    assert (base["run"], base["step"]) == ("small", whole["step"])
+    assert base["valid_loss"] == pytest.approx(whole["valid_loss"], rel=1e-2)  # its weights are rounded
 
 
 def test_an_estimator_is_loaded(world: Path) -> None:

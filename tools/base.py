@@ -1,25 +1,61 @@
-"""Make a base from books: `python tools/base.py books/ --out base`; the last folder in it, `small`, is what is shipped.
+"""Make a base from books: `python tools/base.py books/ --facts facts.json --out base`; its folder `small` is shipped.
 
 A vocabulary of bytes, a corpus, one pre-training (recipe `small`), lessons made of the same text (recipe `lessons`),
-and all of it in a byte a weight. Given again, it goes on where it was. `--without` is a file with words, one a line:
-books whose path has one of them are not read.
+all of it in a byte a weight, and what tells of it: `base.json`, `card.md`, and the names of the books. Given again, it
+goes on where it was, and tells of it anew. `--without` is a file with words, one a line: books whose path has one of
+them are not read. `--facts` is a JSON file with what no program can know of the text and the weights (see `Facts`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpt1 import finetune, load_run, prepare, pretrain, train_tokenizer
+from gpt1.base.errors import FormatError
+from gpt1.base.files import file_hash, read_json, read_lines, whole_file
 from gpt1.base.progress import Silent
+from gpt1.base.records import check_record
+from gpt1.base.wording import many
+from gpt1.bases.catalog import BASE_FILE, CARD_FILE, BaseRecord, TextRead, files_in
 from gpt1.corpus.documents import find_sources
+from gpt1.corpus.manifest import CorpusManifest, read_corpus
 from gpt1.exchange.to_compact import export_compact
+from gpt1.finetuning.seeds import read_result
+from gpt1.inference.run import Run
 from gpt1.lessons.making import make_lessons
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
-from gpt1.runs.folder import is_run
+from gpt1.runs.files import METRICS_FILE
+from gpt1.runs.folder import RUN_FILE, is_run
 
 MERGES = 16_000
 TOLD_EVERY = 200  # updates
+NAME, BOOKS_FILE = "small", "books.txt"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a person must say of a base."""
+
+    about: str  # in a line
+    kinds: str  # of text, such as "novels and tales"
+    language: str
+    chosen: str  # which books: such as "by authors who died in 1925 or before"
+    text_licence: str
+    weights_licence: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found of the base elsewhere, to be told on its card."""
+
+    blimp: Path | None = None  # what `gpt1 blimp --json` printed
+    scores: Path | None = None  # rows of a table: a JSON list of objects with the same keys
 
 
 class Plain(Silent):
@@ -69,8 +105,176 @@ def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[s
         changes=lessons,
         listeners=listeners,
     )
-    if not is_run(out / "small"):
-        print(*export_compact(load_run(taught, device="cpu"), out / "small"), sep="\n")
+    if not is_run(out / NAME):
+        print(*export_compact(load_run(taught, device="cpu"), out / NAME), sep="\n")
+
+
+# ---- what it is ----
+
+
+def describe(files: list[str], out: Path, facts: Facts, measured: Measured, command: str) -> None:
+    """Write what vouches for a base that was made, and tells people of it: `base.json` last."""
+    folder, corpus, pretrained = out / NAME, read_corpus(out / "corpus"), load_run(out / "pretrained", device="cpu")
+    base = _without_places(folder)
+    read = corpus.splits["train"]
+    record = BaseRecord(
+        name=NAME,
+        about=facts.about,
+        text=TextRead(
+            facts.kinds,
+            facts.language,
+            documents=read.documents,
+            bytes=read.bytes,
+            tokens=read.tokens,
+        ),
+        parameters=sum(weight.numel() for weight in base.checkpoint.model.values()),
+        weights_licence=facts.weights_licence,
+        text_licence=facts.text_licence,
+        command=command,
+        date=str(base.record.made_with["at"])[: len("2026-11-16")],
+        bits_per_byte=figures(pretrained).get("bits_per_byte"),
+        files={},
+    )
+    parts = [
+        _opening(record, base),
+        _on_text(record, corpus, facts),
+        _on_making(record, pretrained, load_run(out / "taught", device="cpu")),
+        *_on_scores(measured),
+        _on_limits(record, base, facts),
+        f"## Licences\n\nWeights: {record.weights_licence}. Text: {record.text_licence}.\n",
+    ]
+    _write(folder / BOOKS_FILE, "".join(f"{name}\n" for name in sorted(Path(file).name for file in files)))
+    _write(folder / CARD_FILE, "\n".join(parts))
+    sums = {name: file_hash(path) for name, path in files_in(folder).items()}
+    replace(record, files=sums).write(folder / BASE_FILE)
+
+
+def _without_places(folder: Path) -> Run:
+    """Return the base, after what its `run.json` says of where things lay on the machine that made it is gone."""
+    record = load_run(folder, device="cpu").record
+    made_with = {name: value for name, value in record.made_with.items() if name != "command"}
+    replace(record, parent=None, source=None, made_with=made_with).write(folder / RUN_FILE)
+    return load_run(folder, device="cpu")
+
+
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as file:
+        file.write(text.encode())
+
+
+def figures(run: Run) -> dict[str, float]:
+    """Return what was logged last of a run up to the checkpoint in use: its evaluation, and the training's loss."""
+    found: dict[str, float] = {}
+    for _, facts in read_lines(run.path / METRICS_FILE):
+        found |= facts if facts["step"] <= run.checkpoint.step else {}
+    return found
+
+
+# ---- the card ----
+
+
+def _opening(record: BaseRecord, base: Run) -> str:
+    shape, tokenizer = base.recipe.shape, base.tokenizer
+    network = (
+        f"{record.parameters:,} parameters, matrices in a byte a weight: {many(shape.layers, 'layer')} of width "
+        f"{shape.width:,}, {many(shape.heads, 'head')}, a context of {shape.context:,} tokens, a "
+        f"`{tokenizer.kind}` vocabulary of {tokenizer.vocab_size:,}. Teach it a task: "
+        f"`gpt1 finetune --init {record.name} --train reviews.csv --out run`"
+    )
+    return f"# {record.name}\n\n{_filled(record.about)}\n\n{_filled(network)}\n"
+
+
+def _on_text(record: BaseRecord, corpus: CorpusManifest, facts: Facts) -> str:
+    text, counts = record.text, corpus.documents
+    dropped = sum(counts.dropped.values())
+    rows = [
+        ("kinds", facts.kinds),
+        ("language", facts.language),
+        ("which", facts.chosen),
+        ("documents", f"{text.documents:,}, {text.bytes / 1e6:,.1f} MB, {text.tokens:,} tokens"),
+        *(
+            (f"kept for {name}", f"{split.documents:,}, {split.bytes / 1e6:,.1f} MB")
+            for name, split in corpus.splits.items()
+            if name != "train"
+        ),
+        ("found", f"{counts.read:,}, of which {dropped:,} were dropped; {BOOKS_FILE} names their files"),
+    ]
+    return f"## What it has read\n\n{_table(['', ''], rows)}"
+
+
+def _on_making(record: BaseRecord, pretrained: Run, taught: Run) -> str:
+    found = figures(pretrained)
+    rows = [
+        ("pre-training", "training loss", _figure(found.get("loss"))),
+        ("", "validation loss", _figure(found.get("valid_loss"))),
+        ("", "bits a byte on validation text", _figure(record.bits_per_byte)),
+        *_effort(pretrained),
+    ]
+    for task, splits in read_result(taught.path).items():
+        rows += [
+            (f"lesson '{task}'", f"{metric} on {split}", _figure(value))
+            for split, metrics in splits.items()
+            for metric, value in metrics.items()
+        ]
+    rows += [("lessons", *fact[1:]) for fact in _effort(taught)]
+    told = (
+        "The figures of the pre-training are those of the network before its lessons, and all of them those before "
+        "its weights were rounded to a byte each."
+    )
+    table = _table(["stage", "", ""], rows)
+    return f"## How it was made\n\n{record.date}, by\n\n    {record.command}\n\n{table}\n{_filled(told)}\n"
+
+
+def _effort(run: Run) -> list[tuple[str, str, str]]:
+    hardware = run.record.trained_on
+    where = "" if hardware is None else f" on {hardware.device}"
+    return [
+        ("", "updates", f"{run.checkpoint.step:,}, of {many(run.recipe.training.batch, 'sequence')} each"),
+        ("", "time", f"{run.checkpoint.seconds:,.0f} s{where}"),
+    ]
+
+
+def _on_scores(measured: Measured) -> list[str]:
+    parts = []
+    if measured.blimp is not None:
+        found = read_json(measured.blimp, "what `gpt1 blimp --json` prints")
+        parts.append(
+            f"BLiMP: {100 * found['accuracy']:.1f} of 100 on {found['pairs']:,} minimal pairs; chance is 50.\n"
+        )
+    if measured.scores is not None:
+        rows = json.loads(measured.scores.read_text())
+        if len({tuple(row) for row in rows}) != 1:
+            raise FormatError(f"{measured.scores} is no table: a JSON list of objects with the same keys")
+        parts.append(_table(list(rows[0]), [tuple(map(str, row.values())) for row in rows]))
+    return ["## What it knows\n\n" + "\n".join(parts)] if parts else []
+
+
+def _on_limits(record: BaseRecord, base: Run, facts: Facts) -> str:
+    cannot = (
+        "It goes on with a text; it does not chat or follow instructions. What it writes is likely, not true. A text "
+        f"of more than {base.recipe.shape.context:,} tokens is cut. It was taught no language but {facts.language}, "
+        "and nothing that was written after its text. It is a start for a classifier on your own labels, and no more."
+    )
+    prejudice = (
+        f"It has read {facts.kinds}, {facts.chosen}, and has their prejudices: what is said there of women and men, of "
+        "peoples, faiths, classes and the sick, it takes for how one speaks. Labels do not wash that out: look at the "
+        "mistakes of what you teach it, for each group of people that it will judge, and let it decide nothing about "
+        "anybody alone."
+    )
+    return f"## What it cannot do\n\n{_filled(cannot)}\n\n## What came with its text\n\n{_filled(prejudice)}\n"
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, width=110, break_long_words=False, break_on_hyphens=False)
 
 
 def main() -> None:
@@ -78,16 +282,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--facts", type=Path, required=True, metavar="FILE")
     parser.add_argument("--without", type=Path)
     parser.add_argument(
         "--pretraining", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the pre-training"
     )
     parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the lessons")
     parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--blimp", type=Path, metavar="FILE", help="for the card: what `gpt1 blimp --json` printed")
+    parser.add_argument(
+        "--scores", type=Path, metavar="FILE", help="for the card: a JSON list of rows with the same keys"
+    )
     given = parser.parse_args()
+    facts = check_record(read_json(given.facts, "facts about a base"), Facts, given.facts)
     files = books(given.paths, given.without)
     print(f"{len(files):,} books")
-    make(files, given.out, pretraining=given.pretraining, lessons=given.lessons, passages=given.passages)
+    settings = {"pretraining": given.pretraining, "lessons": given.lessons, "passages": given.passages}
+    make(files, given.out, **settings)
+    describe(files, given.out, facts, Measured(given.blimp, given.scores), command(**settings))
+
+
+def command(pretraining: list[str], lessons: list[str], passages: int) -> str:
+    """Return the command that makes such a base, without the places of one machine."""
+    words = ["python", "tools/base.py", "BOOKS", "--out", "BASE", "--facts", "FACTS", "--passages", str(passages)]
+    words += ["--pretraining", *pretraining] if pretraining else []
+    words += ["--lessons", *lessons] if lessons else []
+    return shlex.join(words)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpt1.corpus.vocabularies import train_tokenizer
     from gpt1.estimators import GPTClassifier, GPTRegressor
     from gpt1.finetuning.finetune import finetune
-    from gpt1.inference.run import load_run
+    from gpt1.inference.run import load_base, load_run
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.recipes.catalog import recipe
     from gpt1.text.tokenizer import load_tokenizer
@@ -27,6 +27,7 @@ __all__ = [
     "GPTRegressor",
     "Gpt1Error",
     "finetune",
+    "load_base",
     "load_run",
     "load_tokenizer",
     "prepare",
@@ -40,6 +41,7 @@ _HOMES = {
     "GPTRegressor": "gpt1.estimators",
     "Gpt1Error": "gpt1.base.errors",
     "finetune": "gpt1.finetuning.finetune",
+    "load_base": "gpt1.inference.run",
     "load_run": "gpt1.inference.run",
     "load_tokenizer": "gpt1.text.tokenizer",
     "prepare": "gpt1.corpus.prepare",

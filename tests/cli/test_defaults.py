@@ -43,7 +43,7 @@ from gpt1.tasks.preparing import prepare_task
 from gpt1.tasks.splitting import ONE_IN
 
 (DEV,) = Task.dev_splits
-FINETUNED = {"lr": FINETUNE.optimizer.lr, "steps": FINETUNE.training.steps, "seed": FINETUNE.training.seed}
+FINETUNED = {"lr": None, "epochs": None, "steps": FINETUNE.training.steps, "seed": FINETUNE.training.seed}
 STUDY = (FINETUNED, FinetuningSettings, study_transfer, finetune)  # whose tables are read as those of a fine-tuning
 # Whose defaults the options of a verb are: values by the option's name, or what has it as a field or a parameter.
 OWNERS: dict[str, tuple[Any, ...]] = {
@@ -58,8 +58,8 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
     "lessons": (make_lessons,),
     "finetune": (
-        {"epochs": FINETUNE.training.epochs, "layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
-        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
+        {"init": None, "dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
         finetune,
     ),
     "evaluate": (
@@ -90,10 +90,12 @@ LEFT_TO_THE_OWNER = {
     "all",
     "all cores",
     "as the recipe says",
+    "auto; of the paper's size: finetune",
     "each number there is",
     "file for txt and md, field for tables",
     "JSON lines, printed",
     "that of the others",
+    "the base of the package",
     "the best there is",
     "the fastest there is",
     "the names of the folders",

@@ -82,6 +82,7 @@ def test_the_end_of_the_time_is_no_error(corpus: Path, tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
+        (["--recipe", "auto"], 2, "recipe 'auto' is for fine-tuning: it derives optimizer.lr, training.batch"),
         (["--recipe", "tinny"], 2, "unknown recipe 'tinny'; did you mean 'tiny'?"),
         ([], 2, "name a recipe (gpt1 recipes lists them)"),
         (["--recipe", "tiny", "--set", "bacth=3"], 2, "did you mean 'batch'?"),

@@ -53,6 +53,21 @@ def test_two_recipes_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["optimizer.kind", "adam", "muon"] in rows
 
 
+def test_what_a_recipe_derives_is_shown_as_that_until_it_is_set(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "recipes", "auto")[1].splitlines()
+    assert [line.split(maxsplit=1) for line in shown if "derived" in line] == [
+        ["optimizer.lr", "derived from the parameters of the base"],
+        ["training.batch", "derived from the number of examples"],
+        ["training.epochs", "derived from the number of examples"],
+    ]
+    set_now = json.loads(run(capsys, "recipes", "auto", "--set", "lr=1e-4", "--json")[1])
+    assert (set_now["optimizer.lr"], set_now["training.batch"]) == (1e-4, "derived from the number of examples")
+    compared = run(capsys, "recipes", "--diff", "finetune", "auto")[1].splitlines()
+    assert ["training.batch", "32", "derived from the number of examples"] in [
+        line.split(maxsplit=2) for line in compared
+    ]
+
+
 def test_json_is_the_same_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "recipes", "--json")[1]).keys() == RECIPES.keys()
     assert json.loads(run(capsys, "recipes", "paper", "--json")[1]) == settings(PAPER)

@@ -40,8 +40,11 @@ from gpt1.estimators.folders import in_new_folder
 from gpt1.finetuning.batches import PackedBatch, TaskBatches
 from gpt1.inference.predicting import predict_rows, task_of
 from gpt1.inference.run import Run
+from gpt1.model.costs import count_parameters
 from gpt1.recipes.catalog import FINETUNE
+from gpt1.recipes.catalog import recipe as make_recipe
 from gpt1.recipes.changes import differences
+from gpt1.recipes.derived import settled
 from gpt1.tasks.shapes import BOTH, PAIR
 from tests.cli.tools import run as call
 from tests.conftest import make_text
@@ -136,9 +139,23 @@ def test_too_few_rows_for_dev_are_an_error(trained: Path) -> None:
 
 
 def test_what_is_none_has_the_recipes_value(trained: Path) -> None:
-    recipe = hasty(trained).fit(TEXTS, MOODS).run_.recipe
     shape = replace(load_run(trained, device="cpu").recipe.shape, dropout=FINETUNE.shape.dropout)
+    recipe = hasty(trained, recipe="finetune").fit(TEXTS, MOODS).run_.recipe
     assert differences(recipe, replace(FINETUNE, shape=shape)) == {"training.steps": (1, None)}
+
+
+def test_without_a_recipe_a_small_base_has_one_that_suits_it_and_arguments_win(trained: Path) -> None:
+    run = hasty(trained, batch=5).fit(TEXTS, MOODS).run_
+    parameters = count_parameters(run.recipe.shape, run.record.vocab_size).total
+    asked = make_recipe("auto", batch=5, steps=1)
+    assert run.recipe == replace(settled(asked, parameters, len(TEXTS)), shape=run.recipe.shape)
+    assert (run.recipe.name, run.recipe.derived, run.recipe.training.batch) == ("auto", (), 5)
+
+
+def test_a_recipe_that_leaves_something_open_is_saved_with_the_estimator(trained: Path, tmp_path: Path) -> None:
+    estimator = hasty(trained, recipe=make_recipe("auto", epochs=2)).fit(TEXTS, MOODS)
+    estimator.save(tmp_path / "kept")
+    assert GPTClassifier.load(tmp_path / "kept").recipe == make_recipe("auto", epochs=2)
 
 
 def test_every_argument_reaches_the_recipe(trained: Path) -> None:

@@ -30,6 +30,15 @@ def ask_estimator() -> None:
     print(classifier.predict(["Ann sold 3 apples", "Tom lost it"]), classifier.predict_proba(["Ann sold 3 apples"]))
 
 
+def ask_base() -> None:
+    """Open the base and print what it writes."""
+    from gpt1 import load_base
+    from gpt1.bases import catalog
+
+    catalog.PACKAGED = Path("bases").resolve()
+    print(load_base("small", device="cpu").generate("Ann sold", max_new_tokens=12, temperature=0))
+
+
 READERS: dict[str, tuple[Step, ...]] = {
     "tokenizer encode": (verb("tokenizer", "encode", "lines.txt", "--tokenizer", "tokenizer.json"),),
     "prepare": (verb(*PREPARE, "--out", "new", "--workers", "1"),),
@@ -75,6 +84,7 @@ READERS: dict[str, tuple[Step, ...]] = {
     "study labels goes on": (verb(*LABELS, "--out", "studies/half-labels"),),
     "study zeroshot again": (verb(*ZEROSHOT, "--out", "studies/zeroshot"),),
     "estimator load": (ask_estimator,),
+    "base": (ask_base,),
     "import, generate": (
         verb("import", "transformers", "for-transformers", "--out", "new", *CPU),
         verb("generate", "new", "Ann sold", "--max-new-tokens", "12", "--json", *CPU),
@@ -167,6 +177,8 @@ KINDS = (
     Kind("run of a cell", ("studies/half-labels/cells/*/run/**/*",), ("study labels goes on",)),
     Kind("estimator.json", ("estimator/estimator.json",), ("estimator load",)),
     Kind("run of an estimator", ("estimator/**/*",), ("estimator load", "predict, estimator")),
+    Kind("base.json", ("bases/small/base.json",), ("base",)),
+    Kind("base", ("bases/small/**/*",), ("base",)),
     Kind("for transformers", ("for-transformers/*",), ("import, generate",)),
 )
 

@@ -120,6 +120,8 @@ _LATE = (
     "gpt1.inference.predicting",
     "gpt1.inference.generation",
     "gpt1.exchange.to_transformers",
+    "gpt1.exchange.to_compact",
+    "gpt1.lessons.making",
     "gpt1.exchange.importing",
     "gpt1.cli.lines",
     "spacy.lang.en",
@@ -272,6 +274,7 @@ def _be_child(
         sys.stdout.flush()
         sys.stderr.flush()
         counter.counting = False
+        signal.setitimer(signal.ITIMER_PROF, 0)  # a kill in the midst of the note would leave half of it
         (notes / "ending.json").write_text(json.dumps({"error": error, "changes": counter.count}))
     except BaseException:
         traceback.print_exc()

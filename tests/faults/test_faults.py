@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_defaults import commands
 from tests.faults.tables import NUMBERS, SEED
+from tests.faults.writers import WRITERS
 
 
 def try_faults(folder: Path, *options: str, **numbers: int) -> list[dict[str, Any]]:
@@ -27,6 +29,16 @@ def try_faults(folder: Path, *options: str, **numbers: int) -> list[dict[str, An
 
 def findings_of(trials: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [finding for trial in trials for finding in trial["findings"]]
+
+
+# What they read is no part of the small world: official files, or minutes of work.
+WITHOUT_A_WRITER = {"demo", "tokenizer import", "submit", "import openai"}
+
+
+def test_every_verb_that_writes_a_result_is_killed() -> None:
+    writing = {name for name, command in commands() if any("--out" in option.opts for option in command.params)}
+    tried = {name for name in writing if any(writer.name.startswith(name) for writer in WRITERS)}
+    assert writing - tried == WITHOUT_A_WRITER
 
 
 def test_a_few_turned_bits_kills_and_double_starts_end_as_promised(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.bases.tools import write_base
 from tests.conftest import make_text
 from tests.faults.processes import Child, Moment, Step, verb
+from tests.lessons.tools import library
 from tests.studies.tools import write_tasks
 
 NETWORK = (
@@ -65,6 +67,11 @@ def save_estimator(folder: str = "estimator") -> None:
     classifier.fit([row["text"] for row in rows], [row["label"] for row in rows]).save(folder)
 
 
+def ship_base() -> None:
+    """Write a base as the package has them."""
+    write_base(Path("bases/small"), Path("runs/books"))
+
+
 def write_inputs(folder: Path) -> None:
     """Write what is the user's own: texts, a labelled table, tasks."""
     (folder / "texts").mkdir(parents=True)
@@ -78,6 +85,7 @@ def write_inputs(folder: Path) -> None:
             rows.writerow(
                 [f"{('Ann', 'Tom', 'the cat')[number % 3]} {mood} {number} apples", ("glad", "sad")[number % 2]]
             )
+    (folder / "prose.txt").write_text(library(documents=1, length=150)[0].text)  # of whole sentences, for lessons
     (folder / "lines.txt").write_text("Ann sold 3 apples\nthe cat lost the well-known map.\n")
     write_tasks(folder / "tasks", "sst2", "storycloze")
 
@@ -102,6 +110,7 @@ MORE_PARTS: Parts = (
     (verb(*LABELS, "--out", "studies/half-labels"), "scratch-reviews-8-0/run/result.json."),
     (verb(*ZEROSHOT, "--out", "studies/zeroshot"), None),
     (save_estimator, None),
+    (ship_base, None),
     (verb("export", "transformers", "runs/books", "--out", "for-transformers"), None),
 )
 

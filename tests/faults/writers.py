@@ -75,6 +75,8 @@ WRITERS = (
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("export transformers", "export", "transformers", "runs/books", "--out", "new"),
     once("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
+    once("export compact", "export", "compact", "runs/reviews", "--out", "new"),
+    same("lessons", "lessons", "prose.txt", "--tokenizer", "tokenizer.json", "--out", "new", "--workers", "1"),
     once("import transformers", "import", "transformers", "for-transformers", "--out", "new", *CPU),
     Writer("estimator save", lambda: save_estimator("new"), lambda: save_estimator("new"), once=True),
 )

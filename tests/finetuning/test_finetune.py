@@ -20,12 +20,17 @@ import torch
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.finetuning.batches import PackedBatch
-from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.finetune import chosen_recipe, finetune
 from gpt1.finetuning.results import results_blocks
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
+from gpt1.model.costs import count_parameters
+from gpt1.recipes.catalog import AUTO, FINETUNE, LESSONS, PAPER, SMALL, TINY, recipe
+from gpt1.recipes.changes import differences
+from gpt1.recipes.derived import settled
 from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
 from gpt1.runs.events import Event, RolledBack, Saved, Stepped
+from gpt1.runs.folder import read_run
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
@@ -51,6 +56,8 @@ from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, kill_after, start, wait_for_metrics
 from tests.records import lines_in
 
+SETTINGS_OF_FAST: dict[str, Any] = {"training.steps": 2, "training.precision": "fp32"}
+FAST = tuple(f"{name}={value}" for name, value in SETTINGS_OF_FAST.items())
 MOODS, PAIRS, STORIES = make_task(), make_task("pairs", "both"), make_task("stories", "choices")
 
 
@@ -363,6 +370,90 @@ def test_the_best_epoch_on_dev_is_kept_and_measured(trained: Path, words_tokeniz
     assert early
 
 
+# ---- the recipe that suits a base ----
+
+
+def test_without_a_recipe_a_small_base_has_one_that_suits_it_told_in_a_line_and_kept_in_numbers(
+    trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    told, run = Told(), tmp_path / "run"
+    base = read_run(trained)
+    parameters = count_parameters(base.recipe.shape, base.vocab_size).total
+    given: dict[str, Any] = {"encoded": [tasks["moods"], tasks["pairs"]], "changes": FAST, "device": "cpu"}
+    examples = 48 + 20
+    finetune(trained, run, listeners=[told], **given)
+    assert [line for line in told.lines if line.startswith("recipe")] == [
+        f"recipe auto: rate 1.00e-03 for {parameters / 1e6:.1f} M parameters, batches of 16 for {examples} examples"
+    ]
+    found = read_run(run).recipe
+    assert found == replace(settled(recipe("auto", **SETTINGS_OF_FAST), parameters, examples), shape=found.shape)
+    assert (found.optimizer.lr, found.training.batch, found.training.epochs) == (1e-3, 16, 15)
+    kept = json.loads((run / "run.json").read_text())["recipe"]
+    assert (kept["optimizer"]["lr"], kept["training"]["batch"], kept["training"]["epochs"]) == (1e-3, 16, 15)
+    assert "derived" not in kept
+    again = Told()
+    finetune(trained, run, resume=True, listeners=[again], **given)
+    assert read_run(run).recipe == found
+    assert "recipe auto" not in again
+
+
+def test_what_is_asked_for_wins_over_what_is_derived(trained: Path, tasks: dict[str, Path], tmp_path: Path) -> None:
+    told = Told()
+    asked = [*FAST, "optimizer.lr=2e-5", "training.batch=7", "training.epochs=1"]
+    finetune(trained, tmp_path / "run", encoded=tasks["moods"], changes=asked, device="cpu", listeners=[told])
+    found = read_run(tmp_path / "run").recipe
+    assert (found.name, found.optimizer.lr, found.training.batch, found.training.epochs) == ("auto", 2e-5, 7, 1)
+    assert "recipe auto" not in told
+
+
+def test_the_papers_own_recipe_is_a_word_away_and_goes_on_without_it(
+    trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"encoded": tasks["moods"], "changes": FAST, "device": "cpu"}
+    for out, seeds in ((tmp_path / "run", 1), (tmp_path / "seeds", 2)):
+        finetune(trained, out, recipe="finetune", seeds=seeds, **given)
+        finetune(trained, out, resume=True, seeds=max(seeds, 2 * seeds - 1), **given)  # as earlier versions began it
+    for run in (tmp_path / "run", *(tmp_path / "seeds" / f"seed-{seed}" for seed in range(3))):
+        found = read_run(run).recipe
+        changed = differences(replace(FINETUNE, shape=found.shape), found).keys()
+        assert changed - {"training.seed"} == SETTINGS_OF_FAST.keys()
+    with pytest.raises(SettingError, match=r"optimizer\.lr is 6\.25e-05 in the run .* and 0\.001 now"):
+        finetune(trained, tmp_path / "run", recipe="auto", resume=True, **given)
+
+
+def test_a_recipe_is_chosen_by_who_asks_by_what_was_begun_or_by_the_base(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    for begun in ((), (tmp_path, tmp_path / "absent")):
+        assert chosen_recipe(None, PAPER.shape, begun) is FINETUNE
+        assert chosen_recipe(None, SMALL.shape, begun) is AUTO
+    assert chosen_recipe(None, SMALL.shape, (tmp_path, trained)) is TINY
+    assert chosen_recipe("lessons", SMALL.shape, (trained,)) is LESSONS
+
+
+# ---- the best on dev ----
+
+
+def test_of_epochs_that_are_equal_on_dev_the_one_with_the_lowest_loss_is_kept(
+    trained: Path, words_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = make_examples(MOODS, 56)
+    wrong = [replace(row, label=1 - int(row.label or 0)) for row in rows[48:50]]  # the surer a model is, the worse
+    moods = encode_task(MOODS, {"train": rows[:48], "dev": [*wrong, *rows[50:]]}, words_tokenizer, 16)
+    changes = [*SETTINGS, "logging.evaluate_every=2", "logging.keep=1", "training.epochs=8", "optimizer.lr=3e-2"]
+    given: dict[str, Any] = {"encoded": moods, "changes": changes, "device": "cpu"}
+    finetune(trained, tmp_path / "run", **given)
+    evaluated = [line for line in lines_of(tmp_path / "run") if "dev_accuracy" in line]
+    highest = max(line["dev_accuracy"] for line in evaluated)
+    equals = {line["step"]: line["dev_loss"] for line in evaluated if line["dev_accuracy"] == highest}
+    lowest = min(equals, key=lambda step: equals[step])
+    assert min(equals) < lowest < max(equals)  # neither the first of them nor the last
+    assert load_run(tmp_path / "run", device="cpu").checkpoint.step == lowest
+    for after in (lowest - 1, lowest + 1):
+        crash(trained, tmp_path / f"{after}", 2 * after, **given)
+        finetune(trained, tmp_path / f"{after}", resume=True, **given)
+        assert_same_run(tmp_path / "run", tmp_path / f"{after}")
+
+
 def test_a_run_ends_when_its_patience_does_and_is_done_then(
     trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -645,6 +736,17 @@ def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     given: dict[str, Any] = {"encoded": tasks["moods"], "changes": changes, "resume": True, "device": "cpu"}
     found = finetune(trained, run, minutes=0.0, **given)
     assert "not at its end" in str(results_blocks(found)[-1])
+
+
+def test_a_run_is_not_made_shorter_than_it_is(
+    unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
+) -> None:
+    run = copy(unbroken, tmp_path / "run")
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for fewer in ("training.epochs=1.0", "training.steps=5"):
+        with pytest.raises(SettingError, match=rf"has made 12 updates; {fewer} makes \d, which is fewer"):
+            finetune(trained, run, encoded=tasks["moods"], changes=[*SETTINGS, fewer], resume=True, device="cpu")
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_finished_run_keeps_no_moments_unless_told_to_and_says_why_it_cannot_go_on(

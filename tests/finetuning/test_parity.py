@@ -426,7 +426,7 @@ def test_a_fine_tuning_from_beginning_to_end_is_the_papers(
     changes = ["precision=fp64", "batch=2", "steps=3", f"seed={SEED}"]
     changes = [*(f"training.{change}" for change in changes), "optimizer.lr=1e-3", "logging.save_every=1"]
     changes += ["logging.keep=4", "logging.keep_optimizer=true"]
-    finetune(trained, tmp_path / "run", encoded=known, changes=changes, device="cpu")
+    finetune(trained, tmp_path / "run", encoded=known, recipe="finetune", changes=changes, device="cpu")
     kept = {step: load_checkpoint(path) for step, path in list_checkpoints(tmp_path / "run")}
     recipe = read_run(tmp_path / "run").recipe
     assert (recipe.schedule.kind, recipe.schedule.warmup_share, recipe.shape.dropout) == ("linear", 0.002, 0.1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.documents.evaluation import seeds_blocks
@@ -18,7 +19,7 @@ from gpt1.finetuning.measure import measure_split
 from gpt1.finetuning.seeds import is_done, report_seeds, summarise, write_result
 from gpt1.inference.run import load_run
 from gpt1.records.seeds import SeedsResult
-from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.checkpoints import list_checkpoints, save_checkpoint
 from gpt1.runs.events import Event, Stepped
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.text.tokenizer import Tokenizer
@@ -126,7 +127,19 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
     assert header.split() == ["score", "median", "mean", "deviation", "worst", "best", "each"]
     assert " ".join(dev.split()) == "moods dev accuracy 0.600 0.600 0.100 0.500 0.700 0.500, 0.700, 0.600"
     assert "\n3 seeds: seed-3, seed-4, seed-5.\n" in shown
-    assert "\nseed-4 is kept: the best on dev, or the first of equals" in shown
+    assert "\nseed-4 is kept: the best on dev; all" in shown
+
+
+def test_of_seeds_that_are_equal_on_dev_the_one_with_the_lowest_loss_is_kept(three: Path, tmp_path: Path) -> None:
+    out = tmp_path / "equal"
+    for seed, loss in ((3, 0.5), (4, 0.2), (5, 0.3)):
+        run = copy(three / "seed-3", out / f"seed-{seed}")
+        write_result(run, {"moods": {"dev": {"accuracy": 0.75}}})
+        shutil.rmtree(run / "checkpoints", ignore_errors=True)
+        save_checkpoint(run, 3, {"w": torch.ones(2)}, None, {"cost": 0.25, "tiebreak": loss})
+    for _ in range(2):  # the second time the others have no weights any more
+        assert report_seeds(out, {"moods": MOODS}) == "seed-4"
+        assert [path.parent.name for path in sorted(out.glob("*/checkpoints"))] == ["seed-4"]
 
 
 def test_a_run_of_seeds_can_be_what_another_starts_from(three: Path, moods: EncodedTask, tmp_path: Path) -> None:

@@ -93,6 +93,30 @@ def test_where_a_task_has_one_text_a_row_may_be_that_text(run: Run, many_tasks: 
         list(many_tasks.predict(["one text"], task="stsb"))
 
 
+@pytest.mark.parametrize("rows", ["good", {"text": "good"}])
+def test_one_row_in_place_of_several_is_refused_and_not_read_as_letters_or_names(run: Run, rows: Any) -> None:
+    with pytest.raises(SettingError, match=r"`rows` is one row; expected several: `\[row\]`"):
+        run.predict(rows)
+
+
+def test_a_table_that_would_give_the_names_of_its_columns_is_refused(run: Run) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": ["good"]})
+    with pytest.raises(SettingError, match=r"`rows` is a DataFrame; expected .*`table.to_dict\('records'\)`"):
+        run.predict(table)
+    assert len(list(run.predict(table.to_dict("records")))) == 1
+    assert len(list(run.predict(pandas.Series(["good", "bad"])))) == 2
+
+
+@pytest.mark.parametrize("row", [None, 3, b"good", ["text"]])
+def test_what_is_neither_a_mapping_nor_a_text_is_told_by_its_type_and_number(run: Run, row: Any) -> None:
+    with pytest.raises(InputError, match=f"rows, row 2: is a {type(row).__name__}; expected a mapping, or a text"):
+        list(run.predict(["good", row]))
+    if not isinstance(row, bytes | list):  # which have rows, if odd ones
+        with pytest.raises(SettingError, match=f"`rows` is a {type(row).__name__}; expected"):
+            run.predict(row)
+
+
 def test_scores_are_answered_by_a_number_alone(many_tasks: Run) -> None:
     rows = [{"a": one, "b": "nothing was lost"} for one in texts(5)]
     found = list(predict_rows(many_tasks, rows, task="stsb", notice=quiet))

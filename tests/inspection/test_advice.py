@@ -12,7 +12,7 @@ from gpt1.inspection.advice import (
     suitable_merges,
     suitable_parameters,
 )
-from gpt1.inspection.sizes import count_parameters
+from gpt1.model.costs import count_parameters
 from gpt1.recipes.catalog import MODERN, PAPER, PAPER_LSTM, RECIPES, TINY
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe

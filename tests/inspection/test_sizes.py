@@ -1,4 +1,4 @@
-"""Sizes by formula are those of the networks themselves."""
+"""Memory by formula is that of the networks themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from gpt1.inspection.sizes import (
     Execution,
     Memory,
     count_memory,
-    count_parameters,
     fitting,
     largest_micro_batch,
     saved_by_block,
 )
 from gpt1.model import build_model, dropout_key
-from gpt1.recipes.catalog import MODERN, PAPER, PAPER_LSTM, RECIPES
+from gpt1.recipes.catalog import MODERN, PAPER
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import LSTM, Shape
 
@@ -36,34 +35,6 @@ SHAPES = {
     "window without dropout": Shape(**SMALL, layers=1, window=8, dropout=0.0),
     "lstm": Shape(**SMALL, layers=1, kind=LSTM, units=256),
 }
-
-
-# --- parameters ---------------------------------------------------------------------------------------------
-
-
-def test_the_papers_model_has_the_papers_parameters() -> None:
-    parameters = count_parameters(PAPER.shape, VOCABULARY)
-    assert parameters.total == 116_534_784
-    assert parameters.layers == 12 * 7_087_872
-    assert parameters.embeddings == (40_478 + 512) * 768
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        *(recipe.shape for recipe in RECIPES.values()),
-        replace(PAPER.shape, bias=False, norm_first=True),
-        replace(PAPER.shape, norm="rms", tied=False, positions="rotary"),
-        replace(PAPER_LSTM.shape, bias=False, tied=False),
-    ],
-)
-def test_the_formula_counts_what_the_model_has(shape: Shape) -> None:
-    with torch.device("meta"):
-        model = build_model(shape, 1000)
-    assert count_parameters(shape, 1000).total == sum(parameter.numel() for parameter in model.parameters())
-
-
-# --- memory -------------------------------------------------------------------------------------------------
 
 
 def saved_bytes(shape: Shape, precision: str, batch: int, compiled: bool) -> int:

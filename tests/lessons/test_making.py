@@ -78,6 +78,9 @@ def test_what_cannot_be_made_is_said(books: Path, tokenizer: Path, tmp_path: Pat
     (tmp_path / "short.txt").write_text("It was a short story. There is no more of it.")
     with pytest.raises(InputError, match=r"the text has 0 passages of 6 sentences in a row"):
         make_lessons(tmp_path / "short.txt", tokenizer, tmp_path / "out")
+    (tmp_path / "korean.txt").write_text("옛날에 왕이 살았다. 그는 배를 보았다. " * 400)
+    with pytest.raises(InputError, match=r"has 0 passages .* begin with a capital from A to Z"):
+        make_lessons(tmp_path / "korean.txt", tokenizer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

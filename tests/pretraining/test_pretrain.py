@@ -22,6 +22,7 @@ from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.corpus.prepare import prepare
 from gpt1.corpus.shards import HEADER, HEADER_BYTES, open_shard
+from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import load_run
 from gpt1.pretraining import pretrain as module
 from gpt1.pretraining.measure import measure_corpus
@@ -32,6 +33,7 @@ from gpt1.runs.events import Event, Noticed
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
+from tests.finetuning.tools import Told
 from tests.moments import changes_told, counted, signalled
 from tests.pretraining.tools import add_sums, write_corpus
 from tests.processes import finish, kill_after, start, wait_for_metrics
@@ -239,6 +241,37 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
     assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
     with pytest.raises(SettingError, match=r"shape.layers is decided by"):
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
+
+
+def test_a_fine_tuned_run_goes_on_reading_without_its_heads(unbroken: Path, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good day,1\nbad day,0\n" * 2)
+    settings = ["training.steps=1", "optimizer.lr=1e-30"]
+    tuned = finetune(unbroken, tmp_path / "a", train=tmp_path / "rows.csv", changes=settings, device="cpu").path
+    with pytest.raises(SettingError, match=r"a was fine-tuned, with a recipe .* name one with `recipe`"):
+        pretrain(None, corpus, tmp_path / "no", init=tuned, device="cpu")
+    assert not (tmp_path / "no").exists()
+    told = Told()
+    more = ["steps=3", "batch=8", "precision=fp32", "logging.log_every=1"]
+    for init, name in ((unbroken, "own"), (tuned, "tuned")):
+        pretrain("tiny", corpus, tmp_path / name, init=init, changes=more, device="cpu", listeners=[told])
+    assert losses_of(tmp_path / "tuned") == pytest.approx(losses_of(tmp_path / "own"), abs=1e-5)
+    assert "without its heads for rows and its special tokens" in told
+
+
+def test_a_run_whose_parent_is_gone_before_anything_was_saved_says_what_helps(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    def fail(event: Event) -> None:
+        raise RuntimeError("killed while it began")
+
+    parent, run = shutil.copytree(unbroken, tmp_path / "parent"), tmp_path / "run"
+    with pytest.raises(RuntimeError):
+        pretrain(None, corpus, run, init=parent, changes=["steps=3"], device="cpu", listeners=[fail])
+    parent.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"was begun from .*parent, which is no run now, and nothing was saved yet"):
+        pretrain(None, corpus, run, resume=True, device="cpu")
+    (tmp_path / "moved").rename(parent)
+    assert pretrain(None, corpus, run, resume=True, device="cpu").checkpoint.step == 3
 
 
 def test_a_full_disk_is_a_clear_error_and_the_checkpoints_before_it_stay(
@@ -479,8 +512,9 @@ pretrain("tiny", corpus, out, changes=changes, device="cpu", listeners=[kill])
 
 def test_a_run_is_not_made_shorter_than_it_is(unbroken: Path, corpus: Path) -> None:
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
-    with pytest.raises(SettingError, match=r"has made 20 updates; training.steps=7 is fewer"):
-        pretrain("tiny", corpus, unbroken, changes=[*SETTINGS, "training.steps=7"], resume=True, device="cpu")
+    for fewer in (["training.steps=7"], ["training.steps=none", "training.epochs=0.01"]):
+        with pytest.raises(SettingError, match=rf"has made 20 updates; {fewer[-1]} makes \d, which is fewer"):
+            pretrain("tiny", corpus, unbroken, changes=[*SETTINGS, *fewer], resume=True, device="cpu")
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
 
 

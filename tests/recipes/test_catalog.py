@@ -83,7 +83,7 @@ def test_derived_recipes_share_what_they_do_not_change() -> None:
 
 
 def test_every_recipe_has_its_own_name_and_says_what_it_is() -> None:
-    assert list(RECIPES) == ["paper", "modern", "small", "tiny", "lstm", "finetune", "lessons"]
+    assert list(RECIPES) == ["paper", "modern", "small", "tiny", "lstm", "finetune", "auto", "lessons"]
     assert len({known.about for known in RECIPES.values()} - {""}) == len(RECIPES)
 
 

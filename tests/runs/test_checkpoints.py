@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from gpt1.runs.checkpoints import (
     OPTIMIZER_FILE,
     STATE_FILE,
     Checkpoint,
+    best_rank,
     best_step,
     clean_up,
     list_checkpoints,
@@ -213,6 +215,20 @@ def test_the_best_is_the_lowest_loss_of_those_evaluated_and_of_equals_the_later(
     assert best_step(tmp_path) == 3
 
 
+def test_between_equal_costs_the_tiebreak_decides_where_it_is_known(tmp_path: Path) -> None:
+    assert best_rank(tmp_path) is None
+    known = [(1, 2.0, 0.1), (2, 1.0, 0.5), (3, 1.0, 0.3), (4, 1.0, 0.4), (5, 1.0, None), (6, 1.0, math.nan)]
+    for step, cost, tiebreak in known:
+        progress = {**PROGRESS, "cost": cost, "tiebreak": tiebreak}
+        save_checkpoint(tmp_path, step, {"w": torch.ones(2)}, {}, progress)
+    assert best_step(tmp_path) == 3
+    assert best_rank(tmp_path) == (1.0, 0.3)
+    remove_old(tmp_path, 6, keep=1, keep_every=None)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [3, 6]
+    save_checkpoint(tmp_path, 7, {"w": torch.ones(2)}, {}, {**PROGRESS, "cost": 1.0, "tiebreak": 0.3})
+    assert best_step(tmp_path) == 7  # of equals in both the later
+
+
 @pytest.mark.parametrize(
     ("keep", "keep_every", "left"),
     [(1, None, [2, 7]), (3, None, [2, 5, 6, 7]), (2, 3, [0, 2, 3, 6, 7]), (99, None, [0, 1, 2, 3, 4, 5, 6, 7])],
@@ -287,6 +303,14 @@ def test_clean_up_also_removes_half_a_description_and_nothing_else(tmp_path: Pat
     (tmp_path / "run.json").write_text("{}")
     clean_up(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_what_a_writer_left_that_was_killed_while_it_dropped_moments_is_cleaned_up(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    kept = {file.name for file in path.iterdir()}
+    (path / "state.json.77.tmp").write_text("{")
+    clean_up(tmp_path)
+    assert {file.name for file in path.iterdir()} == kept
 
 
 def test_what_has_another_name_is_no_checkpoint(tmp_path: Path) -> None:

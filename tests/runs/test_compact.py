@@ -48,7 +48,10 @@ def test_weights_that_are_no_bytes_are_left_alone() -> None:
     assert expanded(weights, "x") == weights
 
 
-@pytest.mark.parametrize("scales", [None, torch.ones(3, 1), torch.ones(4, 2)])
+@pytest.mark.parametrize(
+    "scales",
+    [None, torch.ones(3, 1), torch.ones(4, 2), torch.ones(4, 1, dtype=torch.int32), torch.ones(4, 1) * 1j],
+)
 def test_bytes_without_scales_that_fit_are_refused_by_name(scales: torch.Tensor | None) -> None:
     small = compact({"w": torch.randn(4, 10)})
     del small["w" + SCALES]

@@ -12,7 +12,7 @@ import torch
 from gpt1.base.errors import NoRoom
 from gpt1.recipes.values import Logging
 from gpt1.runs import writer
-from gpt1.runs.checkpoints import OPTIMIZER_FILE, list_checkpoints, load_checkpoint
+from gpt1.runs.checkpoints import OPTIMIZER_FILE, list_checkpoints, load_checkpoint, rank
 from gpt1.runs.writer import CheckpointWriter, Snapshot
 from tests.waiting import eventually
 
@@ -21,7 +21,8 @@ KEEP_ONE = Logging(keep=1)
 
 def snapshot(step: int, cost: float | None = None, best: float | None = None) -> Snapshot:
     tensors = {"w": torch.full((2,), float(step))}
-    return Snapshot(step, tensors, tensors, {"cost": cost}, cost, cost is not None and cost == best)
+    found = None if cost is None else rank(cost, None)
+    return Snapshot(step, tensors, tensors, {"cost": cost}, found, cost is not None and cost == best)
 
 
 class Gate:
@@ -117,6 +118,17 @@ def test_the_best_gives_way_to_a_better_one_alone(
     old: tuple[float | None, float | None], new: tuple[float | None, float | None], gives_way: bool
 ) -> None:
     assert snapshot(1, *old).gives_way_to(snapshot(2, *new), KEEP_ONE) is gives_way
+
+
+def test_of_equal_costs_the_lower_tiebreak_stays() -> None:
+    def evaluated(step: int, tiebreak: float | None) -> Snapshot:
+        return Snapshot(step, {}, {}, {}, rank(1.0, tiebreak), is_best=True)
+
+    assert not evaluated(1, 0.3).gives_way_to(evaluated(2, 0.4), KEEP_ONE)
+    assert not evaluated(1, 0.3).gives_way_to(evaluated(2, None), KEEP_ONE)
+    for newer in (0.3, 0.2):
+        assert evaluated(1, 0.3).gives_way_to(evaluated(2, newer), KEEP_ONE)
+    assert evaluated(1, None).gives_way_to(evaluated(2, 9.0), KEEP_ONE)
 
 
 def test_a_write_that_fails_is_told_whatever_is_asked_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,13 +71,17 @@ def as_it_is(recipe: Recipe) -> Recipe:
     return recipe
 
 
+def updates_of(recipe: Recipe) -> int:
+    return recipe.training.steps or round(10 * recipe.training.epochs)
+
+
 def test_a_resumed_run_keeps_its_recipe_and_tells_what_may_change() -> None:
     old = change(TINY, ["training.steps=20"])
-    assert resumed(Path("run"), old, None, [], as_it_is) == (old, [])
-    new, told = resumed(Path("run"), old, None, ["training.steps=30", "logging.keep=5"], as_it_is)
+    assert resumed(Path("run"), old, None, [], as_it_is, updates_of) == (old, [])
+    new, told = resumed(Path("run"), old, None, ["training.steps=30", "logging.keep=5"], as_it_is, updates_of)
     assert new == change(old, ["training.steps=30", "logging.keep=5"])
     assert told == ["training.steps was 20, is 30 now", "logging.keep was 2, is 5 now"]
-    asked, told = resumed(Path("run"), old, "tiny", ["training.steps=20"], as_it_is)
+    asked, told = resumed(Path("run"), old, "tiny", ["training.steps=20"], as_it_is, updates_of)
     assert (asked, told) == (old, [])
 
 
@@ -104,7 +108,7 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
             other = str(not value) if isinstance(value, bool) else "7" if isinstance(value, int | None) else "0.0123"
         asked = [f"{name}={other}"]
     with pytest.raises(SettingError) as caught:
-        resumed(Path("runs/a"), old, None, asked, as_it_is)
+        resumed(Path("runs/a"), old, None, asked, as_it_is, updates_of)
     assert str(caught.value).startswith(f"{name} is ")
     assert "in the run runs/a" in str(caught.value)
     assert "leave it, or begin a new run with `init='runs/a'`" in str(caught.value)
@@ -112,7 +116,7 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
 
 def test_what_is_taken_over_is_no_difference() -> None:
     old = change(TINY, ["shape.layers=2"])
-    new, told = resumed(Path("run"), old, "tiny", [], lambda recipe: replace(recipe, shape=old.shape))
+    new, told = resumed(Path("run"), old, "tiny", [], lambda recipe: replace(recipe, shape=old.shape), updates_of)
     assert (new, told) == (old, [])
 
 

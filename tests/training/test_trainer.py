@@ -193,6 +193,27 @@ def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [10, 20]
 
 
+def test_of_equal_costs_the_lowest_tiebreak_is_kept_also_by_a_run_that_goes_on(tmp_path: Path) -> None:
+    given = [(1.0, 0.9), (0.5, 0.4), (0.5, 0.2), (0.5, 0.3), (0.7, 0.1)]
+    logging = replace(TOY.logging, evaluate_every=4, keep=1)
+
+    def train(run: Path, first: int, steps: int) -> None:
+        found = iter(given[first:])
+        recipe = with_training(replace(TOY, logging=logging), steps=steps)
+        trainer = toy_trainer(run, recipe, evaluate=lambda: Judgement({}, *next(found)))
+        if first:
+            trainer.restore(load_checkpoint(list_checkpoints(run)[-1][1]))
+        assert trainer.train()
+
+    train(tmp_path / "one go", 0, 20)
+    assert best_step(tmp_path / "one go") == 12
+    assert [step for step, _ in list_checkpoints(tmp_path / "one go")] == [12, 20]
+    for pause in (8, 12, 16):
+        train(tmp_path / f"{pause}", 0, pause)
+        train(tmp_path / f"{pause}", pause // 4, 20)
+        assert [step for step, _ in list_checkpoints(tmp_path / f"{pause}")] == [12, 20]
+
+
 def test_a_run_that_went_back_behind_damaged_checkpoints_keeps_what_it_saves(tmp_path: Path) -> None:
     run = tmp_path / "run"
     logging = replace(TOY.logging, keep=1, keep_every=8)
@@ -416,6 +437,19 @@ def test_the_best_cost_and_the_evaluations_since_it_are_remembered() -> None:
         state.judge(cost)
         seen.append((state.cost, state.best_cost, state.stale))
     assert seen == [(3.0, 3.0, 0), (1.0, 1.0, 0), (2.0, 1.0, 1), (None, 1.0, 2), (1.0, 1.0, 3), (0.5, 0.5, 0)]
+
+
+def test_patience_ends_when_neither_cost_nor_tiebreak_gets_better() -> None:
+    state = TrainerState()
+    seen = []
+    for cost, tiebreak in ((1.0, 0.5), (1.0, 0.4), (1.0, 0.6), (1.0, math.nan), (2.0, 0.1), (1.0, 0.3), (0.5, 0.9)):
+        state.judge(cost, tiebreak)
+        seen.append((state.is_best, state.stale))
+    assert seen == [(True, 0), (True, 0), (False, 1), (False, 2), (False, 3), (True, 0), (True, 0)]
+    assert (state.best_cost, state.best_tiebreak) == (0.5, 0.9)
+    state = TrainerState(cost=1.0, best_cost=1.0)  # as an earlier version left it
+    state.judge(1.0, 0.5)
+    assert (state.is_best, state.stale) == (True, 0)
 
 
 def test_batches_that_blew_up_are_passed_over() -> None:

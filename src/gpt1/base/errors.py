@@ -1,4 +1,4 @@
-"""The one small family of errors a user can meet, and the warning that a name is another now.
+"""The one small family of errors a user can meet, and the warnings that a name is another now, or chosen for them.
 
 An error is for a person: what is wrong, where (file, row, byte), what to do. The command line
 prints it without a traceback and exits with 1; a usage error exits with 2.
@@ -103,8 +103,17 @@ def tell_renamed(old: str, new: str) -> None:
     warnings.warn(f"{old} is called {new} now", Renamed, stacklevel=_level_outside())
 
 
+class Chosen(UserWarning):
+    """Something was taken that was not named, or whose name could mean another."""
+
+
+def tell_chosen(text: str) -> None:
+    """Tell what was taken, at the line of the user's own that left it open."""
+    warnings.warn(text, Chosen, stacklevel=_level_outside())
+
+
 def _level_outside() -> int:
-    """Return how far above `tell_renamed` the nearest caller is that is not of this package."""
+    """Return how far above the function that tells the nearest caller is that is not of this package."""
     frame: FrameType | None = inspect.currentframe()
     level = 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("gpt1."):

@@ -29,6 +29,7 @@ VERBS = {
     "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
     "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),
     "lessons": ("gpt1.cli.lessons", "Make tasks of unlabelled text, to be learned before the real ones."),
+    "bases": ("gpt1.cli.bases", "List the pre-trained runs that ship with gpt1, or show the card of one."),
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),

@@ -13,7 +13,7 @@ from gpt1.recipes.values import AUGMENTED
 
 
 @click.command()
-@click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
+@click.option("--init", metavar="RUN", help="The run to start from: a folder, or a base.  [the base of the package]")
 @click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
 @click.option("--task", multiple=True, metavar="NAME", help="A task (see gpt1 tasks), or module:NAME; repeatable.")
 @click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
@@ -25,8 +25,13 @@ from gpt1.recipes.values import AUGMENTED
 @options.regression
 @options.symmetric
 @options.encoding
-@click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [finetune]")
-@click.option("--epochs", type=click.FloatRange(0, min_open=True), metavar="N", help="Times to see every example.  [3]")
+@click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
+@click.option(
+    "--epochs",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Times to see every example.  [as the recipe says]",
+)
 @options.lr
 @click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
 @click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
@@ -45,11 +50,14 @@ from gpt1.recipes.values import AUGMENTED
 @options.changes
 @click.option("--tensorboard", is_flag=True, help="Write curves for TensorBoard into the run.")
 @options.as_json
-def command(init: str, out: str, as_json: bool, tensorboard: bool, changes: tuple[str, ...], **given: Any) -> None:
+def command(
+    init: str | None, out: str, as_json: bool, tensorboard: bool, changes: tuple[str, ...], **given: Any
+) -> None:
     """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
 
-    After each epoch it is scored on dev; the best epoch is kept. Ctrl-C, SIGTERM or the end of --minutes stop it with
-    its state saved, and the same command with --resume goes on, bit for bit.
+    After each epoch it is scored on dev; the best epoch is kept, of equals the one with the lowest loss. Ctrl-C,
+    SIGTERM or the end of --minutes stop it with its state saved, and the same command with --resume goes on, bit for
+    bit.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import click
 from gpt1.base.errors import tell_renamed
 
 tokenizer = click.option(
-    "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one."
+    "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, a folder that holds one, or a base."
 )
 workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes to use.  [all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -42,7 +42,9 @@ changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."
 )
 steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updates to make.  [as the recipe says]")
-lr = click.option("--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [6.25e-5]")
+lr = click.option(
+    "--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [as the recipe says]"
+)
 minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
 seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace what --out holds already.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpt1.studies.finetuned import FinetuningSettings
 
 _out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
-_init_option = click.option("--init", required=True, metavar="RUN", help="The pre-trained run to start from.")
+_init_option = click.option("--init", required=True, metavar="RUN", help="The run to start from: a folder, or a base.")
 _lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
 _seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
 _task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
@@ -27,7 +27,9 @@ _data_option = click.option("--data", metavar="DIR", help="--task: the folder of
 _part_option = click.option(
     "--part", metavar="I/N", help="Make every N-th cell alone, beside other commands; then without it the tables."
 )
-_recipe_option = click.option("--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [finetune]")
+_recipe_option = click.option(
+    "--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [auto; of the paper's size: finetune]"
+)
 
 
 def _training_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpt1.base.errors import Renamed
+from gpt1.base.errors import Chosen, Renamed
 from gpt1.base.progress import Terminal
 
 if TYPE_CHECKING:
@@ -122,15 +122,16 @@ def notice(text: str) -> None:
 
 @contextmanager
 def renamings_told() -> Iterator[None]:
-    """Tell a person, once and on a line of its own, of each name they typed that is another now."""
+    """Tell a person, once and on a line of its own, of each name that is another now, and what was chosen for them."""
     told: set[str] = set()
     with warnings.catch_warnings():
-        warnings.simplefilter("always", Renamed)
+        for told_here in (Renamed, Chosen):
+            warnings.simplefilter("always", told_here)
         show_others = warnings.showwarning
 
         def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             text = str(message)
-            if not issubclass(category, Renamed):
+            if not issubclass(category, Renamed | Chosen):
                 show_others(message, category, *place, **more)
             elif text not in told and os.environ.get("RANK", "0") == "0":  # of several processes one speaks
                 told.add(text)

@@ -248,5 +248,5 @@ def seeds_blocks(seeds: SeedsResult) -> list[Block]:
             ["score", *_SUMMARY.values(), "each"],
             rows,
         ),
-        Note(f"{seeds.best} is kept: the best on dev, or the first of equals; all that follows is of this one."),
+        Note(f"{seeds.best} is kept: the best on dev; all that follows is of this one."),
     ]

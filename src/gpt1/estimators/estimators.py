@@ -77,7 +77,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     def __init__(
         self,
-        init: str | Path,
+        init: str | Path | None = None,
         *,
         recipe: str | Recipe | None = None,
         epochs: float | None = None,
@@ -126,7 +126,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         if self.dev:
             learned["dev_scores_"] = results(run)["tasks"][self._kind]["dev"]["metrics"]
         arguments = {name: value for name, value in self.get_params(deep=False).items() if name not in _PLACES}
-        write_facts(run.path, self._kind, {**arguments, "init": Path(self.init).resolve()}, learned)
+        write_facts(run.path, self._kind, {**arguments, "init": run.record.parent}, learned)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._learn(run, learned)
@@ -256,12 +256,13 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """A pre-trained run that learns to tell classes of texts, or of pairs of texts.
 
-    `init` is the run to start from. What is None has the recipe's value: `recipe` (a name, `module:NAME` or a value),
-    `epochs`, `lr`, `batch`, `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to take
-    over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones), `seed`;
-    `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair means
-    nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`: a new
-    folder for the run; without it the run is removed with the estimator.
+    `init` is the run to start from, a folder or the name of a base; without it the package's base is taken, if it has
+    one. What else is None has the recipe's value: `recipe` (a name, `module:NAME` or a value; None: the one that suits
+    `init`), `epochs`, `lr`, `batch`, `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to
+    take over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones),
+    `seed`; `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair
+    means nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`:
+    a new folder for the run; without it the run is removed with the estimator.
 
     Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Fitted, it has
     `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,
@@ -274,7 +275,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        init: str | Path,
+        init: str | Path | None = None,
         *,
         recipe: str | Recipe | None = None,
         epochs: float | None = None,

@@ -3,7 +3,8 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "truncation_notices"],
-    "finetune": ["finetune"],
+    "ensembling": ["ENOUGH", "decide_by_dev"],
+    "finetune": ["chosen_recipe", "finetune"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
     "results": ["results", "results_blocks"],
     "seeds": ["read_result", "summarise"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from gpt1.base.devices import device_name, find_device
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
+from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
     Source,
@@ -34,6 +35,7 @@ from gpt1.finetuning.seeds import (
     check_folder,
     folder_of,
     forget_result,
+    found_seeds,
     is_done,
     read_result,
     report_seeds,
@@ -43,9 +45,11 @@ from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import LAST, Run, load_run
 from gpt1.model import Classifier
-from gpt1.model.costs import flops_per_token
+from gpt1.model.costs import count_parameters, flops_per_token
+from gpt1.recipes.catalog import RECIPES
 from gpt1.recipes.changes import change, differences
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.derived import in_words, recipe_for, settled
+from gpt1.recipes.values import Recipe, Shape
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Listener, Stepped
@@ -53,12 +57,12 @@ from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tok
 from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
-from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import join_world
 from gpt1.training.session import (
+    LENGTHS,
     Conditions,
     Looked,
     Notify,
@@ -83,12 +87,12 @@ class FinetuneRequest:
 
     init: Path
     source: Source
-    recipe: Recipe | str
+    recipe: Recipe
     changes: Sequence[str]
 
 
 def finetune(
-    init: str | Path,
+    init: str | Path | None,
     out: str | Path,
     *,
     task: str | Sequence[str] | None = None,
@@ -102,7 +106,7 @@ def finetune(
     encoding: str = "utf-8",
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
-    recipe: Recipe | str = "finetune",
+    recipe: Recipe | str | None = None,
     changes: Sequence[str] = (),
     seeds: int = 1,
     resume: bool = False,
@@ -113,9 +117,12 @@ def finetune(
 ) -> Run:
     """Teach the network of the run `init` one task or several, and return the run that has learned them.
 
+    `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
-    `examples` as values. `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained,
+    `examples` as values. `recipe` is a name, `module:NAME` or a value (None: that of the run to resume, else
+    `finetune` for a base of the paper's size and `auto` for others); `changes` are settings such as
+    `finetuning.lm_weight=0`. With several `seeds` each is trained,
     and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
@@ -133,7 +140,9 @@ def finetune(
     )
     if seeds < 1:
         raise SettingError(f"at least one seed is needed, not {seeds}")
-    asked = FinetuneRequest(run_folder(Path(init)), source, recipe, changes)
+    base = default_base().path if init is None else run_folder(init)
+    begun = (Path(out), *found_seeds(Path(out)).values()) if resume else ()
+    asked = FinetuneRequest(base, source, chosen_recipe(recipe, read_run(base).recipe.shape, begun), changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = _read(asked)
@@ -141,6 +150,20 @@ def finetune(
             FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
         return load_run(_train_several(asked, conditions, seeds, tasks, notices), device=device)
+
+
+def chosen_recipe(recipe: Recipe | str | None, base: Shape, begun: Iterable[Path]) -> Recipe:
+    """Return the recipe that is asked for; without one, that of what was begun in a folder, else the one for the base.
+
+    A folder without a run, or with one that cannot be read, says nothing; who needs that run tells.
+    """
+    if recipe is not None:
+        return as_recipe(recipe)
+    for folder in begun:
+        with suppress(FormatError, InputError):
+            if is_run(folder) and (known := RECIPES.get(read_run(folder).recipe.name)):
+                return known
+    return recipe_for(base)
 
 
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
@@ -165,7 +188,7 @@ def _train_several(
 ) -> Path:
     """Train one run a seed in folders of their own, keep the best one's weights, and return the run to look at."""
     out, world = conditions.out, conditions.world
-    first = change(as_recipe(asked.recipe), asked.changes).training.seed
+    first = change(asked.recipe, asked.changes).training.seed
     seeds = range(first, first + count)
     check_folder(out, seeds)
     world.wait()  # every rank has looked before the first one makes the folder
@@ -197,7 +220,7 @@ def _train_seeds(
             return here.out
     if world.is_first:
         best = report_seeds(out, {name: encoded.task for name, encoded in tasks.items()})
-        notify(f"{best} is kept: the best on dev, or the first of equals")
+        notify(f"{best} is kept: the best on dev, of equals the one with the lowest loss there")
     world.wait()
     return out
 
@@ -224,22 +247,34 @@ class FinetuneSession(Session[Classifier]):
         require_own_folder(out, lambda entry: is_run(out) or is_left_over(entry, self.tokenizer))
         if not (self.conditions.resume and is_run(out)):
             require_no_run(out)
-            recipe = self._with_parents_shape(change(as_recipe(self.asked.recipe), self.asked.changes))
-            return Looked(False, recipe, (), init)
+            recipe = change(self.asked.recipe, self.asked.changes)
+            derived = in_words(recipe, *self._sizes)
+            return Looked(False, self._settled(recipe), () if derived is None else (derived,), init)
         recipe, notices = self._resumed_recipe()
         if list_checkpoints(out):
             return Looked(True, recipe, tuple(notices), None)
-        if str(init.resolve()) != read_run(out).parent:
-            raise SettingError(f"{out} was begun from {read_run(out).parent}, not from {init}; name that one")
+        if lasting_name(init) != read_run(out).parent:
+            raise SettingError(
+                f"{out} was begun from {read_run(out).parent}, not from {init}, and nothing was saved yet; name that "
+                "one, or begin anew in another folder"
+            )
         return Looked(True, recipe, tuple(notices), init)
 
-    def _with_parents_shape(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with the shape of the pre-trained network; only dropout is the fine-tuning's own."""
-        init, base = self.asked.init, as_recipe(self.asked.recipe)
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        """The parameters of the base, and the examples of all tasks: what a recipe may leave things to."""
+        base = read_run(self.asked.init)
+        examples = sum(len(encoded.splits["train"]) for encoded in self.tasks.values())
+        return count_parameters(base.recipe.shape, base.vocab_size).total, examples
+
+    def _settled(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with nothing left open, and with the shape of the base; only dropout is its own."""
+        init, base = self.asked.init, self.asked.recipe
         for name in differences(base, replace(base, shape=recipe.shape)):
             if name != "shape.dropout":
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
-        return replace(recipe, shape=replace(read_run(init).recipe.shape, dropout=recipe.shape.dropout))
+        shape = replace(read_run(init).recipe.shape, dropout=recipe.shape.dropout)
+        return replace(settled(recipe, *self._sizes), shape=shape)
 
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
         """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
@@ -249,13 +284,14 @@ class FinetuneSession(Session[Classifier]):
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
                 "or begin a new run in another folder"
             )
-        return resumed(self.out, begun.recipe, self.asked.recipe, self.asked.changes, self._with_parents_shape)
+        asked = self.asked
+        return resumed(self.out, begun.recipe, asked.recipe, asked.changes, self._settled, self._updates)
 
     def check_done(self) -> None:
         """Refuse what a run that is done was not trained with, and a damaged result; it is not made longer either."""
         read_result(self.out)
         old, (new, _) = read_run(self.out).recipe.training, self._resumed_recipe()
-        for name in ("steps", "epochs", "patience"):
+        for name in LENGTHS:
             before, now = getattr(old, name), getattr(new.training, name)
             if before != now:
                 raise SettingError(
@@ -277,7 +313,7 @@ class FinetuneSession(Session[Classifier]):
             unknown=unknown_tokens(tasks, load_tokenizer(init).unknown_id),
             identity=identity(tasks),
             source=self.asked.source.recorded(),
-            parent=str(init.resolve()),
+            parent=lasting_name(init),
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:
@@ -289,9 +325,8 @@ class FinetuneSession(Session[Classifier]):
         """Return what the loop needs."""
         settings = recipe.finetuning
         notify(speed_up(model.body, recipe, self.device, self.world, sizes_vary=True))
-        batches = self._batches(model, recipe)
+        batches, updates = self._batches(recipe), self._updates(recipe)
         epoch, logging = batches.batches_an_epoch, recipe.logging
-        updates = recipe.training.steps or max(1, round(epoch * recipe.training.epochs))
         logging = replace(
             logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch
         )
@@ -313,11 +348,15 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
-    def _batches(self, model: Classifier, recipe: Recipe) -> TaskBatches:
+    def _updates(self, recipe: Recipe) -> int:
+        training = recipe.training
+        return training.steps or max(1, round(self._batches(recipe).batches_an_epoch * training.epochs))
+
+    def _batches(self, recipe: Recipe) -> TaskBatches:
         training, settings, context = recipe.training, recipe.finetuning, recipe.shape.context
         lessons = {name: make_lesson(one, class_weights=settings.class_weights) for name, one in self.tasks.items()}
         packing = PackingOptions(
-            vocab_size=model.body.vocab_size - len(SPECIALS),
+            vocab_size=self._any_task.vocab_size,
             context=context,
             block=min(CUDA_BLOCK, context) if self.device.type == "cuda" else 1,
             word_dropout=settings.word_dropout,
@@ -394,7 +433,10 @@ def _in_short(
 
 
 def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Judgement] | None:
-    """Return a function that scores the model on every dev split; the mean of their first metrics decides."""
+    """Return a function that scores the model on every dev split: the mean of their first metrics decides, then loss.
+
+    Few rows give few different scores, so many epochs are equal by them though they are not equally sure.
+    """
     splits = [
         (name, split, encoded.splits[split])
         for name, encoded in tasks.items()
@@ -406,7 +448,7 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
 
     def evaluate() -> Judgement:
         found: dict[str, float] = {}
-        decisive = []
+        decisive, losses = [], []
         for name, split, data in splits:
             task, known = tasks[name].task, data.labelled
             answers, likelihood = np.zeros_like(data.labels), np.zeros(len(data))
@@ -419,6 +461,7 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             prefix = f"{name}_{split}" if len(tasks) > 1 else split
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
             found[f"{prefix}_loss"] = float(-likelihood[known].mean())
-        return Judgement(found, cost=1 - float(np.mean(decisive)))
+            losses.append(found[f"{prefix}_loss"])
+        return Judgement(found, cost=1 - float(np.mean(decisive)), tiebreak=float(np.mean(losses)))
 
     return evaluate

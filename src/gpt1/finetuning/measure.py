@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporaries, result_file, whole_file
 from gpt1.base.records import sealed
+from gpt1.bases.catalog import is_packaged
 from gpt1.finetuning.data import check_fit, identity, read_recorded
 from gpt1.inference.answering import answer_by_portion, task_of
 from gpt1.inference.run import Run
@@ -65,6 +66,11 @@ def evaluate_run(
     """
     if sum(given is not None for given in (data, table, encoded)) > 1:
         raise SettingError("name one of `data`, `table` and `encoded`, not several")
+    if is_packaged(run.path):
+        raise SettingError(
+            f"{run.path} is a base of the package, and what is measured is kept in the run's folder; copy it, and "
+            "measure the copy"
+        )
     if task is not None:
         task_of(run, task)  # refuses what the run has not learned
     if table is not None:

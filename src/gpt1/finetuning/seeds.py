@@ -6,6 +6,7 @@ the weights only those of the best seed are kept, and `seeds.json` says which th
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from gpt1.base.errors import InputError
 from gpt1.base.files import is_of_format, is_temporary, remove_folder, require_own_folder
 from gpt1.base.wording import some
 from gpt1.records.seeds import RESULT_FILE, SEED_FOLDER, SEEDS_FILE, Scores, SeedResult, SeedsResult
-from gpt1.runs.checkpoints import FOLDER
+from gpt1.runs.checkpoints import FOLDER, best_rank
 from gpt1.runs.folder import is_run
 from gpt1.tasks.catalog import Task
 
@@ -29,7 +30,7 @@ def check_folder(out: Path, seeds: range) -> None:
     if is_run(out):
         raise InputError(f"{out} holds a run of one seed; choose another folder for several")
     require_own_folder(out, _is_ours)
-    others = sorted(set(_found(out)) - set(seeds))
+    others = sorted(set(found_seeds(out)) - set(seeds))
     if others:
         raise InputError(
             f"{out} holds other seeds too ({some([str(seed) for seed in others])}); ask for all of them, or choose "
@@ -37,8 +38,8 @@ def check_folder(out: Path, seeds: range) -> None:
         )
 
 
-def _found(out: Path) -> dict[int, Path]:
-    """Return the folders of seeds by seed, in order."""
+def found_seeds(out: Path) -> dict[int, Path]:
+    """Return the folders of seeds that are there by seed, in order."""
     entries = out.iterdir() if out.is_dir() else iter(())
     return dict(sorted((int(match[1]), path) for path in entries if (match := SEED_FOLDER.fullmatch(path.name))))
 
@@ -83,9 +84,9 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
 
 def report_seeds(out: Path, tasks: Mapping[str, Task]) -> str:
     """Write what all seeds that are done gave, remove the weights of all but the best one, and return which that is."""
-    done = [path for path in _found(out).values() if is_done(path)]
+    done = [path for path in found_seeds(out).values() if is_done(path)]
     scores: dict[str, Scores] = {path.name: read_result(path) for path in done}
-    best = max(scores, key=lambda name: decisive(scores[name], tasks))
+    best = max(scores, key=lambda name: (decisive(scores[name], tasks), -_tiebreak(out / name)))
     flat = {name: _flat(measured) for name, measured in scores.items()}
     shared = [name for name in flat[best] if all(name in measured for measured in flat.values())]
     summary = {name: summarise([measured[name] for measured in flat.values()]) for name in shared}
@@ -94,6 +95,12 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> str:
         if path.name != best and (path / FOLDER).is_dir():
             remove_folder(path / FOLDER)
     return best
+
+
+def _tiebreak(run: Path) -> float:
+    """Return the loss on dev of what is kept of a seed; infinite where the weights had to give way to better ones."""
+    found = best_rank(run)
+    return math.inf if found is None else found[1]
 
 
 def decisive(scores: Scores, tasks: Mapping[str, Task]) -> float:

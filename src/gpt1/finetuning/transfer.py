@@ -11,13 +11,11 @@ from torch import Tensor
 
 from gpt1.base.errors import FormatError, SettingError
 from gpt1.inference.classification import head_shapes
-from gpt1.inference.run import BEST, BODY, DTYPES, find_checkpoint
+from gpt1.inference.run import BEST, BODY, DTYPES, TABLES, find_checkpoint
 from gpt1.model import Classifier, Model, build_classifier, build_model
 from gpt1.recipes.values import Recipe, Shape
 from gpt1.tasks.catalog import Task
 from gpt1.text.specials import SPECIALS
-
-TABLES = {"tokens", "output"}  # a row for each token of the vocabulary
 
 
 def make_classifier(recipe: Recipe, tasks: Mapping[str, Task], vocab_size: int, init: Path | None) -> Classifier:

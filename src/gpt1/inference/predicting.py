@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpt1.base.errors import FileError, InputError
+from gpt1.base.errors import FileError, InputError, SettingError
 from gpt1.base.wording import many, some
 from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
@@ -42,17 +42,30 @@ def predict_rows(
     """Return the rows one after another, each with its answer; errors count them from 1.
 
     A row needs the text columns of the task; its label, if any, is not looked at. Where the task has one text, a row
-    may be the text itself. With `skip_bad` a row that cannot be
-    used comes back with an error in place of an answer. `notice` is told what a person should know.
+    may be the text itself. With `skip_bad` a row that cannot be used comes back with an error in place of an answer.
+    `notice` is told what a person should know.
     """
     known = task_of(run, task)
+    _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
     return Answers(run, known, by_chunks(found), skip_bad, notice)
 
 
+def _require_rows(rows: object) -> None:
+    """Refuse one row in place of several, and a table of pandas: their letters and names would be answered as texts."""
+    if isinstance(rows, str | Mapping):
+        raise SettingError("`rows` is one row; expected several: `[row]`")
+    if hasattr(rows, "columns") or not isinstance(rows, Iterable):
+        raise SettingError(
+            f"`rows` is a {type(rows).__name__}; expected texts or mappings, as `table.to_dict('records')` of pandas"
+        )
+
+
 def _cells(task: Task, row: Mapping[str, object] | str, number: int) -> Mapping[str, object]:
-    if not isinstance(row, str):
+    if isinstance(row, Mapping):
         return row
+    if not isinstance(row, str):
+        raise InputError(f"{_ROWS}, row {number}: is a {type(row).__name__}; expected a mapping, or a text")
     if task.shape != SINGLE:
         named = ", ".join(f"{field!r}: ..." for field in task.fields)
         raise InputError(f"{_ROWS}, row {number}: is a string; '{task.name}' has several texts, as in {{{named}}}")

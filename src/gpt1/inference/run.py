@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from torch import nn
 
 from gpt1.base.devices import check_int8, find_device, usable_precision
 from gpt1.base.errors import FormatError, InputError, SettingError
+from gpt1.bases.catalog import find_base
 from gpt1.inference.attention_maps import Looks, looks
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.embedding import MEAN, embeddings
@@ -53,6 +55,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, 
 BEST, LAST = "best", "last"
 _ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
+TABLES = {"tokens", "output"}  # weights with a row for each token of the vocabulary, special ones last
 
 
 Network = TypeVar("Network", Model, Classifier)
@@ -66,7 +69,7 @@ class Run:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         *,
         device: torch.device,
         step: int | str,
@@ -207,12 +210,18 @@ def load_run(
     refused: Callable[[str], None] = warnings.warn,
     int8: bool = False,
 ) -> Run:
-    """Open a run folder; `step` is a checkpoint's step, `best` (lowest validation loss) or `last`.
+    """Open a run, by its folder or as a base by its name.
 
-    `refused` is told of damaged checkpoints that were passed over. With `int8` a CPU uses the network's matrices
-    rounded to bytes: faster and smaller, and nearly the same.
+    `step` is a checkpoint's step, `best` (lowest validation loss) or `last`. `refused` is told of damaged checkpoints
+    that were passed over. With `int8` a CPU uses the network's matrices rounded to bytes: faster and smaller, and
+    nearly the same.
     """
-    return Run(Path(path), device=find_device(device), step=step, refused=refused, int8=int8)
+    return Run(path, device=find_device(device), step=step, refused=refused, int8=int8)
+
+
+def load_base(name: str, *, device: str | None = None, int8: bool = False) -> Run:
+    """Open a base that ships with gpt1, by its name; it comes from the package alone, never from the network."""
+    return load_run(find_base(name).path, device=device, int8=int8)
 
 
 def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn) -> Checkpoint:
@@ -269,6 +278,16 @@ def check_size(shape: Shape, vocab_size: int, checkpoint: Checkpoint) -> None:
             f"{checkpoint.path} does not fit the model: it holds {there:,} weights, and a network of {vocab_size:,} "
             f"tokens and {shape} has more"
         )
+
+
+def body_of(checkpoint: Checkpoint, vocab_size: int) -> Checkpoint:
+    """Return a checkpoint as one of a language model: that of a fine-tuned run without heads and special tokens."""
+    bodies = {name: tensor for name, tensor in checkpoint.model.items() if name.startswith(BODY)}
+    if not bodies:
+        return checkpoint
+    names = {name.removeprefix(BODY): tensor for name, tensor in bodies.items()}
+    model = {name: tensor[:vocab_size] if name in TABLES else tensor for name, tensor in names.items()}
+    return replace(checkpoint, model=model)
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from gpt1.inspection.sizes import count_parameters
 from gpt1.inspection.verdict import Finding
+from gpt1.model.costs import count_parameters
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import TRANSFORMER, Recipe
 

@@ -1,4 +1,4 @@
-"""How big a network is, from its shape alone: parameters, and the bytes an update needs.
+"""How much memory an update of a network needs, from the network's shape alone.
 
 Formulas, so that a plan needs neither a device nor the network. Activations are a list of the tensors that a block
 saves for its backward pass: counted in torch's own graph, compiled and not, and checked against a peak measured on an
@@ -12,57 +12,12 @@ from dataclasses import dataclass, replace
 
 from gpt1.base.errors import SettingError
 from gpt1.model.attention import SHORT
-from gpt1.model.costs import product_weights
+from gpt1.model.costs import count_parameters, product_weights
 from gpt1.model.loss import CPU_LOGITS, CUDA_LOGITS
 from gpt1.recipes.values import LSTM, Recipe, Shape
 
 BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8}
 WEIGHT_BYTES = 4  # fp32; a computation in fp64 has its weights in fp64 too
-
-
-# --- parameters ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """How many numbers a network learns, and where they are."""
-
-    embeddings: int  # tokens and positions
-    layers: int  # the blocks, or the LSTM and its projection
-    output: int  # 0 where the output matrix is the token embedding
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.embeddings + self.layers + self.output
-
-
-def count_parameters(shape: Shape, vocab_size: int) -> Parameters:
-    """Count the parameters of a network: 116,534,784 for the paper's with its 40,478 tokens."""
-    table = vocab_size * shape.width
-    positions = shape.context * shape.width if shape.kind != LSTM and shape.positions == "learned" else 0
-    return Parameters(
-        embeddings=table + positions,
-        layers=_layer_matrices(shape) + _layer_vectors(shape),
-        output=0 if shape.tied else table,
-    )
-
-
-def _layer_matrices(shape: Shape) -> int:
-    return product_weights(shape, vocab_size=0)
-
-
-def _layer_vectors(shape: Shape) -> int:
-    """Return the elements of all biases and gains."""
-    width = shape.width
-    if shape.kind == LSTM:
-        return 4 * shape.units + width if shape.bias else 0
-    biases = 3 * width + width + shape.feed_forward + width if shape.bias else 0
-    norm = 2 * width if shape.norm == "layer" and shape.bias else width
-    return shape.layers * (biases + 2 * norm) + (norm if shape.norm_first else 0)
-
-
-# --- memory -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -190,7 +145,7 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execu
     parameters = count_parameters(shape, vocab_size).total
     moments = 2 * parameters
     if recipe.optimizer.kind == "muon" and shape.kind != LSTM:
-        moments -= _layer_matrices(shape)  # which have a momentum and no second moment
+        moments -= product_weights(shape, vocab_size=0)  # which have a momentum and no second moment
     tokens = micro_batch * shape.context
     block = sum(saved.elements * saved.size for saved in saved_by_block(shape, place))
     kept = shape.layers * block

@@ -12,6 +12,7 @@ from gpt1.base.files import lock_folder
 from gpt1.base.parallel import cores
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
+from gpt1.bases.catalog import run_or_base
 from gpt1.corpus.batches import announce
 from gpt1.corpus.documents import find_sources, read_parts
 from gpt1.corpus.unwrap import HARD_WRAPPED
@@ -45,9 +46,9 @@ def make_lessons(
 ) -> dict[str, EncodedTask]:
     """Make labelled tasks of unlabelled text, each in a folder of its name in `out`, and return them.
 
-    `tokenizer` is a file, or the run that is to learn them. `counts` says how many examples of which lesson (None:
-    `LESSONS`). They are made of that many `passages`, drawn from all over the text; the same text and seed give the
-    same lessons.
+    `tokenizer` is a file, or the run (a folder or a base) that is to learn them. `counts` says how many examples of
+    which lesson (None: `LESSONS`). They are made of that many `passages`, drawn from all over the text; the same text
+    and seed give the same lessons.
     """
     counts = LESSONS if counts is None else counts
     for name in counts:
@@ -58,7 +59,8 @@ def make_lessons(
     folders = {name: Path(out, name) for name in counts}
     for folder in folders.values():
         check_folder(folder)  # before minutes of work
-    words, context = run_tokenizer(Path(tokenizer)), _context(Path(tokenizer))
+    place = run_or_base(tokenizer)
+    words, context = run_tokenizer(place), _context(place)
     progress = progress or Silent()
     paths = [paths] if isinstance(paths, str | Path) else paths
     found = find_sources([str(path) for path in paths], field=field)
@@ -67,8 +69,9 @@ def make_lessons(
     drawn = draw_passages(parts, passages, seed, workers or cores(), wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
-            f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row; lessons are made of at "
-            f"least {FEWEST_PASSAGES}: give more text, and if its lines are broken at a margin, `unwrap=True`"
+            f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row, which end in a full stop "
+            f"and begin with a capital from A to Z; lessons are made of at least {FEWEST_PASSAGES}: give more text, "
+            "and if its lines are broken at a margin, `unwrap=True`"
         )
     material, order = Material(drawn), np.random.default_rng(seed).permutation(len(drawn))
     shuffled = [drawn[place] for place in order]

@@ -55,6 +55,10 @@ class WordModel:
         found.idf_ = self.idf.astype(np.float64)
         return found
 
+    def make_ready(self) -> None:
+        """Load what answering needs, which takes a second the first time."""
+        self._vectorizer  # noqa: B018
+
     def probabilities(self, texts: Texts) -> Floats:
         """Return the probability of each class, answer or bin of scores [examples, answers]."""
         features = _features(self.task, self._vectorizer, texts)

@@ -1,6 +1,11 @@
-"""What a network costs: floating-point operations a token, for the share of a device's peak that training reaches."""
+"""What a network costs, from its shape alone: parameters, and floating-point operations a token.
+
+The latter are for the share of a device's peak that training reaches.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from gpt1.recipes.values import LSTM, Shape
 
@@ -21,3 +26,38 @@ def flops_per_token(shape: Shape, vocab_size: int) -> float:
         seen = window - window * window / (2 * shape.context)  # keys a query has, on average
         attention = 12 * shape.layers * shape.width * seen
     return 6 * product_weights(shape, vocab_size) + attention
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How many numbers a network learns, and where they are."""
+
+    embeddings: int  # tokens and positions
+    layers: int  # the blocks, or the LSTM and its projection
+    output: int  # 0 where the output matrix is the token embedding
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.embeddings + self.layers + self.output
+
+
+def count_parameters(shape: Shape, vocab_size: int) -> Parameters:
+    """Count the parameters of a network: 116,534,784 for the paper's with its 40,478 tokens."""
+    table = vocab_size * shape.width
+    positions = shape.context * shape.width if shape.kind != LSTM and shape.positions == "learned" else 0
+    return Parameters(
+        embeddings=table + positions,
+        layers=product_weights(shape, vocab_size=0) + _layer_vectors(shape),
+        output=0 if shape.tied else table,
+    )
+
+
+def _layer_vectors(shape: Shape) -> int:
+    """Return the elements of all biases and gains."""
+    width = shape.width
+    if shape.kind == LSTM:
+        return 4 * shape.units + width if shape.bias else 0
+    biases = 3 * width + width + shape.feed_forward + width if shape.bias else 0
+    norm = 2 * width if shape.norm == "layer" and shape.bias else width
+    return shape.layers * (biases + 2 * norm) + (norm if shape.norm_first else 0)

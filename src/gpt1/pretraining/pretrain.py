@@ -11,7 +11,9 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
-from gpt1.inference.run import BEST, DTYPES, Run, find_checkpoint, load_run, load_weights
+from gpt1.base.wording import some
+from gpt1.bases.catalog import lasting_name, named_again
+from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
@@ -19,11 +21,12 @@ from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
+from gpt1.recipes.derived import require_settled
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
-from gpt1.runs.folder import is_left_over, is_run, read_run, run_tokenizer
+from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
@@ -69,7 +72,7 @@ def pretrain(
     such as `training.batch=32`; `init` is a run whose weights to begin with; `resume` goes on with the run in `out`;
     after `minutes` it stops, saved; `curves` writes for TensorBoard. A signal to stop ends in `Interrupted`, saved too.
     """
-    asked = PretrainRequest(recipe, Path(corpus), None if init is None else Path(init), changes)
+    asked = PretrainRequest(recipe, Path(corpus), None if init is None else run_folder(init), changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         PretrainSession(asked, conditions).train()
@@ -97,8 +100,11 @@ class PretrainSession(Session[Model]):
         """Return what is to be run, or refuse the folder."""
         require_own_folder(self.out, lambda entry: is_run(self.out) or is_left_over(entry, self.tokenizer))
         if not (self.conditions.resume and is_run(self.out)):
-            return Looked(False, self._new_recipe(), (), self.asked.init)
+            recipe = self._new_recipe()
+            require_settled(recipe)
+            return Looked(False, recipe, (), self.asked.init)
         recipe, notices = self._resumed_recipe()
+        require_settled(recipe)
         return Looked(True, recipe, tuple(notices), self._first_weights())
 
     def _new_recipe(self) -> Recipe:
@@ -111,7 +117,12 @@ class PretrainSession(Session[Model]):
             if asked.recipe is None:
                 raise SettingError("name a recipe (gpt1 recipes lists them)")
             return change(as_recipe(asked.recipe), asked.changes)
-        parent = read_run(asked.init).recipe
+        record = read_run(asked.init)
+        if record.kind != PRETRAINING and asked.recipe is None:
+            raise SettingError(
+                f"{asked.init} was fine-tuned, with a recipe that is not for text; name one with `recipe`"
+            )
+        parent = record.recipe
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
         recipe = change(base, asked.changes)
         for name in differences(replace(recipe, shape=parent.shape), recipe):
@@ -132,12 +143,20 @@ class PretrainSession(Session[Model]):
             )
         shape = begun.recipe.shape  # as when it was begun: with a parent, the shape is the parent's
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)
-        return resumed(out, begun.recipe, asked.recipe, asked.changes, keep)
+        return resumed(out, begun.recipe, asked.recipe, asked.changes, keep, self._updates)
 
     def _first_weights(self) -> Path | None:
         """Return the run whose weights to begin with, of a run that ended before its first checkpoint."""
         parent = read_run(self.out).parent
-        return None if parent is None or list_checkpoints(self.out) else Path(parent)
+        if parent is None or list_checkpoints(self.out):
+            return None
+        init = named_again(parent)
+        if not is_run(init):
+            raise InputError(
+                f"{self.out} was begun from {parent}, which is no run now, and nothing was saved yet; bring it back, "
+                "or begin anew in another folder"
+            )
+        return init
 
     def record(self, recipe: Recipe) -> RunRecord:
         """Return what the run will say of itself."""
@@ -149,7 +168,7 @@ class PretrainSession(Session[Model]):
             tokenizer=train.fingerprint,
             vocab_size=train.vocab_size,
             corpus=RecordedCorpus(str(self.asked.corpus.resolve()), train.identity, len(train)),
-            parent=None if init is None else str(init.resolve()),
+            parent=None if init is None else lasting_name(init),
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Model:
@@ -168,23 +187,21 @@ class PretrainSession(Session[Model]):
                     f"the corpus was made with another tokenizer than {init}; whose words the weights know; make "
                     f"it with `gpt1.prepare(tokenizer={str(init)!r})`"
                 )
-            load_weights(model, find_checkpoint(init, BEST))
+            load_weights(model, body_of(find_checkpoint(init, BEST), train.vocab_size))
         return model.double() if training.precision == "fp64" else model
 
     def configure(self, model: Model, recipe: Recipe, notify: Notify) -> TrainerConfig:
         """Return what the loop needs."""
         train, valid, training = self.train_text, self.valid_text, recipe.training
         notify(speed_up(model, recipe, self.device, self.world))
-        windows = Windows(train, context=recipe.shape.context, batch=training.batch, seed=training.seed)
-        updates = training.steps or windows.batches_in(training.epochs)
-        init = self.asked.init
+        updates, init = self._updates(recipe), self.asked.init
         notify(_in_short(recipe, model, updates, self.device))
-        notify(None if init is None else f"the network and its first weights are those of {init}")
+        notify(None if init is None else f"the network and its first weights are those of {init}{_left(init)}")
         notify(_on_warmup(recipe, updates))
         notify(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
         return TrainerConfig(
             objective=LanguageModelling(model),
-            batches=windows,
+            batches=self._windows(recipe),
             updates=updates,
             recipe=recipe,
             tokens_per_step=training.batch * recipe.shape.context,
@@ -193,6 +210,13 @@ class PretrainSession(Session[Model]):
             sample=None if valid is None else sampler(model, valid, self.out, recipe, self.world),
             has_parent=init is not None,
         )
+
+    def _updates(self, recipe: Recipe) -> int:
+        return recipe.training.steps or self._windows(recipe).batches_in(recipe.training.epochs)
+
+    def _windows(self, recipe: Recipe) -> Windows:
+        training = recipe.training
+        return Windows(self.train_text, context=recipe.shape.context, batch=training.batch, seed=training.seed)
 
 
 def _check_tokenizer(corpus: Path, train: TokenStream) -> None:
@@ -245,3 +269,9 @@ def _evaluator(
         return Judgement(found, cost=found["valid_loss"])
 
     return evaluate
+
+
+def _left(init: Path) -> str:
+    """Tell what a fine-tuned run keeps to itself."""
+    learned = list(read_run(init).tasks)
+    return f", without its heads for {some(learned)} and its special tokens" if learned else ""

@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "catalog": ["FINETUNE", "PAPER", "RECIPES", "find_recipe", "recipe"],
+    "catalog": ["AUTO", "FINETUNE", "PAPER", "RECIPES", "find_recipe", "recipe"],
     "changes": [
         "Setting",
         "change",
@@ -13,6 +13,7 @@ OFFERS = {
         "todays_names",
         "todays_section",
     ],
+    "derived": ["in_words", "recipe_for", "require_settled", "settled"],
     "values": [
         "AUGMENTED",
         "FSDP",

@@ -8,7 +8,7 @@ from typing import Any
 from gpt1.base.errors import unknown
 from gpt1.base.modules import load_value
 from gpt1.recipes.changes import with_settings
-from gpt1.recipes.values import LSTM, Logging, Recipe, Schedule
+from gpt1.recipes.values import DERIVED, LSTM, Logging, Recipe, Schedule
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
 PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
@@ -89,6 +89,17 @@ FINETUNE = replace(
     ),
 )
 
+# The paper's fine-tuning made for any base and any number of labels; see `derived.py`.
+AUTO = replace(
+    FINETUNE,
+    name="auto",
+    about="fine-tuning whose rate suits the size of the base, and whose batch and epochs suit the number of examples",
+    optimizer=replace(FINETUNE.optimizer, lr=PAPER.optimizer.lr),  # what is derived has its default until then
+    schedule=replace(FINETUNE.schedule, warmup_share=0.06),
+    training=replace(FINETUNE.training, batch=PAPER.training.batch, epochs=PAPER.training.epochs),
+    derived=tuple(DERIVED),
+)
+
 LESSONS = replace(
     FINETUNE,
     name="lessons",
@@ -98,7 +109,7 @@ LESSONS = replace(
     training=replace(FINETUNE.training, batch=64, epochs=1),
 )
 
-RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, SMALL, TINY, PAPER_LSTM, FINETUNE, LESSONS)}
+RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, SMALL, TINY, PAPER_LSTM, FINETUNE, AUTO, LESSONS)}
 
 
 def find_recipe(name: str) -> Recipe:

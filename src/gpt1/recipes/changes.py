@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.values import DERIVED, Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
@@ -22,13 +22,13 @@ _BOOL_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": Fals
 
 
 def settings(recipe: Recipe) -> dict[str, Setting]:
-    """Return every setting of a recipe under its dotted name."""
-    found = {}
+    """Return every setting of a recipe under its dotted name; of one that is derived, from what."""
+    found: dict[str, Setting] = {}
     for part in fields(recipe):
         value = getattr(recipe, part.name)
         if is_dataclass(value):
             found.update({f"{part.name}.{field.name}": getattr(value, field.name) for field in fields(value)})
-    return found
+    return found | {name: f"derived from {DERIVED[name]}" for name in recipe.derived}
 
 
 def change(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -50,7 +50,9 @@ def with_settings(recipe: Recipe, changes: Mapping[str, object]) -> Recipe:
             tell_renamed(name, today)
         part, field = _full_name(recipe, today).split(".")
         parts.setdefault(part, {})[field] = _typed(getattr(recipe, part), field, value, f"{part}.{field}")
-    return replace(recipe, **{part: replace(getattr(recipe, part), **values) for part, values in parts.items()})
+    given = {f"{part}.{field}" for part, values in parts.items() for field in values}
+    changed = {part: replace(getattr(recipe, part), **values) for part, values in parts.items()}
+    return replace(recipe, **changed, derived=tuple(name for name in recipe.derived if name not in given))
 
 
 def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Setting, Setting]]:
@@ -60,16 +62,21 @@ def differences(one: Recipe, other: Recipe) -> dict[str, tuple[Setting, Setting]
 
 
 def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe as a JSON object."""
-    return asdict(recipe)
+    """Return the recipe as a JSON object; what is derived is told of one that leaves anything open."""
+    found = asdict(recipe)
+    derived = list(found.pop("derived"))
+    return {**found, "derived": derived} if derived else found
 
 
 def recipe_from_json(value: Any) -> Recipe:
     """Return the recipe that `recipe_as_json` wrote, or an older version did; what that lacks has its default."""
     try:
         flat = {}
+        derived = value.get("derived", [])
+        if not isinstance(derived, list) or not all(isinstance(name, str) for name in derived):
+            raise TypeError("'derived' holds no names of settings")
         for part, values in value.items():
-            if part not in ("name", "about"):
+            if part not in ("name", "about", "derived"):
                 if not isinstance(values, dict):
                     raise TypeError(f"'{part}' holds no settings")
                 flat.update({f"{part}.{name}": setting for name, setting in values.items()})
@@ -77,7 +84,7 @@ def recipe_from_json(value: Any) -> Recipe:
         if not isinstance(name, str) or not isinstance(about, str):
             raise TypeError("its name is not a string")
         base = Recipe(name=name, about=about)
-        return with_settings(base, todays_names(flat))
+        return replace(with_settings(base, todays_names(flat)), derived=tuple(derived))
     except (AttributeError, KeyError, TypeError, SettingError) as error:
         raise FormatError(f"this is no recipe of this version of gpt1: {error}") from None
 

@@ -21,6 +21,12 @@ PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
 AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment its texts
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
+# What a recipe may leave to the fine-tuning, and what decides it there.
+DERIVED = {
+    "optimizer.lr": "the parameters of the base",
+    "training.batch": "the number of examples",
+    "training.epochs": "the number of examples",
+}
 
 
 def _check(sentences: dict[str, bool]) -> None:
@@ -220,7 +226,11 @@ class Finetuning:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that decides a run, data apart."""
+    """All that decides a run, data apart.
+
+    Settings in `derived` are left to the fine-tuning, which knows base and examples (`recipes/derived.py`): until then
+    each has its default, and one that is changed by its name is no longer among them.
+    """
 
     name: str
     about: str = ""
@@ -230,3 +240,12 @@ class Recipe:
     training: Training = field(default_factory=Training)
     logging: Logging = field(default_factory=Logging)
     finetuning: Finetuning = field(default_factory=Finetuning)
+    derived: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.derived:
+            _among("setting that can be derived", name, tuple(DERIVED))
+            part, _, setting = name.partition(".")
+            values = getattr(self, part)
+            is_open = getattr(values, setting) == getattr(type(values)(), setting)
+            _check({f"{name} has a value, so it cannot be derived as well": is_open})

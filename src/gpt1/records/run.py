@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from gpt1.base.errors import FormatError
 from gpt1.base.record_files import Record
 from gpt1.base.records import Count, ReadBy, RecordPart, Size
-from gpt1.recipes.changes import recipe_from_json
+from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.unknowns import Unknown
@@ -90,6 +90,10 @@ class RunRecord(Record):
             raise FormatError(f"{path} is not a run of gpt1")
         if (version := value.get("version")) != cls.VERSION:
             raise FormatError(f"{path.parent} is a run of version {version}; this program reads version {cls.VERSION}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the file holds, but for its checksum."""
+        return super().as_json() | {"recipe": recipe_as_json(self.recipe)}
 
     def _is_left_out(self, field: Any, value: Any) -> bool:
         told = self.kind == PRETRAINING and field.name in ("seed", "corpus", "parent")  # also that there is none

@@ -20,6 +20,7 @@ from gpt1.base.records import LARGEST, Count, RecordPart, check_record
 from gpt1.documents.blocks import Curve
 from gpt1.documents.figures import LONGEST_NAME, shown_text
 from gpt1.recipes.values import Recipe
+from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
@@ -104,6 +105,7 @@ class GatheredRun:
     log: Log | None
     evaluations: list[Evaluation]
     seeds: SeedsResult | None
+    ensemble: EnsembleRecord | None  # where it was decided who answers
 
     @property
     def recipe(self) -> Recipe:
@@ -171,6 +173,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, record.tasks),
         seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
+        ensemble=EnsembleRecord.read(folder / ENSEMBLE_FILE) if (folder / ENSEMBLE_FILE).is_file() else None,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import make_folder, require_absent, result_file
+from gpt1.bases.catalog import run_or_base
 from gpt1.documents.blocks import Section
 from gpt1.documents.html import MARK, render, require_libraries
 from gpt1.documents.study import KINDS, about_study, study_blocks
@@ -40,7 +41,7 @@ def report(
     out = Path(out)
     _require_own_file(out)
     require_absent(out, overwrite)
-    sections = _sections([Path(run) for run in runs])
+    sections = _sections([run_or_base(run) for run in runs])
     named = [section.title for section in sections if section.anchor != RESULTS]
     content = render([*opening, *sections], title or f"Report on {', '.join(named)}")
     make_folder(out.parent)

@@ -32,8 +32,7 @@ from gpt1.documents.blocks import (
 )
 from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks, verdicts
 from gpt1.documents.figures import figure, metric_name, rough
-from gpt1.inspection.sizes import count_parameters
-from gpt1.model.costs import flops_per_token
+from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
 from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import LSTM, Finetuning
@@ -230,6 +229,7 @@ def _finetuned_facts(run: GatheredRun) -> list[tuple[str, str]]:
     updates = "" if run.progress is None else f"{run.progress.step:,} updates of "
     rate = f"learning rate {run.recipe.optimizer.lr:g}"
     facts.append(("training", f"{updates}{training.batch} examples, {rate}, {_beside(settings.lm_weight)}"))
+    facts += [] if run.ensemble is None else [("answers", one.why) for one in run.ensemble.tasks.values()]
     facts += [("hardware", hardware)] if (hardware := _trained_on(run)) else []
     return [*facts, ("seed", str(run.record.seed))]
 

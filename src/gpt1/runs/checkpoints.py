@@ -64,6 +64,7 @@ class _Progress(TypedDict):
     """What others than the loop read of its progress."""
 
     cost: NotRequired[float | None]
+    tiebreak: NotRequired[float | None]
     seconds: NotRequired[Seconds]
 
 
@@ -235,22 +236,42 @@ def beside_a_writer(look: Callable[[], Found]) -> Found:
         ) from None
 
 
+Rank = tuple[float, float]  # of an evaluated checkpoint; less is better
+
+
+def rank(cost: float, tiebreak: float | None) -> Rank:
+    """Return what checkpoints are ordered by: their cost, and between equals what breaks the tie, where it is known."""
+    return cost, math.inf if tiebreak is None or math.isnan(tiebreak) else tiebreak
+
+
 def best_step(run: Path, refused: Callable[[str], None] | None = None) -> int | None:
-    """Return the step of the kept checkpoint with the lowest cost, if any was evaluated.
+    """Return the step of the best of the kept checkpoints, of equals the last, if any was evaluated.
 
     `refused` is told of those that cannot be read, any of which may have been the best.
     """
-    costs = []
+    ranks = _ranks(run, refused)
+    return -min((found, -step) for step, found in ranks.items())[1] if ranks else None
+
+
+def best_rank(run: Path) -> Rank | None:
+    """Return how good the best of the kept checkpoints is, if any was evaluated."""
+    return min(_ranks(run, None).values(), default=None)
+
+
+def _ranks(run: Path, refused: Callable[[str], None] | None) -> dict[int, Rank]:
+    """Return how good the kept checkpoints are that were evaluated, by step."""
+    ranks = {}
     for step, path in list_checkpoints(run):
         try:
-            cost = read_state(path)["progress"].get("cost")
+            progress = read_state(path)["progress"]
         except (FormatError, InputError) as error:
             if refused is not None and path.exists():
                 refused(f"{error}; it is passed over, though it may have been the best")
             continue
+        cost = progress.get("cost")
         if cost is not None and math.isfinite(cost):
-            costs.append((cost, -step))
-    return -min(costs)[1] if costs else None
+            ranks[step] = rank(cost, progress.get("tiebreak"))
+    return ranks
 
 
 def remove_old(run: Path, newest: int, keep: int, keep_every: int | None) -> None:
@@ -279,7 +300,7 @@ def drop_moments(run: Path) -> None:
 
 
 def clean_up(run: Path) -> None:
-    """Remove what a killed writer left."""
-    for folder in (run, run / FOLDER):
+    """Remove what a killed writer left, of moments that it dropped in a checkpoint too."""
+    for folder in (run, run / FOLDER, *(path for _, path in list_checkpoints(run))):
         if folder.is_dir():
             remove_temporaries(folder)

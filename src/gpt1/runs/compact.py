@@ -36,7 +36,7 @@ def expanded(weights: dict[str, Tensor], where: object) -> dict[str, Tensor]:
             continue
         if tensor.dtype == torch.int8:
             scales = weights.get(name + SCALES)
-            if scales is None or tensor.ndim != 2 or scales.shape != (len(tensor), _groups(tensor.shape[1])):
+            if scales is None or not _fit(scales, tensor):
                 raise FormatError(f"{where} is damaged: '{name}' has no scales that fit it")
             tensor = tensor.float() * _spread(scales.float(), tensor.shape[1])
         found[name] = tensor
@@ -50,6 +50,11 @@ def _quantized(matrix: Tensor) -> tuple[Tensor, Tensor]:
     steps = _spread(scales.float(), columns)
     whole = torch.where(steps > 0, matrix / steps, 0).round().clamp(-_LARGEST, _LARGEST)
     return whole.to(torch.int8), scales
+
+
+def _fit(scales: Tensor, whole: Tensor) -> bool:
+    is_matrix = whole.ndim == 2 and scales.shape == (len(whole), _groups(whole.shape[1]))
+    return is_matrix and scales.is_floating_point()
 
 
 def _groups(columns: int) -> int:

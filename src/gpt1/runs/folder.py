@@ -30,6 +30,7 @@ from gpt1.base.files import (
     write_record,
 )
 from gpt1.base.records import SEAL, differing
+from gpt1.bases.catalog import run_or_base
 from gpt1.recipes.changes import todays_section
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
@@ -61,8 +62,9 @@ def is_run(folder: Path) -> bool:
     return (folder / RUN_FILE).is_file()
 
 
-def run_folder(folder: Path) -> Path:
-    """Return the folder of the run itself: of several seeds, the best one's."""
+def run_folder(given: str | Path) -> Path:
+    """Return the folder of the run itself: of a base its own, of several seeds the best one's."""
+    folder = run_or_base(given)
     if is_run(folder) or not (folder / SEEDS_FILE).is_file():
         return folder
     return folder / SeedsResult.read(folder / SEEDS_FILE).best

@@ -17,7 +17,7 @@ from types import TracebackType
 import torch
 
 from gpt1.recipes.values import Logging
-from gpt1.runs.checkpoints import Tensors, drop_moments, remove_old, save_checkpoint
+from gpt1.runs.checkpoints import Rank, Tensors, drop_moments, remove_old, save_checkpoint
 from gpt1.runs.events import Saved
 
 
@@ -29,14 +29,14 @@ class Snapshot:
     model: Tensors
     optimizer: Tensors | None  # None: nobody goes on from here
     progress: Mapping[str, object]  # of the loop
-    cost: float | None = None  # where it was evaluated
+    rank: Rank | None = None  # where it was evaluated
     is_best: bool = False  # so far
 
     def gives_way_to(self, newer: Snapshot, logging: Logging) -> bool:
         """Whether it would be removed once the newer one is on the disk."""
         if logging.keep > 1 or (logging.keep_every and self.step % logging.keep_every == 0):
             return False
-        is_beaten = self.cost is not None and newer.cost is not None and newer.cost <= self.cost
+        is_beaten = self.rank is not None and newer.rank is not None and newer.rank <= self.rank
         return is_beaten or not self.is_best
 
 

@@ -23,6 +23,7 @@ from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, GeneratedSequence, RuinedScores, continue_ids
 from gpt1.inference.run import Run
 from gpt1.inference.sampling import SamplingParams, Weighed
+from gpt1.linear.ensemble import WORDS
 from gpt1.serve.limits import ApiError, Limits, busy, failed
 from gpt1.text.streaming import TextStream
 
@@ -202,6 +203,9 @@ class Engine:
     def _load(self) -> None:
         model, tokenizer = self.run.network, self.run.tokenizer
         tokenizer.encode("ready")  # loads what encoding needs
+        for ensemble in self.run.ensembles.values():
+            if ensemble.words is not None and WORDS in ensemble.weights:
+                ensemble.words.make_ready()
         self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()

@@ -63,6 +63,7 @@ def study_ablations(
     tell_start(arms[0].start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
+    training = training.settled_by(arms[0].start, Path(out))
     planned = plan(arms, labelled, training)
     about: AskedOfStudy = {
         "init": str(arms[0].start.path),

@@ -14,16 +14,19 @@ import numpy as np
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines, remove_folder
 from gpt1.finetuning.data import truncation_notices
-from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.finetune import chosen_recipe, finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
+from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
+from gpt1.recipes.derived import in_words, settled
+from gpt1.recipes.values import Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary
 from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
-from gpt1.runs.events import Listener
+from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import METRICS_FILE, has_saved
 from gpt1.runs.folder import read_run
-from gpt1.studies.cells import Cell, CellResult, Compute, cell_name
+from gpt1.studies.cells import CELLS, Cell, CellResult, Compute, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
 from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
@@ -40,15 +43,21 @@ Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 class FinetuningSettings:
     """How the fine-tunings of a study are made, arms and seeds apart."""
 
-    recipe: str = "finetune"
+    recipe: Recipe | str | None = None  # None: that of what was trained before, or the one for the base
     changes: Sequence[str] = ()
     device: str | None = None
     seeds: int = 1
+    base: InitRun | None = None  # by which recipes are chosen and settled, for all arms alike; None: each arm's start
+
+    def settled_by(self, base: InitRun, out: Path) -> FinetuningSettings:
+        """Return the same with a recipe, for a study that lies in a folder and whose main arm starts from a run."""
+        begun = sorted((out / CELLS).glob(f"*/{RUN}"))
+        return replace(self, recipe=chosen_recipe(self.recipe, base.shape, begun), base=base)
 
     @property
     def seed_numbers(self) -> range:
         """The seeds, from the first that was asked for."""
-        first = change(as_recipe(self.recipe), self.changes).training.seed
+        first = change(as_recipe(self.recipe or AUTO), self.changes).training.seed
         return range(first, first + self.seeds)
 
 
@@ -67,28 +76,29 @@ class Rows:
 
     task: str
     identity: str
+    train: int  # how many there are to learn from
     encode: Callable[[], EncodedTask]  # when the cell is made: those of all cells may be too many to hold
 
 
 def all_rows(one: TaskData, start: InitRun) -> Rows:
     """Return all examples of a task, for what begins with a run."""
-    return Rows(one.task.name, one.identity, partial(one.encoded_for, start))
+    return Rows(one.task.name, one.identity, len(one.train), partial(one.encoded_for, start))
 
 
 def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, *more: object) -> Cell:
     """Return the cell of one arm, task and seed; `more` ends its name."""
-    changes = [*training.changes, NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
+    asked = _asked(arm, rows, training, seed)
     inputs = {
         "init": arm.start.identity,
         "examples": rows.identity,
-        "settings": _deciding(settings(change(as_recipe(training.recipe), changes))),
+        "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
     return Cell(
         cell_name(arm.name, rows.task, *more, seed),
         row=rows.task,
         column=arm.name,
         inputs=inputs,
-        compute=_computation(arm, rows, training, changes),
+        compute=_computation(arm, rows, asked, training.device),
         workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size
     )
 
@@ -99,7 +109,28 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     return {name: value for name, value in asked.items() if name not in left_out}
 
 
-def _computation(arm: Arm, rows: Rows, training: FinetuningSettings, changes: Sequence[str]) -> Compute:
+@dataclass(frozen=True)
+class _Asked:
+    """How one fine-tuning is made: what the recipe leaves open is decided by the changes."""
+
+    recipe: Recipe
+    changes: Sequence[str]
+    derived: Sequence[str]  # what was, in words; at most one line
+
+
+def _asked(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int) -> _Asked:
+    base, examples = training.base or arm.start, rows.train
+    recipe = chosen_recipe(training.recipe, base.shape, ())
+    changes = [*training.changes, NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
+    changed = change(recipe, changes)
+    if not changed.derived:
+        return _Asked(recipe, changes, [])
+    decided = settings(settled(changed, base.parameters, examples))
+    told = in_words(changed, base.parameters, examples)
+    return _Asked(recipe, [*changes, *(f"{name}={decided[name]}" for name in changed.derived)], [told] if told else [])
+
+
+def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Compute:
     def compute(folder: Path, listener: Listener) -> CellFigures:
         run, encoded = folder / RUN, rows.encode()
         newest = newest_checkpoint(run, lambda _: None)
@@ -107,14 +138,16 @@ def _computation(arm: Arm, rows: Rows, training: FinetuningSettings, changes: Se
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
         earlier = None if newest is None else newest.seconds
         del newest  # its weights are read again
+        for line in asked.derived:
+            listener(Noticed(line))
         finetune(
             arm.start.path,
             run,
             encoded=encoded,
-            recipe=training.recipe,
-            changes=changes,
+            recipe=asked.recipe,
+            changes=asked.changes,
             resume=run.exists(),
-            device=training.device,
+            device=device,
             listeners=[listener],
         )
         scores = read_result(run)[encoded.task.name]
@@ -123,7 +156,7 @@ def _computation(arm: Arm, rows: Rows, training: FinetuningSettings, changes: Se
         found: CellFigures = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
         if hardware is not None:
             found["device"] = hardware.device
-        found["notes"] = _cut_texts(encoded)
+        found["notes"] = [*asked.derived, *_cut_texts(encoded)]
         if earlier is not None:
             found["earlier_seconds"] = earlier
         return found

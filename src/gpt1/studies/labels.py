@@ -22,11 +22,11 @@ from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
 from gpt1.linear.words import VERSION, answer_by_words
-from gpt1.recipes.changes import change
 from gpt1.records.evaluation import Prediction
 from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
+from gpt1.studies.chosen import chosen_from, is_decided_by_answers
 from gpt1.studies.finetuned import (
     Arm,
     FinetuningSettings,
@@ -47,7 +47,6 @@ from gpt1.tasks.data_warnings import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
-from gpt1.training.session import as_recipe
 
 NAME = "labels"
 WORDS, CHOSEN = "tf-idf", "chosen"
@@ -89,9 +88,10 @@ def study_labels(
     tell_start(start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
+    training = training.settled_by(start, Path(out))
     networks = make_arms(start)
     if scratch_lr is not None:
-        networks[SCRATCH] = with_rate(networks[SCRATCH], scratch_lr, training, notebook)
+        networks[SCRATCH] = with_rate(networks[SCRATCH], scratch_lr, notebook)
     by_task = {name: counts_of(one, counts, notebook) for name, one in labelled.items()}
     planned = plan({arm: networks.get(arm) for arm in chosen}, labelled, training, by_task)
     about: AskedOfStudy = {
@@ -130,10 +130,9 @@ def make_arms(start: InitRun) -> dict[str, Arm]:
     }
 
 
-def with_rate(arm: Arm, rate: float, training: FinetuningSettings, watcher: Watcher) -> Arm:
+def with_rate(arm: Arm, rate: float, watcher: Watcher) -> Arm:
     """Return an arm with a learning rate of its own, and tell of it."""
-    others = change(as_recipe(training.recipe), training.changes).optimizer.lr
-    watcher.say(f"{ARMS[arm.name]} the learning rate is {rate:g}, else {others:g}")
+    watcher.say(f"{ARMS[arm.name]} the learning rate is {rate:g}, whatever that of the others")
     return replace(arm, changes=[*arm.changes, f"optimizer.lr={rate!r}"])
 
 
@@ -198,14 +197,21 @@ def plan(
             for seed in training.seed_numbers:
                 draw = Draw(one, order[seed][:count], seed)
                 for key, arm in arms.items():
-                    cells[name, (key, count), seed] = _words_cell(draw) if arm is None else _cell(arm, draw, training)
+                    trained = cells.get((name, (FULL, count), seed))
+                    cell = _words_cell(draw) if arm is None else _network_cell(arm, draw, training, trained)
+                    cells[name, (key, count), seed] = cell
     return cells
 
 
-def _cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
-    rows = Rows(draw.one.task.name, draw.identity, partial(draw.encoded_for, arm.start))
+def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings, trained: Cell | None) -> Cell:
+    rows = Rows(draw.one.task.name, draw.identity, draw.count, partial(draw.encoded_for, arm.start))
     cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
-    return replace(cell, counts_words=True) if arm.name == CHOSEN else cell
+    if arm.name != CHOSEN:
+        return cell
+    cell = replace(cell, inputs={**cell.inputs, "version": VERSION}, counts_words=True)
+    if trained is None or not is_decided_by_answers(draw.one):
+        return cell
+    return chosen_from(trained, cell, rows, arm.start)
 
 
 def draw_order(task: Task, train: Sequence[Example], seed: int) -> list[int]:

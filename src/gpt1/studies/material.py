@@ -13,6 +13,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import some
 from gpt1.finetuning.data import Source, read_labelled
 from gpt1.inference.run import BEST, find_checkpoint
+from gpt1.model.costs import count_parameters
 from gpt1.recipes.values import LSTM, Shape
 from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, read_state
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
@@ -37,6 +38,11 @@ class InitRun:
         """What tells its weights and words from all others: those of the checkpoint that fine-tuning takes."""
         return weights_identity(find_checkpoint(self.path, BEST).path) | {"tokenizer": self.tokenizer}
 
+    @cached_property
+    def parameters(self) -> int:
+        """How many numbers it has learned."""
+        return count_parameters(self.shape, read_run(self.path).vocab_size).total
+
     @property
     def blocks(self) -> int:
         """How many blocks can be taken over."""
@@ -45,7 +51,7 @@ class InitRun:
 
 def open_start(path: str | Path, name: str | None = None) -> InitRun:
     """Open a run to start from."""
-    folder = run_folder(Path(path))
+    folder = run_folder(path)
     record = read_run(folder)
     if not list_checkpoints(folder):
         raise InputError(f"{folder} has no checkpoint to start from; train it first")

@@ -48,6 +48,7 @@ def reproduce(
     check_learnable(learned)
     ablated = {name: one for name, one in learned.items() if name in ABLATED}
     asked = {name: one for name, one in labelled.items() if name in paper.SCALES}
+    training = training.settled_by(start, Path(out))
     full = ablations.plan(arms[:1], learned, training)
     all_arms = ablations.plan(arms, ablated, training)
     layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)

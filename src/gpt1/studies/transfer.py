@@ -44,6 +44,7 @@ def study_transfer(
     tell_start(start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
+    training = training.settled_by(start, Path(out))
     planned = plan(start, labelled, training, layers)
     about: AskedOfStudy = {
         "init": str(start.path),

@@ -24,6 +24,7 @@ import numpy as np
 from gpt1.base.errors import FormatError, InputError, MissingDependency, unknown
 from gpt1.base.files import is_of_format, json_bytes, read_json, require_absent, result_file
 from gpt1.base.records import check_record, sealed, unsealed
+from gpt1.bases.catalog import run_or_base
 from gpt1.text import bytes as byte_kind
 from gpt1.text import words as word_kind
 from gpt1.text.chunks import Ids, Offsets
@@ -262,8 +263,8 @@ def new_tokenizer(kind: str, tokens: Sequence[str], merges: Sequence[tuple[str, 
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Load a tokenizer from its file, or from a folder that holds a `tokenizer.json`."""
-    path = Path(path)
+    """Load a tokenizer from its file, from a folder that holds a `tokenizer.json`, or that of a base, by its name."""
+    path = run_or_base(path)
     if path.is_dir():
         path = path / FILE_NAME
     data = read_json(path, "a gpt1 tokenizer")

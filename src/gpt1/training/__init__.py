@@ -7,6 +7,7 @@ OFFERS = {
     "distributed": ["World", "join_world"],
     "session": [
         "Conditions",
+        "LENGTHS",
         "Looked",
         "Notify",
         "Session",

@@ -29,6 +29,7 @@ class Judgement(NamedTuple):
 
     scores: dict[str, float]
     cost: float
+    tiebreak: float | None = None  # of equal costs the one with less is better; None: the later one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,7 @@ FREE_ON_RESUME = (
     "training.max_loss_spike",
     "training.patience",
 )
+LENGTHS = ("steps", "epochs", "patience")  # settings of `training` by which a run is over
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,17 @@ def begun_run(run: Path, kind: str) -> RunRecord:
 
 
 def resumed(
-    run: Path, old: Recipe, asked: Recipe | str | None, changes: Iterable[str], keep: Callable[[Recipe], Recipe]
+    run: Path,
+    old: Recipe,
+    asked: Recipe | str | None,
+    changes: Iterable[str],
+    keep: Callable[[Recipe], Recipe],
+    updates: Callable[[Recipe], int],
 ) -> tuple[Recipe, list[str]]:
     """Return the recipe of a run that goes on, and what changed; refuse where what decides its losses differs.
 
-    `keep` gives the asked recipe what is not asked for but taken over, such as a parent's shape.
+    `keep` gives the asked recipe what is not asked for but taken over, such as a parent's shape; `updates` says how
+    many updates a recipe makes.
     """
     new = keep(change(old if asked is None else as_recipe(asked), changes))
     for name, (before, after) in differences(old, new).items():
@@ -205,23 +212,28 @@ def resumed(
                 f"{name} is {before} in the run {run} and {after} now: a run goes on as it was begun; leave "
                 f"it, or begin a new run with `init={str(run)!r}`"
             )
-    _check_length(run, old, new)
+    _check_length(run, old, new, updates)
     return new, [f"{name} was {before}, is {after} now" for name, (before, after) in differences(old, new).items()]
 
 
-def _check_length(run: Path, old: Recipe, new: Recipe) -> None:
+def _check_length(run: Path, old: Recipe, new: Recipe, updates: Callable[[Recipe], int]) -> None:
     """Refuse another length where the run is over and kept no moments to go on with, or is further already."""
-    for step, path in list_checkpoints(run)[-1:]:
-        for name in ("steps", "epochs", "patience"):
-            before, after = getattr(old.training, name), getattr(new.training, name)
-            if before != after and not has_moments(path):
-                raise SettingError(
-                    f"training.{name} was {before} in the run {run} and is {after} now, but the run is over and kept "
-                    f"without the optimiser's moments; begin a new run with the settings wanted, perhaps with "
-                    f"`init={str(run)!r}` (logging.keep_optimizer=true keeps them)"
-                )
-        if new.training.steps != old.training.steps and (new.training.steps or step) < step:
-            raise SettingError(f"the run {run} has made {step:,} updates; training.steps={new.training.steps} is fewer")
+    lengths = {name: (getattr(old.training, name), getattr(new.training, name)) for name in LENGTHS}
+    changed = {name: values for name, values in lengths.items() if values[0] != values[1]}
+    for step, path in list_checkpoints(run)[-1:] if changed else ():
+        if not has_moments(path):
+            name, (before, after) = next(iter(changed.items()))
+            raise SettingError(
+                f"training.{name} was {before} in the run {run} and is {after} now, but the run is kept without the "
+                f"optimiser's moments; begin a new run with the settings wanted, perhaps with `init={str(run)!r}` "
+                "(logging.keep_optimizer=true keeps them)"
+            )
+        if (wanted := updates(new)) < step:
+            name = "epochs" if new.training.steps is None else "steps"
+            raise SettingError(
+                f"the run {run} has made {step:,} updates; training.{name}={lengths[name][1]} makes {wanted:,}, "
+                "which is fewer"
+            )
 
 
 def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:

@@ -27,7 +27,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
-from gpt1.runs.checkpoints import Checkpoint, newest_checkpoint
+from gpt1.runs.checkpoints import Checkpoint, Rank, newest_checkpoint, rank
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
 from gpt1.runs.writer import CheckpointWriter, Snapshot
@@ -70,20 +70,31 @@ class TrainerState:
     loss_scale: float = 1.0
     scale_age: int = 0  # steps since the loss scale changed
     cost: float | None = None  # of these weights, where they were evaluated
+    tiebreak: float | None = None  # likewise: what decides between equal costs
     best_cost: float | None = None  # of all evaluations
+    best_tiebreak: float | None = None
     stale: int = 0  # evaluations since the best one
     seconds: float = 0.0
 
     @property
+    def rank(self) -> Rank | None:
+        """How good these weights are, where they were evaluated."""
+        return None if self.cost is None else rank(self.cost, self.tiebreak)
+
+    @property
     def is_best(self) -> bool:
         """Whether these weights were evaluated, and none before them better."""
-        return self.cost is not None and self.cost == self.best_cost
+        return self.rank is not None and self.rank == self._best_rank
 
-    def judge(self, cost: float) -> None:
+    @property
+    def _best_rank(self) -> Rank | None:
+        return None if self.best_cost is None else rank(self.best_cost, self.best_tiebreak)
+
+    def judge(self, cost: float, tiebreak: float | None = None) -> None:
         """Note what an evaluation gave."""
-        self.cost = cost if math.isfinite(cost) else None
-        if self.cost is not None and (self.best_cost is None or cost < self.best_cost):
-            self.best_cost, self.stale = cost, 0
+        self.cost, self.tiebreak = (cost, tiebreak) if math.isfinite(cost) else (None, None)
+        if self.rank is not None and (self._best_rank is None or self.rank < self._best_rank):
+            self.best_cost, self.best_tiebreak, self.stale = cost, tiebreak, 0
         else:
             self.stale += 1
 
@@ -176,9 +187,8 @@ class Trainer:
             self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
         elif not self._is_over(progress):
             raise SettingError(
-                f"{checkpoint.path} was kept without the optimiser's moments, since its run was over, and training "
-                "cannot go on from it; begin a new run with the settings wanted, or with `init` from this one "
-                "(logging.keep_optimizer keeps them)"
+                f"{checkpoint.path} was kept without the optimiser's moments, and training cannot go on from it; begin "
+                "a new run with the settings wanted, or with `init` from this one (logging.keep_optimizer keeps them)"
             )
         load_whole(self.model, checkpoint.model)
         self._set_progress(progress)
@@ -196,7 +206,7 @@ class Trainer:
         if self.recipe.logging.keep_optimizer or not self.is_done:
             optimizer = whole(self.optimizer.state(), self.world)
         if self.world.is_first:
-            self._writer.save(Snapshot(state.step, model, optimizer, asdict(state), state.cost, state.is_best))
+            self._writer.save(Snapshot(state.step, model, optimizer, asdict(state), state.rank, state.is_best))
         self._first_weights = None
 
     def _finish_saving(self) -> None:
@@ -395,11 +405,12 @@ class Trainer:
             self._roll_back(reading, loss, norm, running)
             return False
         with self._clock_paused():
-            self.progress.cost = None  # of these very weights: another step's would make this one pass for the best
+            # Of these very weights: another step's would make this one pass for the best.
+            self.progress.cost = self.progress.tiebreak = None
             if evaluate is not None and evaluates:
-                scores, cost = evaluate()
-                self.progress.judge(cost)
-                self._notify(Evaluated(step, scores))
+                found = evaluate()
+                self.progress.judge(found.cost, found.tiebreak)
+                self._notify(Evaluated(step, found.scores))
             if sample is not None and samples:
                 self._notify(sample(step))
             reshard(self.model)

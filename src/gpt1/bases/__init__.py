@@ -1,0 +1,16 @@
+"""Pre-trained runs that ship inside the package, found by their names."""
+
+# What other rooms may import of this one's modules.
+OFFERS = {
+    "catalog": [
+        "Base",
+        "NO_BASE",
+        "bases",
+        "default_base",
+        "find_base",
+        "is_packaged",
+        "lasting_name",
+        "named_again",
+        "run_or_base",
+    ]
+}
