@@ -34,6 +34,7 @@ from gpt1.report import report
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
 from gpt1.studies.finetuned import FinetuningSettings
+from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
@@ -74,7 +75,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
     "study ablations": STUDY,
-    "study labels": STUDY,
+    "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
     "reproduce": STUDY,
     "report": (report,),
     "serve": ({"port": server.PORT, "token": None, "device": None}, Limits),
@@ -93,6 +94,7 @@ LEFT_TO_THE_OWNER = {
     "each number there is",
     "file for txt and md, field for tables",
     "JSON lines, printed",
+    "that of the others",
     "the base of the package",
     "the best there is",
     "the fastest there is",

@@ -19,6 +19,7 @@ from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
+ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
 
 
@@ -82,6 +83,24 @@ def test_studies_of_finetuning_take_the_options_of_training(
     assert [cell["inputs"]["settings"][name] for name in names] == [7, 1, 1e-4]
 
 
+def test_parts_make_their_cells_and_the_command_without_them_the_tables(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    named = ["--init", str(place / "books"), "--task", "sst2", "--data", str(place / "tasks"), "--out", str(out)]
+    words = ["labels", "--counts", "4,all", "--arms", "tf-idf", "--seeds", "2", *named]
+    for part in ("1/2", "2/2"):
+        code, printed, said = run(capsys, "study", *words, "--part", part)
+        assert (code, printed) == (0, f"Part {part[0]} of 2: 2 of 2 cells are done; without --part, the tables\n")
+        assert "of 2 cells done" in said
+        assert [path.name for path in out.iterdir()] == ["cells"]
+    code, printed, said = run(capsys, "study", *words)
+    assert code == 0
+    assert "4 cells, 4 done already" in said
+    assert "16 labels" in printed
+    assert json.loads((out / "study.json").read_text())["about"]["counts"] == [4, "all"]
+
+
 def test_reproduce_makes_what_there_is_data_for(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,8 +126,12 @@ def test_reproduce_makes_what_there_is_data_for(
         (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "say what to learn"),
         (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
         (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
-        (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200, not 'a'"),
+        (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200,all, not 'a'"),
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
+        ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),
+        ([*ASKED, "--counts", "4", "--arms", "chosen", "--scratch-lr", "1"], 2, "--scratch-lr is the rate of the arm"),
+        ([*ASKED, "--counts", "4", "--part", "1of2"], 2, "--part takes such as 2/8, the second of eight parts"),
+        ([*ASKED, "--counts", "4", "--part", "3/2"], 2, "--part is a number from 1 up and how many there are"),
         (
             ["study", "ablations", "--init", "absent", "--task", "sst2", "--data", "d", "--out", "x"],
             1,
@@ -127,7 +150,8 @@ def test_errors_are_for_people(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found, out, err = run(capsys, *(str(place / "books") if word == "RUN" else word for word in words))
+    paths = {"RUN": str(place / "books"), "TASKS": str(place / "tasks")}
+    found, out, err = run(capsys, *(paths.get(word, word) for word in words))
     assert (found, out) == (code, "")
     assert message in err
     assert not (tmp_path / "x").exists()

@@ -16,9 +16,10 @@ from gpt1.recipes.changes import settings
 from gpt1.recipes.derived import settled
 from gpt1.runs.folder import read_run
 from gpt1.studies.cells import Cell
-from gpt1.studies.finetuned import Arm, FinetuningSettings, finetuning_cell
+from gpt1.studies.finetuned import Arm, FinetuningSettings, Rows, finetuning_cell
 from gpt1.studies.labels import study_labels
 from gpt1.studies.material import InitRun, open_start
+from gpt1.tasks.encoded import EncodedTask
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import encode, make_task
 from tests.studies.tools import Remembers, make_start, source, write_tasks
@@ -34,6 +35,10 @@ def wide(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) -
     return open_start(make_start(tmp_path_factory.mktemp("wide") / "wide", words_tokenizer, *sizes))
 
 
+def rows(encoded: EncodedTask) -> Rows:
+    return Rows(encoded.task.name, "rows", len(encoded.splits["train"]), lambda: encoded)
+
+
 def inputs(cell: Cell) -> Mapping[str, Any]:
     found: Any = cell.inputs["settings"]
     return {name: found[name] for name in DERIVED}
@@ -44,12 +49,12 @@ def test_what_is_derived_is_derived_alike_for_all_arms(wide: InitRun, lstm: Path
     few, many = (encode(make_task(), words_tokenizer, train) for train in (200, 600))
     asked = replace(FAST, base=wide)
     for encoded, batch, epochs in ((few, 16, 12), (many, 32, 8)):
-        found = [inputs(finetuning_cell(arm, encoded, "rows", asked, 0)) for arm in arms]
+        found = [inputs(finetuning_cell(arm, rows(encoded), asked, 0)) for arm in arms]
         wanted = settings(settled(AUTO, wide.parameters, len(encoded.splits["train"])))
         assert found == [{name: wanted[name] for name in DERIVED}] * 3
         assert (found[0]["training.batch"], found[0]["training.epochs"]) == (batch, epochs)
     assert 6.25e-5 < found[0]["optimizer.lr"] < 1e-3
-    alone = inputs(finetuning_cell(arms[2], few, "rows", FAST, 0))
+    alone = inputs(finetuning_cell(arms[2], rows(few), FAST, 0))
     assert alone["optimizer.lr"] > found[0]["optimizer.lr"]  # of a smaller base
 
 
@@ -59,7 +64,7 @@ def test_a_study_by_a_named_recipe_and_one_of_the_papers_size_is_by_that(
     encoded = encode(make_task(), words_tokenizer)
     papers = replace(wide, shape=PAPER.shape)
     for asked in (replace(FAST, recipe="finetune", base=wide), replace(FAST, base=papers)):
-        found = inputs(finetuning_cell(Arm("full", wide), encoded, "rows", asked, 0))
+        found = inputs(finetuning_cell(Arm("full", wide), rows(encoded), asked, 0))
         assert found == {name: settings(FINETUNE)[name] for name in DERIVED}
 
 

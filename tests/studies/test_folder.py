@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpt1.base.errors import FormatError, InputError
+from gpt1.base.errors import Busy, FormatError, InputError, Interrupted, SettingError
 from gpt1.base.files import lock_folder
-from gpt1.records.study import CellCounts, CellFigures, Cost
+from gpt1.records.study import CellCounts, CellFigures, Cost, StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Nobody, Notebook
-from gpt1.studies.folder import Done, StudySection, conduct, is_study, read_study
+from gpt1.studies.folder import Done, StudySection, conduct, is_study, make_part, read_study, share
 from tests.records import facts_in
+from tests.studies.tools import Remembers
 
 
 def tabulate(done: Done) -> list[StudySection]:
@@ -136,3 +140,127 @@ def test_another_version_is_told(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text('{"format": "gpt1-study", "version": 9}')
     with pytest.raises(FormatError, match="no study of this version"):
         read_study(tmp_path)
+
+
+# ---- parts ----
+
+
+def part(out: Path, calls: list[str], number: int, count: int = 2) -> StudyRecord:
+    return conduct(out, "sums", {"asked": 1}, cells(calls), tabulate, Notebook(Nobody()), (number, count))
+
+
+def test_cells_of_one_task_and_arm_are_dealt_round() -> None:
+    def compute(folder: Path, listener: Listener) -> CellFigures:
+        return {"score": 0}
+
+    planned = [
+        Cell(f"{task}-{seed}-{arm}", task, arm, {}, compute)
+        for task in ("rte", "cola")
+        for seed in range(3)
+        for arm in ("full", "words")
+    ]
+    for count in (1, 2, 3, 5):
+        parts = [share(planned, (number + 1, count)) for number in range(count)]
+        assert sorted(cell.name for own in parts for cell in own) == sorted(cell.name for cell in planned)
+        for task, arm in ((task, arm) for task in ("rte", "cola") for arm in ("full", "words")):
+            sizes = [sum((cell.row, cell.column) == (task, arm) for cell in own) for own in parts]
+            assert max(sizes) - min(sizes) <= 1
+    assert [cell.name for cell in share(planned, (1, 2))][:3] == ["rte-0-full", "rte-1-words", "rte-2-full"]
+
+
+def test_parts_make_their_own_cells_and_nothing_else_and_the_whole_writes_the_tables(tmp_path: Path) -> None:
+    calls: list[str] = []
+    found = part(tmp_path, calls, 1)
+    assert (calls, found.cells, found.sections) == (["a", "ccc"], CellCounts(2, 2), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["cells"]
+    assert part(tmp_path, calls, 1).cells == found.cells
+    assert part(tmp_path, calls, 2).cells == CellCounts(1, 1)
+    assert study(tmp_path, calls) == read_study(tmp_path)
+    assert read_study(tmp_path).sections["sums"] == {"scores": {"a": 1, "bb": 2, "ccc": 3}}
+    assert calls == ["a", "ccc", "bb"]
+
+
+def test_a_cell_that_another_command_is_making_is_refused_by_name(tmp_path: Path) -> None:
+    calls: list[str] = []
+    with lock_folder(tmp_path / "cells" / "bb"):
+        with pytest.raises(Busy, match=r"^1 cell is being made by another command: bb; wait for it\. What is done is"):
+            study(tmp_path, calls)
+        assert read_study(tmp_path).cells == CellCounts(0, 3)
+        part(tmp_path, calls, 1)
+        with lock_folder(tmp_path / "cells" / "ccc"), pytest.raises(Busy, match=r"^1 cell is being made .*: bb; all"):
+            part(tmp_path, calls, 1, 1)  # ccc is done
+    assert calls == ["a", "ccc"]
+    study(tmp_path, calls)
+    assert calls == ["a", "ccc", "bb"]
+
+
+def test_a_part_makes_what_it_can_and_then_what_was_held_at_first(tmp_path: Path) -> None:
+    calls: list[str] = []
+    held = ExitStack()
+    held.enter_context(lock_folder(tmp_path / "cells" / "a"))
+
+    def compute(folder: Path, listener: Listener) -> CellFigures:
+        calls.append(folder.name)
+        held.close()  # whoever held the other one is killed
+        return {"score": 0}
+
+    planned = [Cell(name, "row", "column", {}, compute) for name in ("a", "bb")]
+    assert make_part(tmp_path, planned, Notebook(Nobody())).keys() == {"a", "bb"}
+    assert calls == ["bb", "a"]
+
+
+def test_a_cell_that_was_made_meanwhile_is_taken_as_it_is(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def compute(folder: Path, listener: Listener) -> CellFigures:
+        part(tmp_path, calls, 2)
+        return {"score": 7}
+
+    planned = [Cell("a", "row", "column", {}, compute), *cells(calls)[1:]]
+    conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(Nobody()))
+    assert calls == ["bb", "ccc"]
+    assert read_study(tmp_path).sections["sums"] == {"scores": {"a": 7, "bb": 2, "ccc": 3}}
+
+
+def test_a_part_that_is_stopped_goes_on_and_what_a_kill_left_is_removed(tmp_path: Path) -> None:
+    def stop(folder: Path, listener: Listener) -> CellFigures:
+        (folder / "half.99999999.tmp").write_text("half")
+        raise KeyboardInterrupt
+
+    def compute(folder: Path, listener: Listener) -> CellFigures:
+        return {"score": 0}
+
+    with pytest.raises(Interrupted, match="stopped; 0 of 1 cell are done, and the same command goes on"):
+        make_part(tmp_path, [Cell("a", "row", "column", {}, stop)], Notebook(Nobody()))
+    assert (tmp_path / "cells" / "a" / "half.99999999.tmp").exists()
+    make_part(tmp_path, [Cell("a", "row", "column", {}, compute)], Notebook(Nobody()))
+    assert [path.name for path in (tmp_path / "cells" / "a").iterdir()] == ["cell.json"]
+
+
+def test_a_part_knows_cells_that_are_only_begun_and_refuses_the_folders_of_others(tmp_path: Path) -> None:
+    (tmp_path / "out" / "cells" / "bb").mkdir(parents=True)  # by another part
+    part(tmp_path / "out", [], 1)
+    (tmp_path / "biology" / "cells" / "nerve").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds other files \(cells\)"):
+        part(tmp_path / "biology", [], 1)
+    study(tmp_path / "transfer", [], kind="transfer")
+    with pytest.raises(InputError, match=r"holds a study of another kind \(transfer, not sums\)"):
+        part(tmp_path / "transfer", [], 1)
+    for number in (0, 3):
+        with pytest.raises(SettingError, match=f"such as 2/8, not {number}/2"):
+            part(tmp_path / "out", [], number)
+
+
+def test_cells_for_which_a_library_is_not_installed_are_left_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    calls: list[str] = []
+    planned = [replace(cell, counts_words=cell.name != "bb") for cell in cells(calls)]
+    watcher = Remembers()
+    found = conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(watcher), (1, 1))
+    assert watcher.lines == ["for later: 2 cells with counted words, since scikit-learn is not installed"]
+    assert (calls, found.cells) == (["bb"], CellCounts(1, 3))
+    assert conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(watcher)).cells == CellCounts(1, 3)
+    monkeypatch.undo()
+    assert conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(watcher)).cells == CellCounts(3, 3)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import lzma
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gpt1.base.errors import SettingError
 from gpt1.finetuning.data import Source
+from gpt1.records.study import CellCounts, CellRecord
 from gpt1.runs.folder import read_run
+from gpt1.studies.folder import read_study
 from gpt1.studies.labels import draw_order, study_labels
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.examples import Example
+from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import make_examples, make_task, write_table
-from tests.studies.tools import TRAINING, Remembers, source, write_tasks
+from tests.studies.tools import TRAINING, Remembers, make_start, rows_of, source, write_tasks
 
+NETWORKS = ("full", "scratch", "chosen")
 RTE = CATALOGUE["rte"]
 
 
@@ -106,3 +115,152 @@ def test_labels_that_may_be_scores_are_told(tmp_path: Path, start: Path) -> None
     table.write_text("text,label\n" + "".join(f"it was {row},{row % 4}.5\n" for row in range(40)))
     with pytest.raises(SettingError, match="not from 2; if the labels are scores, say `regression=True`"):
         study_labels(start, tmp_path / "out", source=Source(train=table), training=TRAINING, counts=[2])
+
+
+# ---- counts, arms, parts ----
+
+
+def test_all_labels_of_each_task_are_a_count_and_more_than_a_task_has_are_left_out(tmp_path: Path, start: Path) -> None:
+    data = write_tasks(tmp_path / "tasks", "sst2", "cola")
+    fewer = (data / "cola" / "train.jsonl").read_text().splitlines(keepends=True)[:8]
+    (data / "cola" / "train.jsonl").write_text("".join(fewer))
+    tasks, watcher = source(data, "sst2", "cola"), Remembers()
+    found = study_labels(
+        start,
+        tmp_path / "out",
+        source=tasks,
+        training=TRAINING,
+        counts=["all", 20, 12, 4],
+        arms=["tf-idf"],
+        watcher=watcher,
+    )
+    points = {task: one["arms"]["tf-idf"] for task, one in found.sections["labels"]["tasks"].items()}
+    assert {task: [point["labels"] for point in own] for task, own in points.items()} == {
+        "sst2": [4, 12, 16],
+        "cola": [4, 8],
+    }
+    told = [
+        "sst2 has 16 labels to learn from: 20 are left out",
+        "cola has 8 labels to learn from: 12 and 20 are left out",
+    ]
+    assert [line for line in watcher.lines if "left out" in line] == told
+    assert [note for note in found.notes if "left out" in note] == told
+    assert found.about["counts"] == [4, 12, 20, "all"]
+    assert found == read_study(tmp_path / "out")
+
+
+def test_from_scratch_there_may_be_a_rate_of_its_own(tmp_path: Path, start: Path) -> None:
+    tasks, out = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2"), tmp_path / "out"
+    found = study_labels(start, out, source=tasks, training=TRAINING, counts=[4], scratch_lr=0.25)
+    rates = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run").recipe.optimizer.lr for arm in ("full", "scratch")]
+    assert rates == [5e-3, 0.25]
+    assert "without pre-training the learning rate is 0.25, whatever that of the others" in found.notes
+
+
+def test_networks_are_compared_alone_whatever_the_recipe_and_what_is_chosen_stands_beside_them(
+    tmp_path: Path, start: Path
+) -> None:
+    tasks, out = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2"), tmp_path / "out"
+    training = replace(TRAINING, changes=[*TRAINING.changes, "finetuning.ensemble=true"])
+    arms = ["chosen", "tf-idf", "pre-trained", "scratch"]
+    found = study_labels(start, out, source=tasks, training=training, counts=[8], arms=arms)
+    chosen = {arm: read_run(out / "cells" / f"{arm}-sst2-8-0" / "run").recipe.finetuning for arm in NETWORKS}
+    assert {arm: settings.ensemble for arm, settings in chosen.items()} == {
+        "full": False,
+        "scratch": False,
+        "chosen": True,
+    }
+    kept = {
+        arm: CellRecord.read(out / "cells" / f"{arm}-sst2-8-0" / "cell.json").inputs["settings"] for arm in NETWORKS
+    }
+    assert ["finetuning.ensemble" in one for one in kept.values()] == [False, False, True]
+    section = found.sections["labels"]
+    assert section["arms"]["chosen"] == "what fine-tuning chooses"
+    assert {(pair["arm"], pair["over"]) for pair in section["tasks"]["sst2"]["differences"]} == {
+        ("full", "scratch"),
+        ("full", "tf-idf"),
+        ("chosen", "tf-idf"),
+        ("full", "chosen"),
+    }
+    without = study_labels(start, out, source=tasks, training=TRAINING, counts=[8])  # the same cells
+    assert without.cells.done == without.cells.planned == 3
+    assert "chosen" not in without.sections["labels"]["arms"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"arms": ["scrach"]}, "unknown arm 'scrach'; did you mean 'scratch'"),
+        ({"arms": []}, "name at least one of `arms`"),
+        ({"counts": ["some"]}, "numbers of labels and 'all', not 'some'"),
+        ({"arms": ["chosen"], "scratch_lr": 1e-3}, "`scratch_lr` is the rate of the arm 'scratch', which is not"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_first(
+    tmp_path: Path, start: Path, asked: dict[str, Any], message: str
+) -> None:
+    absent = source(tmp_path / "absent", "sst2")
+    with pytest.raises(SettingError, match=message):
+        study_labels(start, tmp_path / "out", source=absent, training=TRAINING, **{"counts": [4], **asked})
+
+
+BARE = """
+import sys
+
+sys.modules.update(dict.fromkeys(sys.argv[5].split()))  # importing them fails, as if they were not installed
+from gpt1.finetuning.data import Source
+from gpt1.studies.labels import study_labels
+from tests.studies.tools import Remembers
+from gpt1.studies.finetuned import FinetuningSettings
+
+start, data, out, part = sys.argv[1:5]
+training = FinetuningSettings(changes=sys.argv[6:], device="cpu", seeds=2)
+source, watcher = Source(tasks=["sst2"], data=data), Remembers()
+arms = ["pre-trained", "scratch", "tf-idf", "chosen"]
+asked = {"source": source, "training": training, "counts": [4, "all"], "arms": arms}
+study_labels(start, out, **asked, part=(int(part), 2), watcher=watcher)
+print(*watcher.made, sep="\\n")
+print(*watcher.lines, sep="\\n", file=sys.stderr)
+"""
+ABSENT = "sklearn scipy pyarrow spacy ftfy click rich rensa zstandard pandas datasets transformers"
+
+
+def test_parts_make_the_networks_where_only_what_trains_is_installed_and_the_rest_is_made_elsewhere(
+    tmp_path: Path, bytes_tokenizer: Tokenizer
+) -> None:
+    start = make_start(tmp_path / "books", bytes_tokenizer)
+    data, out = write_tasks(tmp_path / "tasks", "sst2"), tmp_path / "out"
+    many = "".join(json.dumps(row) + "\n" for row in rows_of("sst2", 100))
+    (data / "sst2" / "dev.jsonl").unlink()
+    (data / "sst2" / "dev.jsonl.xz").write_bytes(lzma.compress(many.encode()))
+    said = [
+        subprocess.Popen(
+            [sys.executable, "-c", BARE, start, data, out, number, ABSENT, *TRAINING.changes],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in "12"
+    ]  # side by side
+    made: list[str] = []
+    for process in said:
+        printed, told = process.communicate()
+        assert process.returncode == 0, told
+        assert "for later: 4 cells with counted words, since scikit-learn is not installed" in told
+        made += printed.split()
+        assert len(printed.split()) == 4
+    assert sorted(made) == sorted(
+        f"{arm}-sst2-{n}-{seed}" for arm in ("full", "scratch") for n in (4, 16) for seed in (0, 1)
+    )
+    assert [path.name for path in out.iterdir()] == ["cells"]
+
+    training, watcher = replace(TRAINING, seeds=2), Remembers()
+    arms = ["pre-trained", "scratch", "tf-idf", "chosen"]
+    tasks = source(data, "sst2")
+    found = study_labels(start, out, source=tasks, training=training, counts=[4, "all"], arms=arms, watcher=watcher)
+    assert sorted(watcher.already) == sorted(made)
+    assert found.cells == CellCounts(16, 16)
+    points = found.sections["labels"]["tasks"]["sst2"]["arms"]
+    assert {arm: [point["labels"] for point in own] for arm, own in points.items()} == {
+        arm: [4, 16] for arm in ("full", "scratch", "tf-idf", "chosen")
+    }

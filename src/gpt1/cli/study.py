@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -23,6 +24,9 @@ _lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM wi
 _seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
 _task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
 _data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
+_part_option = click.option(
+    "--part", metavar="I/N", help="Make every N-th cell alone, beside other commands; then without it the tables."
+)
 _recipe_option = click.option(
     "--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [auto; of the paper's size: finetune]"
 )
@@ -31,6 +35,7 @@ _recipe_option = click.option(
 def _training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how fine-tunings are made."""
     for option in (
+        _part_option,
         options.changes,
         options.device,
         options.seed,
@@ -73,9 +78,16 @@ def command() -> None:
 @click.option("--shots", type=click.IntRange(0), metavar="K", help="Solved examples before each text.  [0]")
 @options.seed
 @options.device
+@_part_option
 @options.as_json
 def zeroshot_command(
-    runs: tuple[str, ...], task: tuple[str, ...], data: str | None, out: str, as_json: bool, **given: Any
+    runs: tuple[str, ...],
+    task: tuple[str, ...],
+    data: str | None,
+    out: str,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Figure 2 right: ask all kept checkpoints of runs about tasks that they were never taught.
 
@@ -87,7 +99,13 @@ def zeroshot_command(
     if not task or data is None:
         raise click.UsageError("say what to ask: --task NAME (repeatable) with --data DIR")
     asked = {name: value for name, value in given.items() if value is not None}
-    _watched(lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, watcher=watcher, **asked), out, as_json)
+    own = _part_of(part)
+    _watched(
+        lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, part=own, watcher=watcher, **asked),
+        out,
+        as_json,
+        own,
+    )
 
 
 @command.command("transfer")
@@ -97,7 +115,7 @@ def zeroshot_command(
 @click.option("--layers", metavar="0,1,..", help="How many blocks to take over.  [each number there is]")
 @_training_options
 @options.as_json
-def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **given: Any) -> None:
+def transfer_command(init: str, out: str, layers: str | None, part: str | None, as_json: bool, **given: Any) -> None:
     """Figure 2 left: fine-tune with the embeddings alone, then with more and more pre-trained blocks.
 
     \b
@@ -106,11 +124,14 @@ def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **g
     from gpt1.studies.transfer import study_transfer
 
     counts = None if layers is None else _numbers("--layers", layers, "0,1,2")
-    source, training = _source_of(given), _training_of(given)
+    source, training, own = _source_of(given), _training_of(given), _part_of(part)
     _watched(
-        lambda watcher: study_transfer(init, out, source=source, training=training, layers=counts, watcher=watcher),
+        lambda watcher: study_transfer(
+            init, out, source=source, training=training, layers=counts, part=own, watcher=watcher
+        ),
         out,
         as_json,
+        own,
     )
 
 
@@ -121,7 +142,7 @@ def transfer_command(init: str, out: str, layers: str | None, as_json: bool, **g
 @_out_option
 @_training_options
 @options.as_json
-def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **given: Any) -> None:
+def ablations_command(init: str, lstm: str | None, out: str, part: str | None, as_json: bool, **given: Any) -> None:
     """Table 5: the full model, without pre-training, without the auxiliary loss, and an LSTM.
 
     \b
@@ -130,11 +151,14 @@ def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **gi
     """
     from gpt1.studies.ablations import study_ablations
 
-    source, training = _source_of(given), _training_of(given)
+    source, training, own = _source_of(given), _training_of(given), _part_of(part)
     _watched(
-        lambda watcher: study_ablations(init, out, source=source, training=training, lstm=lstm, watcher=watcher),
+        lambda watcher: study_ablations(
+            init, out, source=source, training=training, lstm=lstm, part=own, watcher=watcher
+        ),
         out,
         as_json,
+        own,
     )
 
 
@@ -142,22 +166,54 @@ def ablations_command(init: str, lstm: str | None, out: str, as_json: bool, **gi
 @_init_option
 @_table_options
 @_out_option
-@click.option("--counts", required=True, metavar="50,200,..", help="How many labels to learn from.")
+@click.option("--counts", required=True, metavar="50,200,all", help="How many labels to learn from.")
+@click.option("--arms", metavar="NAMES", help="Of pre-trained, scratch, tf-idf, chosen.  [pre-trained,scratch,tf-idf]")
+@click.option(
+    "--scratch-lr",
+    type=click.FloatRange(0, min_open=True),
+    metavar="RATE",
+    help="Learning rate from scratch.  [that of the others]",
+)
 @_training_options
 @options.as_json
-def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any) -> None:
+def labels_command(
+    init: str,
+    out: str,
+    counts: str,
+    arms: str | None,
+    scratch_lr: float | None,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Learn from few labels: pre-trained, from scratch, and by counting words (TF-IDF and a linear model).
+
+    A further arm, chosen, is what gpt1 finetune --set finetuning.ensemble=true makes of them: the network, counted
+    words, or both.
 
     \b
     Example: gpt1 study labels --init runs/books --train reviews.csv --counts 50,200,1000 --out labels --seeds 3
     """
     from gpt1.studies.labels import study_labels
 
-    wanted, source, training = _numbers("--counts", counts, "50,200"), _source_of(given), _training_of(given)
+    wanted = _counts(counts)
+    asked: dict[str, Any] = {} if arms is None else {"arms": [name.strip() for name in arms.split(",")]}
+    source, training, own = _source_of(given), _training_of(given), _part_of(part)
     _watched(
-        lambda watcher: study_labels(init, out, source=source, training=training, counts=wanted, watcher=watcher),
+        lambda watcher: study_labels(
+            init,
+            out,
+            source=source,
+            training=training,
+            counts=wanted,
+            scratch_lr=scratch_lr,
+            part=own,
+            watcher=watcher,
+            **asked,
+        ),
         out,
         as_json,
+        own,
     )
 
 
@@ -168,7 +224,9 @@ def labels_command(init: str, out: str, counts: str, as_json: bool, **given: Any
 @_out_option
 @_training_options
 @options.as_json
-def reproduce_command(init: str, lstm: str | None, data: str, out: str, as_json: bool, **given: Any) -> None:
+def reproduce_command(
+    init: str, lstm: str | None, data: str, out: str, part: str | None, as_json: bool, **given: Any
+) -> None:
     """Make the paper's tables 2 to 5 and figure 2, as far as the data goes, with the paper's figures beside ours.
 
     Every task found in --data is learned; a table of what is done and left is shown on the way. What is done is kept:
@@ -179,9 +237,12 @@ def reproduce_command(init: str, lstm: str | None, data: str, out: str, as_json:
     """
     from gpt1.studies.reproduce import reproduce
 
-    training = _training_of(given)
+    training, own = _training_of(given), _part_of(part)
     _watched(
-        lambda watcher: reproduce(init, out, data=data, training=training, lstm=lstm, watcher=watcher), out, as_json
+        lambda watcher: reproduce(init, out, data=data, training=training, lstm=lstm, part=own, watcher=watcher),
+        out,
+        as_json,
+        own,
     )
 
 
@@ -193,6 +254,26 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
         raise click.UsageError(
             f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
         ) from None
+
+
+def _counts(text: str) -> list[int | Literal["all"]]:
+    """Return numbers of labels that stand between commas, of which one may be all there are."""
+    try:
+        return ["all" if word.strip() == "all" else int(word) for word in text.split(",")]
+    except ValueError:
+        raise click.UsageError(
+            f"--counts takes whole numbers and all between commas, such as 50,200,all, not '{text}'"
+        ) from None
+
+
+def _part_of(text: str | None) -> tuple[int, int] | None:
+    """Return which part of a study is meant, and of how many."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None:
+        raise click.UsageError(f"--part takes such as 2/8, the second of eight parts, not '{text}'")
+    return int(found[1]), int(found[2])
 
 
 def _source_of(given: dict[str, Any]) -> Source:
@@ -216,8 +297,8 @@ def _training_of(given: dict[str, Any]) -> FinetuningSettings:
     return FinetuningSettings(changes=changes, **named)
 
 
-def _watched(study: Callable[[Watcher], StudyRecord], out: str, as_json: bool) -> None:
-    """Run a study before a person's eyes, and print what it found."""
+def _watched(study: Callable[[Watcher], StudyRecord], out: str, as_json: bool, part: tuple[int, int] | None) -> None:
+    """Run a study, or a part of it, before a person's eyes, and print what it found."""
     from gpt1.cli.lines import StudyLines
 
     terminal = words.CommandTerminal()
@@ -227,6 +308,10 @@ def _watched(study: Callable[[Watcher], StudyRecord], out: str, as_json: bool) -
         terminal.done()
     if as_json:
         click.echo(to_json(found.as_json(), indent=1))
+        return
+    if part is not None:
+        done, planned = found.cells.done, found.cells.planned
+        click.echo(f"Part {part[0]} of {part[1]}: {done:,} of {planned:,} cells are done; without --part, the tables")
         return
     from gpt1.documents.study import study_blocks
 

@@ -4,6 +4,7 @@
 OFFERS = {
     "catalog": ["AUTO", "FINETUNE", "PAPER", "RECIPES", "find_recipe", "recipe"],
     "changes": [
+        "Setting",
         "change",
         "differences",
         "recipe_as_json",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from gpt1.base.record_files import Record
 from gpt1.base.records import Count, RecordPart, Seconds
@@ -255,7 +255,7 @@ class AskedOfStudy(TypedDict):
     data: NotRequired[str]
     shots: NotRequired[Count]
     changes: NotRequired[list[str]]
-    counts: NotRequired[list[Count]]
+    counts: NotRequired[list[Count | Literal["all"]]]  # of labels
     seeds: NotRequired[list[Count]]
 
 

@@ -24,13 +24,14 @@ from gpt1.studies.finetuned import (
     Arm,
     FinetuningSettings,
     Plan,
+    all_rows,
     differences,
     figures,
     finetuning_cell,
     mean_curve,
     whole_arms,
 )
-from gpt1.studies.folder import Done, StudySection, conduct
+from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import (
     InitRun,
     TaskData,
@@ -53,6 +54,7 @@ def study_ablations(
     source: Source,
     training: FinetuningSettings,
     lstm: str | Path | None = None,
+    part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
     """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
@@ -71,7 +73,7 @@ def study_ablations(
         "seeds": list(training.seed_numbers),
     }
     return conduct(
-        Path(out), NAME, about, list(planned.values()), lambda done: tabulate(labelled, planned, done), notebook
+        Path(out), NAME, about, list(planned.values()), lambda done: tabulate(labelled, planned, done), notebook, part
     )
 
 
@@ -97,9 +99,9 @@ def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: Finetu
     cells: Plan[str] = {}
     for name, one in labelled.items():
         for arm in arms:
-            encoded = one.encoded_for(arm.start)
+            rows = all_rows(one, arm.start)
             for seed in training.seed_numbers:
-                cells[name, arm.name, seed] = finetuning_cell(arm, encoded, one.identity, training, seed)
+                cells[name, arm.name, seed] = finetuning_cell(arm, rows, training, seed)
     return cells
 
 

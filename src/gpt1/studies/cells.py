@@ -3,8 +3,9 @@
     STUDY/cells/NAME/cell.json    what decided the result, the result, and how long it took; written last
     STUDY/cells/NAME/             what else it left, such as predictions-TASK-SPLIT.jsonl
 
-A cell without cell.json was killed, or never begun; its computation goes on from what lies in its folder. A cell that
-was made from other inputs is refused by name, never mixed in.
+A cell without cell.json was killed, or never begun; its computation goes on from what lies in its folder, which is held
+while it is made, so that several commands can make cells of one study side by side. A cell that was made from other
+inputs is refused by name, never mixed in.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from gpt1.base.errors import FormatError, InputError
-from gpt1.base.files import make_folder, remove_folder, remove_temporaries
+from gpt1.base.errors import Busy, FormatError, InputError
+from gpt1.base.files import is_temporary, lock_folder, remove_folder, remove_temporaries_below
 from gpt1.base.records import differing
 from gpt1.recipes.changes import todays_names
 from gpt1.records.study import CellFigures, CellRecord
@@ -40,6 +43,12 @@ class Cell:
     inputs: Mapping[str, object]  # all that decides the result, as JSON holds it
     compute: Compute
     workings: tuple[str, ...] = ()  # folders in the cell's that are not needed when it is done
+    counts_words: bool = False  # which needs scikit-learn
+
+    @property
+    def can_be_made(self) -> bool:
+        """Whether all that it needs is installed here; what trains a network is."""
+        return not self.counts_words or find_spec("sklearn") is not None
 
 
 @dataclass(frozen=True)
@@ -125,26 +134,50 @@ def has_cells(study: Path) -> bool:
     return any((study / CELLS).glob(f"*/{CELL_FILE}"))
 
 
+def has_only(study: Path, cells: Sequence[Cell]) -> bool:
+    """Whether a study holds a folder of cells, and there nothing but these, done or not."""
+    names = {cell.name for cell in cells}
+    folder = study / CELLS
+    return folder.is_dir() and all(entry.name in names or is_temporary(entry) for entry in folder.iterdir())
+
+
 def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, CellResult]:
     """Return the cells that are done, by name; refuse where one was made from other inputs, before any work."""
     found = {}
     for cell in cells:
         if (kept := _find(study, cell)) is not None:
             found[cell.name] = kept
+            with suppress(Busy), lock_folder(kept.folder):  # who has made it just now does the same
+                remove_temporaries_below(kept.folder)
+                _remove_workings(kept.folder, cell)
+    return found
+
+
+def held_cells(study: Path, cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells that another command is making; of the others, what killed writers left is removed."""
+    found = []
+    for cell in cells:
+        if (folder := _folder(study, cell)).is_dir():
+            try:
+                with lock_folder(folder):
+                    remove_temporaries_below(folder)
+            except Busy:
+                found.append(cell)
     return found
 
 
 def make_cell(study: Path, cell: Cell, watcher: Watcher) -> CellResult:
-    """Compute a cell and keep it."""
+    """Compute a cell and keep it, unless another command has done so meanwhile; one that is still at it is Busy."""
     folder = _folder(study, cell)
-    make_folder(folder)
-    remove_temporaries(folder)
-    watcher.begun(cell)
-    began = time.monotonic()
-    result = cell.compute(folder, watcher.heard)
-    kept = CellResult(folder, result, time.monotonic() - began + result.pop("earlier_seconds", 0.0))
-    CellRecord(cell.name, {**cell.inputs}, result, kept.seconds).write(folder / CELL_FILE)
-    _remove_workings(folder, cell)
+    with lock_folder(folder):
+        if (kept := _find(study, cell)) is None:
+            remove_temporaries_below(folder)
+            watcher.begun(cell)
+            began = time.monotonic()
+            result = cell.compute(folder, watcher.heard)
+            kept = CellResult(folder, result, time.monotonic() - began + result.pop("earlier_seconds", 0.0))
+            CellRecord(cell.name, {**cell.inputs}, result, kept.seconds).write(folder / CELL_FILE)
+            _remove_workings(folder, cell)
     watcher.ended(cell, kept)
     return kept
 
@@ -185,9 +218,7 @@ def _find(study: Path, cell: Cell) -> CellResult | None:
             f"{folder} was made from other inputs: {changed}. Choose another folder for this study, or remove "
             f"{folder} to have it made anew"
         )
-    kept = CellResult(folder, found.result, found.seconds)
-    _remove_workings(folder, cell)  # a kill may have come before that
-    return kept
+    return CellResult(folder, found.result, found.seconds)
 
 
 def _inputs(found: CellRecord, path: Path, remedy: str) -> Mapping[str, object]:

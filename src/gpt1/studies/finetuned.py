@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar, cast
@@ -17,7 +18,7 @@ from gpt1.finetuning.finetune import chosen_recipe, finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.catalog import AUTO
-from gpt1.recipes.changes import change, settings
+from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled
 from gpt1.recipes.values import Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary
@@ -33,6 +34,7 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
+NETWORK_ALONE = "finetuning.ensemble=false"  # studies compare networks, whatever their recipe says
 
 Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
@@ -68,26 +70,43 @@ class Arm:
     changes: Sequence[str] = ()
 
 
-def finetuning_cell(
-    arm: Arm, encoded: EncodedTask, rows: str, training: FinetuningSettings, seed: int, *more: object
-) -> Cell:
-    """Return the cell of one arm, task and seed; `rows` tells the examples from all others, `more` ends its name."""
-    asked = _asked(arm, encoded, training, seed)
-    decided = settings(change(asked.recipe, asked.changes))
+@dataclass(frozen=True)
+class Rows:
+    """The examples of a cell: of which task, what tells them from all others, and as networks read them."""
+
+    task: str
+    identity: str
+    train: int  # how many there are to learn from
+    encode: Callable[[], EncodedTask]  # when the cell is made: those of all cells may be too many to hold
+
+
+def all_rows(one: TaskData, start: InitRun) -> Rows:
+    """Return all examples of a task, for what begins with a run."""
+    return Rows(one.task.name, one.identity, len(one.train), partial(one.encoded_for, start))
+
+
+def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, *more: object) -> Cell:
+    """Return the cell of one arm, task and seed; `more` ends its name."""
+    asked = _asked(arm, rows, training, seed)
     inputs = {
         "init": arm.start.identity,
-        "examples": rows,
-        "settings": {name: value for name, value in decided.items() if name != "logging.keep_optimizer"},
+        "examples": rows.identity,
+        "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
-    name = encoded.task.name
     return Cell(
-        cell_name(arm.name, name, *more, seed),
-        row=name,
+        cell_name(arm.name, rows.task, *more, seed),
+        row=rows.task,
         column=arm.name,
         inputs=inputs,
-        compute=_computation(arm, encoded, asked, training.device),
+        compute=_computation(arm, rows, asked, training.device),
         workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size
     )
+
+
+def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings that decide a result, as cells have them that were made before there were more."""
+    left_out = {"logging.keep_optimizer", *(() if asked["finetuning.ensemble"] else ("finetuning.ensemble",))}
+    return {name: value for name, value in asked.items() if name not in left_out}
 
 
 @dataclass(frozen=True)
@@ -99,10 +118,10 @@ class _Asked:
     derived: Sequence[str]  # what was, in words; at most one line
 
 
-def _asked(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, seed: int) -> _Asked:
-    base, examples = training.base or arm.start, len(encoded.splits["train"])
+def _asked(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int) -> _Asked:
+    base, examples = training.base or arm.start, rows.train
     recipe = chosen_recipe(training.recipe, base.shape, ())
-    changes = [*training.changes, *arm.changes, f"training.seed={seed}"]
+    changes = [*training.changes, NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
     changed = change(recipe, changes)
     if not changed.derived:
         return _Asked(recipe, changes, [])
@@ -111,9 +130,9 @@ def _asked(arm: Arm, encoded: EncodedTask, training: FinetuningSettings, seed: i
     return _Asked(recipe, [*changes, *(f"{name}={decided[name]}" for name in changed.derived)], [told] if told else [])
 
 
-def _computation(arm: Arm, encoded: EncodedTask, asked: _Asked, device: str | None) -> Compute:
+def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Compute:
     def compute(folder: Path, listener: Listener) -> CellFigures:
-        run = folder / RUN
+        run, encoded = folder / RUN, rows.encode()
         newest = newest_checkpoint(run, lambda _: None)
         if newest is None and has_saved(run):
             remove_folder(run)  # the cell was done, its weights let go, and then its file was lost
@@ -151,7 +170,7 @@ def _cut_texts(encoded: EncodedTask) -> list[str]:
     return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
 
 
-def judged_splits(task: Task, scores: Mapping[str, object]) -> list[str]:
+def judged_splits(task: Task, scores: Collection[str]) -> list[str]:
     """Return the splits by which arms are held against each other: those for the test where all have labels, else dev.
 
     The best epoch was chosen on dev, so its figures are a little too good.

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from gpt1.base.errors import SettingError
+from gpt1.base.errors import SettingError, unknown
 from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
+from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
+from gpt1.finetuning.ensembling import MOST_REPEATED
 from gpt1.finetuning.measure import predictions_file
 from gpt1.linear.words import answer_by_words, version
 from gpt1.records.evaluation import Prediction
@@ -27,13 +31,15 @@ from gpt1.studies.finetuned import (
     Arm,
     FinetuningSettings,
     Plan,
+    Rows,
     differences,
     figures,
     finetuning_cell,
     headline,
+    judged_splits,
     whole_arms,
 )
-from gpt1.studies.folder import Done, StudySection, conduct
+from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
@@ -44,11 +50,20 @@ from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
 
 NAME = "labels"
-WORDS = "tf-idf"
-ARMS = {FULL: "pre-trained", SCRATCH: "without pre-training", WORDS: "TF-IDF and a linear model"}
+WORDS, CHOSEN = "tf-idf", "chosen"
+ARMS = {
+    FULL: "pre-trained",
+    SCRATCH: "without pre-training",
+    WORDS: "TF-IDF and a linear model",
+    CHOSEN: "what fine-tuning chooses",
+}
+ASKED = {"pre-trained": FULL, SCRATCH: SCRATCH, WORDS: WORDS, CHOSEN: CHOSEN}  # as arms are asked for
+USUAL = ("pre-trained", SCRATCH, WORDS)
+ALL = "all"  # the labels that a task has
 _STRATA = 10  # of scores
 
 Key = tuple[str, int]  # arm and count
+Wanted = int | Literal["all"]
 
 
 def study_labels(
@@ -57,48 +72,85 @@ def study_labels(
     *,
     source: Source,
     training: FinetuningSettings,
-    counts: Sequence[int],
+    counts: Sequence[Wanted],
+    arms: Sequence[str] = USUAL,
+    scratch_lr: float | None = None,
+    part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
-    """Learn from so many labels in each of three ways, and return what was found."""
+    """Learn from so many labels (`"all"`: those that a task has) in each of several ways, and return what was found.
+
+    The arms are `"pre-trained"`, `"scratch"`, `"tf-idf"` and `"chosen"`: what fine-tuning with `finetuning.ensemble`
+    chooses. From scratch another rate may be the best one: `scratch_lr`.
+    """
     notebook = Notebook(watcher)
+    chosen = check_asked(counts, arms, scratch_lr)
     start = open_start(init)
     tell_start(start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
     training = training.settled_by(start, Path(out))
-    planned = plan(start, labelled, training, counts)
+    networks = make_arms(start)
+    if scratch_lr is not None:
+        networks[SCRATCH] = with_rate(networks[SCRATCH], scratch_lr, notebook)
+    by_task = {name: counts_of(one, counts, notebook) for name, one in labelled.items()}
+    if CHOSEN in chosen and max(map(max, by_task.values())) > MOST_REPEATED:
+        notebook.say(
+            f"what fine-tuning chooses is cross-validated, so it is shown for at most {MOST_REPEATED:,} labels"
+        )
+    planned = plan({arm: networks.get(arm) for arm in chosen}, labelled, training, by_task)
     about: AskedOfStudy = {
         "init": str(start.path),
         "source": source.recorded(),
         "changes": list(training.changes),
-        "counts": sorted(set(counts)),
+        "counts": sorted(set(counts), key=lambda count: (count == ALL, count)),
         "seeds": list(training.seed_numbers),
     }
     return conduct(
-        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook
+        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook, part
     )
 
 
-def plan(
-    start: InitRun, labelled: Mapping[str, TaskData], training: FinetuningSettings, counts: Sequence[int]
-) -> Plan[Key]:
-    """Return the cells by task, arm and count, and seed."""
-    arms = [Arm(FULL, start), Arm(SCRATCH, start, ["finetuning.scratch=true"])]
-    cells: Plan[Key] = {}
-    for name, one in labelled.items():
-        encoded = one.encoded_for(start)
-        order = {seed: draw_order(one.task, one.train, seed) for seed in training.seed_numbers}
-        for count in sorted(set(counts)):
-            _check_count(one, count)
-            for seed in training.seed_numbers:
-                rows = order[seed][:count]
-                drawn = hashlib.sha256(f"{one.identity} {rows}".encode()).hexdigest()
-                fewer = _with_train(encoded, rows)
-                for arm in arms:
-                    cells[name, (arm.name, count), seed] = finetuning_cell(arm, fewer, drawn, training, seed, count)
-                cells[name, (WORDS, count), seed] = _words_cell(one.labelled, rows, drawn, count, seed)
-    return cells
+def check_asked(counts: Sequence[Wanted], arms: Sequence[str], scratch_lr: float | None) -> list[str]:
+    """Return the arms that were asked for in their usual order, or refuse what was asked before anything is read."""
+    for name in arms:
+        if name not in ASKED:
+            raise unknown("arm", name, ASKED)
+    if not arms or not counts:
+        raise SettingError("name at least one of `arms` and one of `counts`")
+    for count in counts:
+        if isinstance(count, str) and count != ALL:
+            raise SettingError(f"`counts` holds numbers of labels and 'all', not '{count}'")
+    if scratch_lr is not None and SCRATCH not in arms:
+        raise SettingError(f"`scratch_lr` is the rate of the arm '{SCRATCH}', which is not asked for")
+    return [arm for name, arm in ASKED.items() if name in arms]
+
+
+def make_arms(start: InitRun) -> dict[str, Arm]:
+    """Return the arms that train a network."""
+    return {
+        FULL: Arm(FULL, start),
+        SCRATCH: Arm(SCRATCH, start, ["finetuning.scratch=true"]),
+        CHOSEN: Arm(CHOSEN, start, ["finetuning.ensemble=true"]),
+    }
+
+
+def with_rate(arm: Arm, rate: float, watcher: Watcher) -> Arm:
+    """Return an arm with a learning rate of its own, and tell of it."""
+    watcher.say(f"{ARMS[arm.name]} the learning rate is {rate:g}, whatever that of the others")
+    return replace(arm, changes=[*arm.changes, f"optimizer.lr={rate!r}"])
+
+
+def counts_of(one: TaskData, counts: Sequence[Wanted], watcher: Watcher) -> list[int]:
+    """Return from how many labels a task is learned; more than it has are left out, unless nothing would be left."""
+    there = len(one.train)
+    wanted = sorted({there if isinstance(count, str) else count for count in counts})
+    found = [count for count in wanted if count <= there] or wanted
+    for count in found:
+        _check_count(one, count)
+    if absent := [f"{count:,}" for count in wanted if count not in found]:
+        watcher.say(f"{one.task.name} has {many(there, 'label')} to learn from: {' and '.join(absent)} are left out")
+    return found
 
 
 def _check_count(one: TaskData, count: int) -> None:
@@ -110,6 +162,70 @@ def _check_count(one: TaskData, count: int) -> None:
         raise SettingError(
             f"'{one.task.name}' can be learned from {fewest} to {there:,} labels here, not from {count:,}{hint}"
         )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The labels of a task that a seed drew."""
+
+    one: TaskData
+    places: Sequence[int]  # of training examples
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.places)
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells them from all others."""
+        return hashlib.sha256(f"{self.one.identity} {self.places}".encode()).hexdigest()
+
+    def encoded_for(self, start: InitRun) -> EncodedTask:
+        """Return the task with no others to learn from, as the network of a run reads it."""
+        encoded = self.one.encoded_for(start)
+        return replace(encoded, splits={**encoded.splits, "train": choose(encoded.splits["train"], self.places)})
+
+
+def plan(
+    arms: Mapping[str, Arm | None],
+    labelled: Mapping[str, TaskData],
+    training: FinetuningSettings,
+    counts: Mapping[str, Sequence[int]],
+) -> Plan[Key]:
+    """Return the cells by task, arm (None: it trains no network) and count, and seed."""
+    cells: Plan[Key] = {}
+    for name, one in labelled.items():
+        order = {seed: draw_order(one.task, one.train, seed) for seed in training.seed_numbers}
+        for count in counts[name]:
+            for seed in training.seed_numbers:
+                draw = Draw(one, order[seed][:count], seed)
+                for key, arm in arms.items():
+                    if key != CHOSEN or count <= MOST_REPEATED:
+                        cell = _words_cell(draw) if arm is None else _network_cell(arm, draw, training)
+                        cells[name, (key, count), seed] = cell
+    return cells
+
+
+def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
+    encode = partial(draw.encoded_for, arm.start)
+    if arm.name != CHOSEN:
+        rows = Rows(draw.one.task.name, draw.identity, draw.count, encode)
+        return finetuning_cell(arm, rows, training, draw.seed, draw.count)
+    rows = Rows(draw.one.task.name, draw.identity, draw.count, lambda: _for_judging(encode()))
+    cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
+    return replace(cell, inputs={**cell.inputs, "version": version(draw.one.task)}, counts_words=True)
+
+
+def _for_judging(encoded: EncodedTask) -> EncodedTask:
+    """Return a task whose rows for dev decide nothing where they are what judges."""
+    task = encoded.task
+    judging = judged_splits(task, [name for name, split in encoded.splits.items() if split.labelled.any()])
+    if set(judging) != set(task.dev_splits):
+        return encoded
+    splits = {name: split for name, split in encoded.splits.items() if name in ("train", *judging)}
+    return replace(encoded, task=replace(task, dev_splits=(), test_splits=tuple(judging)), splits=splits)
 
 
 def draw_order(task: Task, train: Sequence[Example], seed: int) -> list[int]:
@@ -141,19 +257,15 @@ def _strata(task: Task, train: Sequence[Example]) -> list[Any]:
     return [example.label if task.labels else 0 for example in train]
 
 
-def _with_train(encoded: EncodedTask, rows: Sequence[int]) -> EncodedTask:
-    splits = {**encoded.splits, "train": choose(encoded.splits["train"], rows)}
-    return EncodedTask(encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, splits)
-
-
-def _words_cell(labelled: Labelled, rows: Sequence[int], drawn: str, count: int, seed: int) -> Cell:
-    name = labelled.task.name
+def _words_cell(draw: Draw) -> Cell:
+    name = draw.one.task.name
     return Cell(
-        cell_name(WORDS, name, count, seed),
+        cell_name(WORDS, name, draw.count, draw.seed),
         row=name,
         column=WORDS,
-        inputs={"examples": drawn, "version": version(labelled.task)},
-        compute=_words_computation(labelled, rows),
+        inputs={"examples": draw.identity, "version": version(draw.one.task)},
+        compute=_words_computation(draw.one.labelled, draw.places),
+        counts_words=True,
     )
 
 
@@ -192,11 +304,15 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -
             point: LabelPoint = {"labels": count, **figures(labelled[name], seeds)}
             curves.setdefault(arm, []).append(point)
             rows.append({"task": name, "arm": arm, **point})
-            if arm != FULL and (FULL, count) in arms:
-                best = [*arms[FULL, count].values()]
-                pairs += [
-                    {"labels": count, "arm": FULL, "over": arm, **one}
-                    for one in differences(task, best, [*seeds.values()])
-                ]
+            for better in _held_against(arm):
+                if (better, count) in arms:
+                    found = differences(task, [*arms[better, count].values()], [*seeds.values()])
+                    pairs += [{"labels": count, "arm": better, "over": arm, **one} for one in found]
         content[name] = {"metric": task.metrics[0], "arms": curves, "differences": pairs}
-    return StudySection(NAME, {"arms": ARMS, "tasks": content}, rows)
+    shown = {arm: ARMS[arm] for arm in ARMS if any(arm == key for _, (key, _), _ in planned)}
+    return StudySection(NAME, {"arms": shown, "tasks": content}, rows)
+
+
+def _held_against(arm: str) -> list[str]:
+    """Return the arms that should be better than one."""
+    return {FULL: [], WORDS: [FULL, CHOSEN]}.get(arm, [FULL])

@@ -16,7 +16,7 @@ from gpt1.studies import ablations, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, summary_of, whole_arms
-from gpt1.studies.folder import Done, StudySection, conduct
+from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
 from gpt1.tasks.catalog import CATALOGUE
@@ -34,6 +34,7 @@ def reproduce(
     data: str | Path,
     training: FinetuningSettings,
     lstm: str | Path | None = None,
+    part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
     """Make every table and figure of the paper for which there is data, and return what was found."""
@@ -70,7 +71,7 @@ def reproduce(
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }
-    return conduct(Path(out), NAME, about, cells, tabulate, notebook)
+    return conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
 
 
 def _read(data: Path, watcher: Watcher) -> dict[str, TaskData]:

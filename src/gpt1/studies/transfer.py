@@ -11,8 +11,17 @@ from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
 from gpt1.records.study import AskedOfStudy, LayerPoint, StudyRecord, TransferredTask
 from gpt1.studies.cells import Notebook, Watcher
-from gpt1.studies.finetuned import Arm, FinetuningSettings, Plan, difference, figures, finetuning_cell, whole_arms
-from gpt1.studies.folder import Done, StudySection, conduct
+from gpt1.studies.finetuned import (
+    Arm,
+    FinetuningSettings,
+    Plan,
+    all_rows,
+    difference,
+    figures,
+    finetuning_cell,
+    whole_arms,
+)
+from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
 
@@ -26,6 +35,7 @@ def study_transfer(
     source: Source,
     training: FinetuningSettings,
     layers: Sequence[int] | None = None,
+    part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
     """Fine-tune with so many transferred blocks (None: with each number there is), and return what was found."""
@@ -43,7 +53,7 @@ def study_transfer(
         "changes": list(training.changes),
     }
     return conduct(
-        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook
+        Path(out), NAME, about, list(planned.values()), lambda done: [tabulate(labelled, planned, done)], notebook, part
     )
 
 
@@ -57,10 +67,10 @@ def plan(
         raise SettingError(f"{start.path} has {many(start.blocks, 'block')} to take over; asked for {asked}")
     cells: Plan[int] = {}
     for name, one in labelled.items():
-        encoded = one.encoded_for(start)
+        rows = all_rows(one, start)
         for count in counts:
             for seed in training.seed_numbers:
-                cells[name, count, seed] = finetuning_cell(_arm(start, count), encoded, one.identity, training, seed)
+                cells[name, count, seed] = finetuning_cell(_arm(start, count), rows, training, seed)
     return cells
 
 

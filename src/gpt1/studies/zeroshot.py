@@ -23,7 +23,7 @@ from gpt1.records.study import AskedOfStudy, AskedTask, CellFigures, CheckpointP
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
-from gpt1.studies.folder import Done, StudySection, conduct
+from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.tasks.catalog import find_task
@@ -40,6 +40,7 @@ def study_zeroshot(
     shots: int = 0,
     seed: int = 0,
     device: str | None = None,
+    part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
     """Ask all kept checkpoints of runs about tasks, into the folder of a study, and return what was found."""
@@ -61,7 +62,7 @@ def study_zeroshot(
         "data": str(data),
         "shots": shots,
     }
-    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], notebook)
+    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], notebook, part)
 
 
 def open_runs(runs: Sequence[str | Path]) -> list[InitRun]:
