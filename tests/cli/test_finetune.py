@@ -44,7 +44,9 @@ def test_a_table_is_learned_and_its_scores_are_printed(
     assert "4 rows of the 40 in train kept for dev" in err
     assert "36 examples of moods" in err
     assert "dev accuracy" in err
-    assert " ".join(out.split()).startswith("moods split examples accuracy commonest label ECE Brier log loss dev 4 ")
+    assert " ".join(out.split()).startswith(
+        "moods split examples accuracy counting words commonest label ECE Brier log loss dev 4 "
+    )
     assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is ready: gpt1 evaluate")
 
 
@@ -122,8 +124,11 @@ def test_tasks_of_the_catalogue_are_learned_together(trained: Path, tmp_path: Pa
     assert code == 0
     assert "16 examples of sst2, 16 examples of stsb" in err
     words = " ".join(out.split())
-    assert words.startswith("sst2 split examples accuracy commonest label ECE Brier log loss dev 8 ")
-    assert " stsb split examples Pearson Spearman mean absolute error root mean squared error dev 8 " in words
+    assert words.startswith("sst2 split examples accuracy counting words commonest label ECE Brier log loss dev 8 ")
+    assert (
+        " stsb split examples Pearson Spearman mean absolute error root mean squared error counting words dev 8 "
+        in words
+    )
 
 
 def test_a_run_whose_time_is_up_is_saved_and_goes_on(

@@ -40,6 +40,7 @@ from gpt1.estimators.folders import in_new_folder
 from gpt1.finetuning.batches import PackedBatch, TaskBatches
 from gpt1.inference.predicting import predict_rows, task_of
 from gpt1.inference.run import Run
+from gpt1.linear.ensemble import WORDS
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.catalog import FINETUNE
 from gpt1.recipes.catalog import recipe as make_recipe
@@ -107,6 +108,15 @@ def test_a_pair_has_an_order_unless_it_is_symmetric(trained: Path, of_pairs: GPT
     assert np.allclose(symmetric.predict_proba(swapped), symmetric.predict_proba(PAIRS), atol=1e-6)
 
 
+def test_without_a_recipe_counted_words_answer_where_the_network_learned_nothing(trained: Path, tmp_path: Path) -> None:
+    estimator = GPTClassifier(trained, lr=1e-7, epochs=1, device="cpu").fit(TEXTS, MOODS)
+    assert WORDS in estimator.run_.ensembles["classification"].weights
+    assert estimator.score(TEXTS, MOODS) == 1.0
+    estimator.save(tmp_path / "saved")
+    again = GPTClassifier.load(tmp_path / "saved", device="cpu")
+    assert np.array_equal(again.predict_proba(TEXTS), estimator.predict_proba(TEXTS))
+
+
 def test_a_text_that_is_too_long_is_told(fitted: GPTClassifier) -> None:
     with pytest.warns(
         UserWarning, match="1 of 2 rows had more text than the model's 16 tokens; the ends were not read"
@@ -145,7 +155,7 @@ def test_what_is_none_has_the_recipes_value(trained: Path) -> None:
 
 
 def test_without_a_recipe_a_small_base_has_one_that_suits_it_and_arguments_win(trained: Path) -> None:
-    run = hasty(trained, batch=5).fit(TEXTS, MOODS).run_
+    run = hasty(trained, recipe=None, batch=5).fit(TEXTS, MOODS).run_
     parameters = count_parameters(run.recipe.shape, run.record.vocab_size).total
     asked = make_recipe("auto", batch=5, steps=1)
     assert run.recipe == replace(settled(asked, parameters, len(TEXTS)), shape=run.recipe.shape)

@@ -15,9 +15,12 @@ MOODS = ["glad" if deed in GLAD else "sad" for _ in WHO for deed in GLAD + SAD]
 PAIRS = [(text, "the cat lost 3 apples") for text in TEXTS]
 SCORES = [3 * float(deed in GLAD) + number / 10 for number, _ in enumerate(WHO) for deed in GLAD + SAD]
 
-ENOUGH: dict[str, Any] = {"epochs": 14, "lr": 1e-2, "batch": 12, "device": "cpu"}
+# The network alone: what counted words add is told apart from it in tests of its own.
+ENOUGH: dict[str, Any] = {"recipe": "finetune", "epochs": 14, "lr": 1e-2, "batch": 12, "device": "cpu"}
 
 
 def hasty(trained: Path | str, **arguments: Any) -> GPTClassifier:
     """Return a classifier that makes one update, for where it does not matter what it learns."""
-    return GPTClassifier(trained, **{"settings": {"training.steps": 1}, "device": "cpu", **arguments})
+    return GPTClassifier(
+        trained, **{"recipe": "finetune", "settings": {"training.steps": 1}, "device": "cpu", **arguments}
+    )

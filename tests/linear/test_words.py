@@ -77,3 +77,11 @@ def test_texts_are_read_back_from_encoded_examples(shape: str, bytes_tokenizer: 
     split = encode_task(task, {"train": rows}, bytes_tokenizer, context=200).splits["train"]
     given = [row.texts[2:] if shape == "choices" else row.texts for row in rows]
     assert [tuple(map(str.strip, parts)) for parts in encoded_texts(task, split, bytes_tokenizer)] == given
+
+
+def test_where_the_order_of_a_pair_means_nothing_both_orders_are_answered_alike() -> None:
+    task = make_task(shape="both")
+    rows = make_examples(task, 40)
+    model = learn_words(task, [row.texts for row in rows], np.array([row.label for row in rows]))
+    texts = [row.texts for row in make_examples(task, 10, seed=1)]
+    np.testing.assert_allclose(model.probabilities(texts), model.probabilities([parts[::-1] for parts in texts]))

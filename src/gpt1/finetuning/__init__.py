@@ -3,7 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "truncation_notices"],
-    "ensembling": ["ENOUGH", "decide_by_dev"],
+    "ensembling": ["MOST_REPEATED"],
     "finetune": ["chosen_recipe", "finetune"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
     "results": ["results", "results_blocks"],

@@ -26,7 +26,6 @@ from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
-from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.session import Notify
 
 PARTS = 3  # of cross-validation
@@ -37,7 +36,6 @@ PARTS_FOLDER = "parts"  # of a run, where such networks lie until it is decided
 MOST_CLASSES = 200  # each of which has a weight for every word
 
 Places = NDArray[np.int64]
-Answers = Callable[[str], Floats]  # of the network to the labelled examples of a split for dev
 Retrain = Callable[[int, Mapping[str, EncodedTask]], Run | None]  # None: the time was up
 
 
@@ -72,22 +70,12 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
     if sheets is None:
         return False
     for name, model in models.items():
-        sheet = sheets.get(name) or _on_dev(tasks[name], model, _asker(run, tasks[name]), run.tokenizer)
+        sheet = sheets.get(name) or _on_dev(run, tasks[name], model)
         found[name] = _decide(tasks[name].task, sheet, write_words(run.path, model))
     for name, one in found.items():
         notify(f"{name}: {one.why}")
     EnsembleRecord(run.checkpoint.step, {name: found[name] for name in tasks}).write(run.path / ENSEMBLE_FILE)
     return True
-
-
-def decide_by_dev(
-    encoded: EncodedTask, network: Answers, tokenizer: Tokenizer
-) -> tuple[TaskEnsemble, WordModel | None]:
-    """Return who answers a task that has enough examples for dev, as a run would keep it, and the counted words."""
-    if (reason := _uncountable(encoded)) is not None:
-        return TaskEnsemble(dict(ALONE), reason), None
-    model = _learn(encoded, encoded_texts(encoded.task, encoded.splits["train"], tokenizer))
-    return _decide(encoded.task, _on_dev(encoded, model, network, tokenizer), words=None), model
 
 
 def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:
@@ -117,7 +105,7 @@ def _learn(encoded: EncodedTask, texts: Texts) -> WordModel:
     return learn_words(encoded.task, texts, encoded.splits["train"].labels)
 
 
-def _decide(task: Task, sheet: _Sheet | None, words: str | None) -> TaskEnsemble:
+def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     if sheet is None:
         why = f"the network answers: there are fewer than {ENOUGH} rows for dev to hold it against counted words"
         return TaskEnsemble(dict(ALONE), why, words=words)
@@ -136,27 +124,23 @@ def _decide(task: Task, sheet: _Sheet | None, words: str | None) -> TaskEnsemble
 # ---- by the examples for dev ----
 
 
-def _dev(encoded: EncodedTask) -> dict[str, EncodedSplit]:
-    found = {split: encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits}
-    return {name: _chosen(split, split.labelled) for name, split in found.items() if split.labelled.any()}
+def _dev(encoded: EncodedTask) -> list[EncodedSplit]:
+    found = [encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits]
+    return [choose(split, np.flatnonzero(split.labelled).tolist()) for split in found if split.labelled.any()]
 
 
 def _dev_rows(encoded: EncodedTask) -> int:
-    return sum(map(len, _dev(encoded).values()))
+    return sum(map(len, _dev(encoded)))
 
 
-def _asker(run: Run, encoded: EncodedTask) -> Answers:
-    return lambda split: answer_split(run, encoded.task, _dev(encoded)[split])[0]
-
-
-def _on_dev(encoded: EncodedTask, model: WordModel, network: Answers, tokenizer: Tokenizer) -> _Sheet | None:
+def _on_dev(run: Run, encoded: EncodedTask, model: WordModel) -> _Sheet | None:
     splits, task = _dev(encoded), encoded.task
     if _dev_rows(encoded) < ENOUGH:
         return None
-    answered = [network(name) for name in splits]
-    words = [model.probabilities(encoded_texts(task, split, tokenizer)) for split in splits.values()]
-    labels = np.concatenate([split.labels for split in splits.values()])
-    members = {NETWORK: np.concatenate(answered), WORDS: np.concatenate(words)}
+    network = [answer_split(run, task, split)[0] for split in splits]
+    words = [model.probabilities(encoded_texts(task, split, run.tokenizer)) for split in splits]
+    labels = np.concatenate([split.labels for split in splits])
+    members = {NETWORK: np.concatenate(network), WORDS: np.concatenate(words)}
     return _Sheet(labels, members, f"{len(labels):,} dev rows")
 
 

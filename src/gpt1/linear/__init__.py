@@ -4,5 +4,5 @@
 OFFERS = {
     "ensemble": ["ALONE", "NETWORK", "TOGETHER", "WORDS", "choose_members", "pool"],
     "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
-    "words": ["Texts", "VERSION", "WordModel", "answer_by_words", "encoded_texts", "learn_words"],
+    "words": ["Texts", "WordModel", "answer_by_words", "encoded_texts", "learn_words", "version"],
 }

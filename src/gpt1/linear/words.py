@@ -1,8 +1,9 @@
 """What counting words is worth: TF-IDF and a linear model, made as strong as one easily can.
 
 Words and pairs of neighbours, sublinear counts. Two texts are both seen, with their difference, their product, their
-cosine and the shares of words they have in common: without these a linear model cannot compare them. Of choices only
-the answers are looked at, each by itself. Logistic regression; ridge regression for scores.
+cosine and the shares of words they have in common: without these a linear model cannot compare them. Where their order
+means nothing, both orders are asked and the mean is the answer. Of choices only the answers are looked at, each by
+itself. Logistic regression; ridge regression for scores.
 
 What was learned is a list of terms and a few arrays: it can be kept without a pickle.
 """
@@ -27,7 +28,6 @@ from gpt1.text.tokenizer import Tokenizer
 if TYPE_CHECKING:  # answering must not pull in what opens tables
     from gpt1.tasks.examples import Example
 
-VERSION = 1  # of these features and models: figures of another version are not mixed with these
 STEPS = 2000  # of the solver, which then has found its optimum
 
 _HOW = {"ngram_range": (1, 2), "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}
@@ -61,6 +61,10 @@ class WordModel:
 
     def probabilities(self, texts: Texts) -> Floats:
         """Return the probability of each class, answer or bin of scores [examples, answers]."""
+        found = self._of(texts)
+        return (found + self._of([parts[::-1] for parts in texts])) / 2 if self.task.shape == BOTH else found
+
+    def _of(self, texts: Texts) -> Floats:
         features = _features(self.task, self._vectorizer, texts)
         outputs = np.asarray(features @ self.weights.T.astype(np.float64)) + self.bias
         if self.task.score_range is not None:
@@ -69,6 +73,11 @@ class WordModel:
             outputs = outputs.reshape(-1, self.task.choices)
         shares = np.exp(outputs - outputs.max(1, keepdims=True))
         return np.asarray(shares / shares.sum(1, keepdims=True))
+
+
+def version(task: Task) -> int:
+    """Return which version of features and models a task is answered by: figures of several are never mixed."""
+    return 2 if task.shape == BOTH else 1  # 1 asked one order
 
 
 def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:

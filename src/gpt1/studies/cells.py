@@ -44,7 +44,6 @@ class Cell:
     compute: Compute
     workings: tuple[str, ...] = ()  # folders in the cell's that are not needed when it is done
     counts_words: bool = False  # which needs scikit-learn
-    after: str = ""  # the cell of which it is made
 
     @property
     def can_be_made(self) -> bool:
@@ -133,11 +132,6 @@ def is_cells_folder(path: Path) -> bool:
 def has_cells(study: Path) -> bool:
     """Whether any cell of a study is done."""
     return any((study / CELLS).glob(f"*/{CELL_FILE}"))
-
-
-def is_done(study: Path, name: str) -> bool:
-    """Whether a cell has been made."""
-    return (study / CELLS / name / CELL_FILE).is_file()
 
 
 def has_only(study: Path, cells: Sequence[Cell]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -170,7 +170,7 @@ def _cut_texts(encoded: EncodedTask) -> list[str]:
     return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
 
 
-def judged_splits(task: Task, scores: Mapping[str, object]) -> list[str]:
+def judged_splits(task: Task, scores: Collection[str]) -> list[str]:
     """Return the splits by which arms are held against each other: those for the test where all have labels, else dev.
 
     The best epoch was chosen on dev, so its figures are a little too good.

@@ -31,7 +31,6 @@ from gpt1.studies.cells import (
     has_only,
     held_cells,
     is_cells_folder,
-    is_done,
     make_cell,
 )
 
@@ -141,21 +140,14 @@ def make_part(out: Path, cells: Sequence[Cell], watcher: Notebook) -> dict[str, 
     done = find_cells(out, cells)
     watcher.planned(cells, done)
     missing = _to_make(cells, done, watcher)
-
-    def has_its_own(cell: Cell) -> bool:
-        return not cell.after or is_done(out, cell.after)
-
     try:
         for cell in [*missing, *missing]:  # twice: who held one at first may have gone
-            if cell.name not in done and has_its_own(cell):
+            if cell.name not in done:
                 with suppress(Busy):
                     done[cell.name] = make_cell(out, cell, watcher)
     except KeyboardInterrupt:
         raise _stopped(cells, done) from None
-    left = [cell for cell in missing if cell.name not in done]
-    if waiting := [cell for cell in left if not has_its_own(cell)]:
-        watcher.tell(f"for later: {many(len(waiting), 'cell')} made of others that are not done")
-    if held := [cell for cell in left if cell not in waiting]:
+    if held := [cell for cell in missing if cell.name not in done]:
         raise Busy(f"{_are_made(held)}; all else of this part is done")
     return done
 

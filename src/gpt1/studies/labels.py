@@ -20,13 +20,13 @@ from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
+from gpt1.finetuning.ensembling import MOST_REPEATED
 from gpt1.finetuning.measure import predictions_file
-from gpt1.linear.words import VERSION, answer_by_words
+from gpt1.linear.words import answer_by_words, version
 from gpt1.records.evaluation import Prediction
 from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
-from gpt1.studies.chosen import chosen_from, is_decided_by_answers
 from gpt1.studies.finetuned import (
     Arm,
     FinetuningSettings,
@@ -36,6 +36,7 @@ from gpt1.studies.finetuned import (
     figures,
     finetuning_cell,
     headline,
+    judged_splits,
     whole_arms,
 )
 from gpt1.studies.folder import Done, Part, StudySection, conduct
@@ -93,6 +94,10 @@ def study_labels(
     if scratch_lr is not None:
         networks[SCRATCH] = with_rate(networks[SCRATCH], scratch_lr, notebook)
     by_task = {name: counts_of(one, counts, notebook) for name, one in labelled.items()}
+    if CHOSEN in chosen and max(map(max, by_task.values())) > MOST_REPEATED:
+        notebook.say(
+            f"what fine-tuning chooses is cross-validated, so it is shown for at most {MOST_REPEATED:,} labels"
+        )
     planned = plan({arm: networks.get(arm) for arm in chosen}, labelled, training, by_task)
     about: AskedOfStudy = {
         "init": str(start.path),
@@ -197,21 +202,30 @@ def plan(
             for seed in training.seed_numbers:
                 draw = Draw(one, order[seed][:count], seed)
                 for key, arm in arms.items():
-                    trained = cells.get((name, (FULL, count), seed))
-                    cell = _words_cell(draw) if arm is None else _network_cell(arm, draw, training, trained)
-                    cells[name, (key, count), seed] = cell
+                    if key != CHOSEN or count <= MOST_REPEATED:
+                        cell = _words_cell(draw) if arm is None else _network_cell(arm, draw, training)
+                        cells[name, (key, count), seed] = cell
     return cells
 
 
-def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings, trained: Cell | None) -> Cell:
-    rows = Rows(draw.one.task.name, draw.identity, draw.count, partial(draw.encoded_for, arm.start))
-    cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
+def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
+    encode = partial(draw.encoded_for, arm.start)
     if arm.name != CHOSEN:
-        return cell
-    cell = replace(cell, inputs={**cell.inputs, "version": VERSION}, counts_words=True)
-    if trained is None or not is_decided_by_answers(draw.one):
-        return cell
-    return chosen_from(trained, cell, rows, arm.start)
+        rows = Rows(draw.one.task.name, draw.identity, draw.count, encode)
+        return finetuning_cell(arm, rows, training, draw.seed, draw.count)
+    rows = Rows(draw.one.task.name, draw.identity, draw.count, lambda: _for_judging(encode()))
+    cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
+    return replace(cell, inputs={**cell.inputs, "version": version(draw.one.task)}, counts_words=True)
+
+
+def _for_judging(encoded: EncodedTask) -> EncodedTask:
+    """Return a task whose rows for dev decide nothing where they are what judges."""
+    task = encoded.task
+    judging = judged_splits(task, [name for name, split in encoded.splits.items() if split.labelled.any()])
+    if set(judging) != set(task.dev_splits):
+        return encoded
+    splits = {name: split for name, split in encoded.splits.items() if name in ("train", *judging)}
+    return replace(encoded, task=replace(task, dev_splits=(), test_splits=tuple(judging)), splits=splits)
 
 
 def draw_order(task: Task, train: Sequence[Example], seed: int) -> list[int]:
@@ -249,7 +263,7 @@ def _words_cell(draw: Draw) -> Cell:
         cell_name(WORDS, name, draw.count, draw.seed),
         row=name,
         column=WORDS,
-        inputs={"examples": draw.identity, "version": VERSION},
+        inputs={"examples": draw.identity, "version": version(draw.one.task)},
         compute=_words_computation(draw.one.labelled, draw.places),
         counts_words=True,
     )
