@@ -315,4 +315,4 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -
 
 def _held_against(arm: str) -> list[str]:
     """Return the arms that should be better than one."""
-    return {FULL: [], WORDS: [FULL, CHOSEN]}.get(arm, [FULL])
+    return {FULL: [CHOSEN], SCRATCH: [FULL], WORDS: [FULL, CHOSEN], CHOSEN: []}[arm]
