@@ -166,22 +166,6 @@ def test_cells_of_one_task_and_arm_are_dealt_round() -> None:
             sizes = [sum((cell.row, cell.column) == (task, arm) for cell in own) for own in parts]
             assert max(sizes) - min(sizes) <= 1
     assert [cell.name for cell in share(planned, (1, 2))][:3] == ["rte-0-full", "rte-1-words", "rte-2-full"]
-    made_of = [Cell(f"of-{cell.name}", cell.row, "chosen", {}, compute, after=cell.name) for cell in planned[::2]]
-    for number in (1, 2):
-        names = {cell.name for cell in share([*planned, *made_of], (number, 2))}
-        assert {name for name in names if not name.startswith("of-")} == {c.name for c in share(planned, (number, 2))}
-        assert {name.removeprefix("of-") for name in names if name.startswith("of-")} <= names
-
-
-def test_a_cell_that_is_made_of_another_waits_for_it(tmp_path: Path) -> None:
-    calls: list[str] = []
-    planned = [replace(cell, after="bb" if cell.name == "ccc" else "") for cell in cells(calls)]
-    watcher = Remembers()
-    with lock_folder(tmp_path / "cells" / "bb"), pytest.raises(Busy, match=r"^1 cell is being made .*: bb; all"):
-        conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(watcher), (1, 1))
-    assert (calls, watcher.lines) == (["a"], ["for later: 1 cell made of others that are not done"])
-    conduct(tmp_path, "sums", {}, planned, tabulate, Notebook(watcher), (1, 1))
-    assert calls == ["a", "bb", "ccc"]
 
 
 def test_parts_make_their_own_cells_and_nothing_else_and_the_whole_writes_the_tables(tmp_path: Path) -> None:

@@ -120,16 +120,13 @@ def _stopped(cells: Sequence[Cell], done: Done) -> Interrupted:
 
 
 def share(cells: Sequence[Cell], part: Part) -> list[Cell]:
-    """Return the cells of a part: those that take alike long, of one task and arm, are dealt round to all parts.
-
-    A cell that is made of another is in the part of that one.
-    """
+    """Return the cells of a part: those that take alike long, of one task and arm, are dealt round to all parts."""
     number, count = part
     if not 1 <= number <= count:
         raise SettingError(f"`part` is a number from 1 up and how many there are, such as 2/8, not {number}/{count}")
-    alike = sorted((cell for cell in cells if not cell.after), key=lambda cell: (cell.row, cell.column))
+    alike = sorted(cells, key=lambda cell: (cell.row, cell.column))
     own = {cell.name for cell in alike[number - 1 :: count]}
-    return [cell for cell in cells if (cell.after or cell.name) in own]
+    return [cell for cell in cells if cell.name in own]
 
 
 def make_part(out: Path, cells: Sequence[Cell], watcher: Notebook) -> dict[str, CellResult]:
