@@ -272,11 +272,11 @@ def test_several_dev_splits_decide_together(trained: Path, words_tokenizer: Toke
     changes = [*SETTINGS, "training.epochs=4", "logging.keep=9", "optimizer.lr=1e-3"]
     run = finetune(trained, tmp_path / "run", encoded=known, changes=changes, device="cpu")
     scores = {
-        line["step"]: line["dev_a_accuracy"] + line["dev_b_accuracy"]
+        line["step"]: (line["dev_a_accuracy"] + line["dev_b_accuracy"], -line["dev_a_loss"] - line["dev_b_loss"])
         for line in lines_of(tmp_path / "run")
         if "loss" not in line
     }
-    assert run.checkpoint.step == max(scores, key=lambda step: (scores[step], step))
+    assert run.checkpoint.step == max(scores, key=lambda step: scores[step])
     for split in ("dev_a", "dev_b"):
         assert (tmp_path / "run" / f"evaluation-both-ways-{split}.json").is_file()
 
@@ -361,11 +361,12 @@ def test_the_best_epoch_on_dev_is_kept_and_measured(trained: Path, words_tokeniz
         changes = [*SETTINGS, "training.epochs=5", f"training.seed={seed}", "logging.keep=1", "optimizer.lr=2e-2"]
         changes += ["schedule.kind=constant"]
         found = finetune(trained, run, encoded=noise, changes=changes, device="cpu")
-        scores = {line["step"]: line["dev_accuracy"] for line in lines_of(run) if "dev_accuracy" in line}
-        best = max(scores, key=lambda step: (scores[step], step))
+        evaluated = [line for line in lines_of(run) if "dev_accuracy" in line]
+        scores = {line["step"]: (line["dev_accuracy"], -line["dev_loss"]) for line in evaluated}
+        best = max(scores, key=lambda step: scores[step])
         assert found.checkpoint.step == best
         assert [step for step, _ in list_checkpoints(run)] == sorted({best, 15})
-        assert accuracy_of(run, "moods") == scores[best]
+        assert accuracy_of(run, "moods") == scores[best][0]
         early += best < 15
     assert early
 
