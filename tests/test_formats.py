@@ -30,6 +30,7 @@ from gpt1.estimators import GPTClassifier
 from gpt1.estimators.folders import EstimatorRecord
 from gpt1.exchange.names import ExportSums
 from gpt1.recipes.changes import SECTIONS, todays_section
+from gpt1.records.ensemble import EnsembleRecord
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SeedResult, SeedsResult
@@ -46,6 +47,7 @@ VARY = {"seconds", "device", "devices"}  # from run to run, from machine to mach
 RECORDS: dict[str, type[Record]] = {
     "run.json": RunRecord,
     "evaluation-*.json": Evaluation,
+    "ensemble.json": EnsembleRecord,
     "result.json": SeedResult,
     "seeds.json": SeedsResult,
     "cell.json": CellRecord,
@@ -66,6 +68,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "finetune --seeds": (*FINETUNE, "--out", "runs/seeds", "--seeds", "2", "--resume", "--json"),
     "predict": ("predict", "runs/reviews", "reviews.csv", *CPU),
     "predict, seeds": ("predict", "runs/seeds", "reviews.csv", *CPU),
+    "predict, together": ("predict", "runs/together", "reviews.csv", *CPU),
     "predict, estimator": ("predict", "estimator", "reviews.csv", *CPU),
     "evaluate answers": ("evaluate", "runs/reviews", "--table", "reviews.csv", "--split", "all", "--json", *CPU),
     "study labels": (*LABELS, "--out", "studies/labels", "--json"),
@@ -155,7 +158,8 @@ def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
     recipe = {
         name: todays_section(name, value) if isinstance(value, dict) else value for name, value in sections.items()
     }
-    recipe["logging"] = recipe["logging"] | {"keep_optimizer": True}  # which is as it was when nobody could choose
+    for section, name, then in (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False)):
+        recipe[section].setdefault(name, then)  # which is as it was when nobody could choose
     return {**facts, "recipe": recipe}
 
 

@@ -160,6 +160,8 @@ KINDS = (
     Kind("log.txt", ("runs/books/log.txt", "runs/reviews/log.txt"), ("report, pre-trained", "report, fine-tuned")),
     Kind("events.jsonl", ("runs/books/events.jsonl",), ("report, pre-trained", "pretrain --resume, done")),
     Kind("events.jsonl, half", ("runs/half-reviews/events.jsonl",), ("finetune --resume",)),
+    Kind("ensemble.json", ("runs/reviews/ensemble.json",), (*OF_REVIEWS, "report, fine-tuned")),
+    Kind("counted words", ("runs/reviews/words-*.safetensors",), OF_REVIEWS),
     Kind("evaluation", ("runs/reviews/evaluation*.json",), ("report, fine-tuned", "evaluate answers")),
     Kind("predictions", ("runs/reviews/predictions*.jsonl",), ("report, fine-tuned", "evaluate answers")),
     Kind("result.json", ("runs/reviews/result.json",), ("report, fine-tuned", "finetune --resume, done")),

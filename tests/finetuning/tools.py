@@ -40,6 +40,7 @@ SETTINGS = (
     "logging.save_every=4",
     "logging.keep=2",
     "logging.keep_optimizer=true",  # to compare, and to make runs longer
+    "finetuning.ensemble=false",  # the network alone; tests/finetuning/test_ensembling.py is of the others
 )
 
 

@@ -109,10 +109,9 @@ def _metric(evaluation: Evaluation, name: str) -> TableCell:
 
 
 def _by_words(evaluation: Evaluation) -> TableCell:
-    if evaluation.words is None:
-        return TableCell("–")
-    metric = next(iter(evaluation.metrics))
-    return TableCell(figure(evaluation.words[metric]), note=metric_name(metric))
+    metric = next(iter(evaluation.metrics), "")
+    found = (evaluation.words or {}).get(metric)
+    return TableCell("–") if found is None else TableCell(figure(found), note=metric_name(metric))
 
 
 def _commonest(classes: Sequence[ClassRates]) -> TableCell:

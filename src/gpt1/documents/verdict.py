@@ -22,7 +22,7 @@ class Verdict:
 
 def verdict(evaluation: Evaluation) -> Verdict | None:
     """Return what the score on a split is worth; None where there is nothing to hold it against."""
-    metric, score = next(iter(evaluation.metrics.items()))
+    metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if answer := _only_answer(evaluation):
         return Verdict(f"it always answers '{answer}'; {_AVOID}", is_of_use=False)
     if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= (share := common[1]):
@@ -30,9 +30,9 @@ def verdict(evaluation: Evaluation) -> Verdict | None:
             f"{figure(score)} is no better than always answering '{common[0]}' ({figure(share)}); {_AVOID}",
             is_of_use=False,
         )
-    if evaluation.words is None:
+    words = (evaluation.words or {}).get(metric)
+    if words is None:
         return None
-    words = evaluation.words[metric]
     held = f"{metric_name(metric)} {figure(score)}, counting words {figure(words)}"
     points = 100 * abs(score - words)
     if score < words:

@@ -75,7 +75,7 @@ def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tup
     ensemble = run.ensembles.get(task.name)
     weights = ALONE if ensemble is None else ensemble.weights
     if NETWORK not in weights:  # words alone, which take no time
-        yield np.arange(len(split)), _by_words(run, task, split)
+        yield np.arange(len(split)), pool(task, {WORDS: _by_words(run, task, split)}, weights)
         return
     for examples, found in probabilities_by_portion(run.ready_classifier, task.name, split, run.pause):
         _check_finite(run, found)

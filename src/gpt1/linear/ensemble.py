@@ -23,7 +23,7 @@ TOGETHER = "together"
 ALONE = {NETWORK: 1.0}
 
 _FLOOR = 1e-6  # of a probability, so that one member cannot rule out what it has never seen
-_MOST = 10.0  # of a weight, where answers are all right and every larger one would be better
+_MOST = 3.0  # of a weight: where a few answers are all right, every larger one would look better
 
 Weights = Mapping[str, float]
 

@@ -208,8 +208,8 @@ class Finetuning:
     scratch: bool = False  # take its shape and words, but none of its weights
     class_weights: bool = False  # let rare labels count as much as frequent ones
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
-    ensemble: bool = False  # let counted words answer too, or alone, where that is better
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
+    ensemble: bool = False  # let counted words answer too, or alone, where that is better
 
     def __post_init__(self) -> None:
         _check(
