@@ -66,6 +66,22 @@ def test_a_typo_is_a_usage_error_that_names_the_nearest(
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tokenizer", "train", "TEXT", "--merges", "20k"], "'--merges': '20k' is not a valid whole number."),
+        (["finetune", "--lr", "5e-4x", "--out", "o"], "'--lr': '5e-4x' is not a valid number."),
+        (["generate", "run", "--top-p", "2"], "'--top-p': 2.0 is not in the range 0<x<=1."),
+        (["prepare", "TEXT", "--valid", "2"], "'--valid': 2.0 is not in the range 0<=x<1."),
+    ],
+)
+def test_what_is_no_number_or_none_that_fits_is_told_with_its_option(
+    arguments: list[str], message: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*[files.get(argument, argument) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.fixture
 def files(tmp_path: Path, words_tokenizer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)

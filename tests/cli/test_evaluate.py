@@ -72,7 +72,7 @@ def test_a_loss_that_is_no_number_is_null_in_json(
         (["RUN", "--step", "bset"], 2, "has no checkpoint of step bset"),
         (["RUN", "--step", "²"], 2, "has no checkpoint of step ²"),
         (["RUN", "--device", "gpu9"], 2, "there is no device 'gpu9' here"),
-        (["RUN", "--corpus", "absent"], 1, "absent is not a folder with a corpus; make one with 'gpt1 prepare'"),
+        (["RUN", "--corpus", "absent"], 1, "absent is not a folder with a corpus; make one with gpt1 prepare"),
         (["RUN", "absent.txt"], 1, "absent.txt does not exist"),
         (["absent"], 1, "absent does not exist"),
         ([], 2, "Missing argument 'RUN'"),

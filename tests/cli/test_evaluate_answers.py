@@ -138,7 +138,7 @@ def test_a_folder_of_the_task_is_measured_on_dev(
         (["PRETRAINED", "--task", "moods"], 2, "--task is for fine-tuned runs"),
         (["RUN", "--table", "absent.csv"], 1, "absent.csv does not exist"),
         (["RUN", "--table", "x.csv", "--data", "d"], 2, "name one of --data, --table and --encoded, not several"),
-        (["RUN", "--data", "absent"], 1, "absent has no rows of task 'moods'"),
+        (["RUN", "--data", "absent"], 1, "error: absent does not exist"),
         (["RUN", "--encoded", "absent"], 1, "task.json does not exist"),
         (["RUN", "--table", "x.csv", "--task", "mods"], 2, "did you mean 'moods'?"),
     ],

@@ -331,7 +331,7 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
         (["--encoded", "ENCODED", "--dev", "TABLE"], 2, "go with --train"),
         (["--task", "rte"], 2, "where is the data of 'rte'? Name its folder with --data"),
         (["--task", "ret", "--data", "d"], 2, "unknown task 'ret'; did you mean 'rte'?"),
-        (["--task", "rte", "--data", "absent"], 1, "absent has no rows of task 'rte'"),
+        (["--task", "rte", "--data", "absent"], 1, "error: absent does not exist"),
         (["--task", "nowhere:TASK", "--data", "d"], 2, "nowhere"),
         (["--encoded", "absent"], 1, "task.json does not exist"),
         (["--encoded", "FAR"], 1, "encoded for a context of 40 tokens"),

@@ -58,10 +58,10 @@ def test_without_a_prompt_a_document_begins(trained: Path, capsys: pytest.Captur
         (["--top-k", "0"], "at least 1, or 'all'"),
         (["--temperature", "nan"], "temperature is at least 0, not nan"),
         (["--temperature", "inf"], "temperature is a finite number, not inf"),
-        (["--repetition-penalty", "0"], "repetition_penalty is above 0, not 0.0"),
+        (["--repetition-penalty", "0"], "'--repetition-penalty': 0.0 is not in the range x>0"),
         (["--seed", str(2**63)], "seed is between 0 and 2**63"),
         (["--step", "7"], "has no checkpoint of step 7"),
-        (["--top-p", "2"], "top_p is above 0 and at most 1"),
+        (["--top-p", "2"], "'--top-p': 2.0 is not in the range 0<x<=1"),
         (["--stop", ""], "a stop string has at least one character"),
     ],
 )

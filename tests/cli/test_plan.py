@@ -79,4 +79,4 @@ def test_errors_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.startswith("error: unknown GPU 'H2000'; did you mean 'H200'?")
     assert run(capsys)[2] == "error: give either a prepared corpus or a number of tokens to plan for\n"
     assert "did you mean 'paper'" in run(capsys, *TEXT, "--recipe", "papr")[2]
-    assert "recipe 'auto' is for fine-tuning: it derives optimizer.lr" in run(capsys, *TEXT, "--recipe", "auto")[2]
+    assert "recipe 'auto' is for fine-tuning; for text there are paper, " in run(capsys, *TEXT, "--recipe", "auto")[2]

@@ -87,6 +87,15 @@ def test_who_writes_a_line_and_waits_is_answered(moods: str) -> None:
         assert process.wait(600) == 0
 
 
+def test_a_table_without_rows_is_told_so(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new.csv").write_text("text,n\n")
+    told = (1, "", f"error: {tmp_path / 'new.csv'} has no rows\n")
+    assert run(capsys, "predict", moods, str(tmp_path / "new.csv"), "--device", "cpu") == told
+    out = tmp_path / "out.csv"
+    assert run(capsys, "predict", moods, str(tmp_path / "new.csv"), "--out", str(out), "--device", "cpu") == told
+    assert not out.exists()
+
+
 def test_bad_rows_stop_it_or_are_written_and_counted(
     moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,8 @@ def test_the_end_of_the_time_is_no_error(corpus: Path, tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
-        (["--recipe", "auto"], 2, "recipe 'auto' is for fine-tuning: it derives optimizer.lr, training.batch"),
+        (["--recipe", "auto"], 2, "recipe 'auto' is for fine-tuning; for text there are paper, modern, small, tiny"),
+        (["--recipe", "finetune"], 2, "recipe 'finetune' is for fine-tuning; for text there are paper, modern"),
         (["--recipe", "tinny"], 2, "unknown recipe 'tinny'; did you mean 'tiny'?"),
         ([], 2, "name a recipe (gpt1 recipes lists them)"),
         (["--recipe", "tiny", "--set", "bacth=3"], 2, "did you mean 'batch'?"),

@@ -366,6 +366,12 @@ def test_a_folder_with_nothing_in_it_is_an_error(tokenizer: Path, tmp_path: Path
         read_corpus(tmp_path / "out")
 
 
+def test_a_folder_of_text_is_no_corpus_and_is_told_how_to_become_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann sold apples.")
+    with pytest.raises(InputError, match=r"has no corpus\.json; `gpt1\.prepare\(\)` makes a corpus of text$"):
+        read_corpus(tmp_path)
+
+
 def test_two_commands_do_not_write_into_one_folder(tokenizer: Path, tmp_path: Path) -> None:
     from gpt1.base.files import lock_folder
 

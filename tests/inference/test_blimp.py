@@ -67,6 +67,12 @@ def test_a_pair_of_equal_likelihood_is_not_known(run: Run) -> None:
     assert blimp(run, [MinimalPair("Ann ran.", "Ann ran.", "same", "none")]).accuracy == 0
 
 
+def test_a_field_that_is_written_in_two_ways_is_one(tmp_path: Path) -> None:
+    rows = [{**vars(pairs()[0]), "field": field} for field in ("syntax_semantics", "syntax/semantics")]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [pair.field for pair in read_pairs(tmp_path / "pairs.jsonl")] == ["syntax_semantics"] * 2
+
+
 def test_files_of_ours_and_official_ones_hold_the_same(tmp_path: Path) -> None:
     own = "".join(json.dumps({**vars(pair), "term": "any"}) + "\n" for pair in pairs())
     (tmp_path / "blimp").mkdir()

@@ -48,7 +48,7 @@ def test_ids_are_read_as_they_are_and_must_be_in_the_vocabulary(model: Model, wo
     for vector, ids in zip(found, (parts, words_tokenizer.encode("the")), strict=True):
         np.testing.assert_allclose(vector, np.mean(by_hand(model, ids), axis=0), rtol=1e-5, atol=1e-6)
     for wrong in (-1, model.vocab_size):
-        with pytest.raises(InputError, match=f"text 1 has the id {wrong}, the vocabulary has"):
+        with pytest.raises(InputError, match=f"text 2 has the id {wrong}, the vocabulary has"):
             embeddings(model, words_tokenizer, ["the", [wrong]], "mean")
 
 
@@ -57,7 +57,7 @@ def test_no_texts_have_no_vectors(model: Model, words_tokenizer: Tokenizer) -> N
 
 
 def test_a_text_without_tokens_and_a_pooling_that_is_none_are_refused(model: Model, words_tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="text 1 has no tokens"):
+    with pytest.raises(InputError, match="text 2 has no tokens"):
         embeddings(model, words_tokenizer, ["Ann", " \n"], "mean")
     with pytest.raises(SettingError, match="unknown pooling 'men'; did you mean 'mean'"):
         embeddings(model, words_tokenizer, ["Ann"], "men")

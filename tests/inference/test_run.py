@@ -180,7 +180,7 @@ def test_what_is_no_run_is_refused_when_it_is_opened(tmp_path: Path, trained: Pa
         load_run(tmp_path / "absent", device="cpu")
     with pytest.raises(InputError, match=r"run.json does not exist; expected a run there"):
         load_run(tmp_path, device="cpu")
-    with pytest.raises(InputError, match=r"tokenizer.json is a file; a run is a folder$"):
+    with pytest.raises(InputError, match=r"tokenizer.json lies inside a run; name the run itself, "):
         load_run(trained / "tokenizer.json", device="cpu")
     with pytest.raises(SettingError, match="there is no device 'cpuu' here"):
         load_run(trained, device="cpuu")

@@ -431,6 +431,20 @@ def test_a_run_with_anothers_weights_killed_before_its_first_checkpoint_still_be
     assert_same_run(adapted, again)
 
 
+def test_a_run_goes_on_only_with_the_parent_that_it_was_begun_from(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    adapted = tmp_path / "adapted"
+    pretrain(None, corpus, adapted, init=unbroken, changes=["steps=1"], device="cpu")
+    other = shutil.copytree(unbroken, tmp_path / "other")
+    with pytest.raises(SettingError, match=r"adapted was begun from .*, not from .*other: .*; leave `init` out, or"):
+        pretrain(None, corpus, adapted, init=other, resume=True, changes=["steps=2"], device="cpu")
+    with pytest.raises(SettingError, match=r"other was begun from no run, not from .*adapted"):
+        pretrain(None, corpus, other, init=adapted, resume=True, device="cpu")
+    pretrain(None, corpus, adapted, init=unbroken, resume=True, changes=["steps=2"], device="cpu")
+    assert list_checkpoints(adapted)[-1][0] == 2
+
+
 def test_a_validation_text_of_one_token_is_none(tmp_path: Path, corpus: Path) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.recipes.catalog import AUTO, FINETUNE, MODERN, PAPER, PAPER_LSTM, SMALL, TINY
+from gpt1.recipes.catalog import AUTO, FINETUNE, LESSONS, MODERN, PAPER, PAPER_LSTM, SMALL, TINY
 from gpt1.recipes.changes import change, differences, recipe_as_json, recipe_from_json, settings
-from gpt1.recipes.derived import PAPERS_PARAMETERS, in_words, recipe_for, require_settled, settled
+from gpt1.recipes.derived import PAPERS_PARAMETERS, in_words, recipe_for, require_for_text, require_settled, settled
 from gpt1.recipes.values import DERIVED, Recipe
 
 
@@ -116,3 +116,13 @@ def test_a_recipe_that_leaves_something_open_is_refused_where_nothing_can_be_der
     require_settled(settled(AUTO, 2_000_000, 200))
     with pytest.raises(SettingError, match=r"'auto' is for fine-tuning: it derives optimizer\.lr, training\.batch, "):
         require_settled(AUTO)
+
+
+def test_a_recipe_for_fine_tuning_is_refused_where_text_is_learned() -> None:
+    for recipe in (FINETUNE, LESSONS, AUTO, settled(AUTO, 2_000_000, 200), change(AUTO, ["batch=8"])):
+        with pytest.raises(SettingError) as refused:
+            require_for_text(recipe)
+        told = f"recipe '{recipe.name}' is for fine-tuning; for text there are paper, modern, small, tiny, lstm"
+        assert str(refused.value) == told
+    for recipe in (PAPER, TINY, PAPER_LSTM):
+        require_for_text(recipe)

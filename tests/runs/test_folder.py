@@ -12,7 +12,11 @@ from gpt1.base.errors import FormatError, InputError
 from gpt1.recipes.catalog import TINY
 from gpt1.recipes.changes import change
 from gpt1.records.run import RecordedCorpus
+from gpt1.records.study import CellCounts, Cost, StudyRecord
 from gpt1.runs.folder import begin_run, is_left_over, is_run, read_run, run_tokenizer, update_run
+from gpt1.tasks.catalog import find_task
+from gpt1.tasks.encoded import encode_task, save
+from gpt1.text.tokenizer import Tokenizer
 from tests.records import facts_in
 from tests.runs.conftest import RECORD
 
@@ -60,6 +64,32 @@ def test_what_a_later_version_wrote_besides_is_kept_when_a_run_goes_on(run: Path
     update_run(run, recipe=change(TINY, ["training.steps=77"]))
     assert facts_in(run / "run.json")["weather"] == "fair"
     assert read_run(run).recipe.training.steps == 77
+
+
+def test_what_is_taken_for_a_run_is_told_what_it_is(
+    tmp_path: Path, run: Path, corpus: Path, words_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corpus").symlink_to(corpus)
+    words_tokenizer.save(tmp_path / "words.json")
+    save(encode_task(find_task("rte"), {}, words_tokenizer), tmp_path / "encoded")
+    (tmp_path / "study").mkdir()
+    study = StudyRecord("labels", {}, CellCounts(0, 0), Cost(0.0, []), [], {})
+    study.write(tmp_path / "study" / "study.json")
+    for number in range(7):
+        begin_run(tmp_path / "runs" / str(number), RECORD, run / "tokenizer.json")
+    monkeypatch.chdir(tmp_path)
+    for place, message in {
+        "corpus": "corpus is a prepared corpus, not a run; `gpt1.pretrain(corpus='corpus')` makes one",
+        "encoded": "encoded is an encoded task, not a run; `gpt1.finetune(encoded='encoded')` teaches it to one",
+        "study": "study is a study, not a run",
+        "words.json": "words.json is a tokenizer, not a run; `gpt1.pretrain()` makes one of a corpus that is prepared "
+        "with it",
+        "runs": "runs holds runs: runs/0, runs/1, runs/2, runs/3, runs/4, 2 more; name one",
+        "run/tokenizer.json": "run/tokenizer.json lies inside a run; name the run itself, run",
+    }.items():
+        with pytest.raises(InputError) as refused:
+            read_run(Path(place))
+        assert str(refused.value) == message
 
 
 def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:

@@ -250,11 +250,14 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("completions", {"stop": ["x"] * 17}, "at most 16 stop strings"),
         ("completions", {"stop": ""}, "a stop string has at least one character"),
         ("completions", {"temperature": -1}, "temperature: Input should be greater than or equal to 0"),
-        ("completions", {"temprature": 1}, "temprature: Extra inputs are not permitted"),
+        ("completions", {"temprature": 1}, "temprature: there is no such field; did you mean 'temperature'?"),
+        ("completions", {"max_new_tokens": 3}, "max_new_tokens: there is no such field; did you mean 'max_tokens'?"),
+        ("classify", {"model": "taught", "inputs": "Ann"}, "inputs: there is no such field; did you mean 'input'?"),
+        ("classify", {"model": "taught", "input": 5}, "input: expected a text or an object or a list"),
         ("completions", {"max_tokens": "many"}, "max_tokens: Input should be a valid integer"),
-        ("completions", {"prompt": 3}, "prompt: expected a valid string or a valid list"),
-        ("completions", {"stop": 3}, "stop: expected a valid string or a valid list"),
-        ("completions", {"stream_options": {"x": 1}}, "stream_options.x: Extra inputs are not permitted"),
+        ("completions", {"prompt": 3}, "prompt: expected a text or a list"),
+        ("completions", {"stop": 3}, "stop: expected a text or a list"),
+        ("completions", {"stream_options": {"x": 1}}, "stream_options.x: there is no such field"),
         ("completions", {"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ("completions", {"seed": 2**63}, "seed: Input should be less than 9223372036854775808"),
         ("classify", {"input": "Ann"}, "the run 'writer' has learned no task yet"),
@@ -262,19 +265,28 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("classify", {"model": "taught", "task": "zz", "input": "Ann"}, "unknown task of 'taught' 'zz' (known: moods,"),
         ("classify", {"model": "taught", "task": "rte", "input": {"\ud800": "x"}}, "reads a, b, and not '?'"),
         ("classify", {"model": "taught", "task": "rte", "input": {"x" * 900_000: "x"}}, "reads a, b, and not 'xxx"),
-        ("completions", {"x" * 900_000: 1}, ": Extra inputs are not permitted"),
+        ("completions", {"x" * 900_000: 1}, ": there is no such field"),
         ("classify", {"model": "taught", "task": "mods", "input": "Ann"}, "did you mean 'moods'"),
         ("classify", {"model": "taught", "task": "rte", "input": "Ann"}, "reads a, b: give an object with these"),
         ("classify", {"model": "taught", "task": "rte", "input": {"a": "x"}}, "b"),
-        ("classify", {"model": "taught", "task": "rte", "input": {"a": "x", "b": 3}}, "'b' holds 3, expected text"),
+        (
+            "classify",
+            {"model": "taught", "task": "rte", "input": {"a": "x", "b": 3}},
+            "input: 'b' holds 3, expected text",
+        ),
+        (
+            "classify",
+            {"model": "taught", "task": "rte", "input": [{"a": "x", "b": "y"}, {"a": "x", "b": 3}]},
+            "input[1]: 'b' holds 3, expected text",
+        ),
         ("classify", {"model": "taught", "task": "rte", "input": {"c": "x"}}, "reads a, b, and not 'c'"),
         ("classify", {"model": "taught", "task": "moods", "input": ["Ann", " "]}, "'input' has an empty text"),
         ("embeddings", {"input": []}, "a request has 1 to 128 inputs, not 0"),
-        ("embeddings", {"input": ["Ann", " "]}, "text 1 has no tokens"),
+        ("embeddings", {"input": ["Ann", " "]}, "text 2 has no tokens"),
         ("embeddings", {"input": "Ann", "dimensions": 3}, "vectors have 32 dimensions"),
         ("embeddings", {"input": [10**9]}, "id 1000000000 is not in the vocabulary"),
         ("embeddings", {"input": [[1], [-1]]}, "id -1 is not in the vocabulary"),
-        ("embeddings", {"input": [[1], []]}, "text 1 has no tokens"),
+        ("embeddings", {"input": [[1], []]}, "text 2 has no tokens"),
         ("score", {"input": ["x"] * 129}, "a request has 1 to 128 inputs, not 129"),
     ],
 )
@@ -359,6 +371,12 @@ def test_what_is_not_there_is_not_found(client: httpx.Client) -> None:
     assert error_of(complete(client, model="x" * 900_000))[2].endswith("x'; /v1/models lists them")
     assert error_of(client.get("/v1/models/nobody"))[:2] == (404, "model_not_found")
     assert error_of(client.get("/v1/nothing"))[0] == 404
+    chat = client.post("/v1/chat/completions", json={"model": "writer", "messages": []})
+    assert chat.status_code == 404
+    assert chat.json()["error"]["message"] == (
+        "there is no /v1/chat/completions here; the runs here do not chat, /v1/completions continues a text; there are "
+        "/v1/attention, /v1/classify, /v1/completions, /v1/embeddings, /v1/models, /v1/models/{name}, /v1/score"
+    )
     assert error_of(client.get("/v1/completions"))[0] == 405
 
 

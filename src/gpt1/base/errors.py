@@ -84,8 +84,14 @@ def printable(text: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean '{near}'?"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like `name`, None where none is like it."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return near[0] if near else None
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> SettingError:

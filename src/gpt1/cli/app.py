@@ -14,6 +14,7 @@ import click
 
 from gpt1 import __version__
 from gpt1.base.errors import Gpt1Error, SettingError, did_you_mean
+from gpt1.cli.unknown_options import told
 from gpt1.cli.words import command_of, in_words_of, renamings_told
 
 # Verb -> (module, one line of help). The module has a `command`, or one for each of its verbs, such as
@@ -115,6 +116,9 @@ def main(arguments: list[str] | None = None) -> None:
         with renamings_told():
             result: Any = gpt1.main(arguments, prog_name="gpt1", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
+    except click.NoSuchOption as error:
+        told(error, arguments).show()
+        sys.exit(EXIT_USAGE)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

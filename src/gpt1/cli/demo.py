@@ -16,7 +16,9 @@ from gpt1.cli import options, words
 @click.command()
 @click.option("--out", metavar="DIR", help="Folder for all of it.  [gpt1-demo; with --text: gpt1-demo-text]")
 @click.option("--text", multiple=True, metavar="PATH", help="Pre-train on your own text, not on stories; repeatable.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning; not with --text.  [1]")
+@click.option(
+    "--seeds", type=options.WholeNumber(1), metavar="N", help="Seeds of each fine-tuning; not with --text.  [1]"
+)
 @options.as_json
 def command(out: str | None, text: tuple[str, ...], seeds: int | None, as_json: bool) -> None:
     """Show the paper's idea: a small network is pre-trained on stories, then learns four tasks from few labels.

@@ -28,20 +28,22 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
 @click.option(
     "--epochs",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, min_open=True),
     metavar="N",
     help="Times to see every example.  [as the recipe says]",
 )
 @options.lr
 @click.option("--no-lm", is_flag=True, help="Leave out the auxiliary language-model loss.")
-@click.option("--layers", type=click.IntRange(0), metavar="K", help="Take only the first K blocks over.  [all]")
+@click.option("--layers", type=options.WholeNumber(0), metavar="K", help="Take only the first K blocks over.  [all]")
 @click.option("--scratch", is_flag=True, help="Take the shape and the words of --init, but none of its weights.")
 @click.option("--class-weights", is_flag=True, help="Let rare labels count as much as frequent ones.")
 @click.option(
     "--augment", is_flag=True, help=f"Leave out {AUGMENTED:.0%} of the tokens of each text, others each time."
 )
-@click.option("--patience", type=click.IntRange(1), metavar="N", help="Stop after N epochs without a better one.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Train N seeds, keep the best.  [1]")
+@click.option(
+    "--patience", type=options.WholeNumber(1), metavar="N", help="Early stopping: after N epochs without a better."
+)
+@click.option("--seeds", type=options.WholeNumber(1), metavar="N", help="Train N seeds, keep the best.  [1]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
 @options.steps
 @options.minutes

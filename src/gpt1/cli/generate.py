@@ -27,17 +27,25 @@ def _number_or_all(ctx: click.Context, parameter: click.Parameter, value: str | 
 @click.command()
 @click.argument("run")
 @click.argument("prompt", default="")
-@click.option("--max-new-tokens", type=click.IntRange(0), metavar="N", help="So many, at most.  [128]")
-@options.formerly("--tokens", "--max-new-tokens", click.IntRange(0))
-@click.option("--temperature", type=click.FloatRange(0), metavar="X", help="0: always the likeliest.  [0.8]")
+@click.option("--max-new-tokens", type=options.WholeNumber(0), metavar="N", help="So many, at most.  [128]")
+@options.formerly("--tokens", "--max-new-tokens", options.WholeNumber(0))
+@click.option("--temperature", type=options.Number(0), metavar="X", help="0: always the likeliest.  [0.8]")
 @click.option("--top-k", callback=_number_or_all, metavar="N|all", help="Draw from the likeliest N tokens.  [40]")
 @click.option(
-    "--top-p", type=float, metavar="P", help="Draw from the likeliest that together have probability P.  [all]"
+    "--top-p",
+    type=options.Number(0, 1, min_open=True),
+    metavar="P",
+    help="Draw from the likeliest that together have probability P.  [all]",
 )
-@click.option("--repetition-penalty", type=float, metavar="X", help="Above 1: say less again.  [1]")
+@click.option(
+    "--repetition-penalty",
+    type=options.Number(0, min_open=True),
+    metavar="X",
+    help="Above 1: say less again.  [1]",
+)
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
 @click.option(
-    "--samples", type=click.IntRange(1), default=1, metavar="N", help="How many, with seeds one after another."
+    "--samples", type=options.WholeNumber(1), default=1, metavar="N", help="How many, with seeds one after another."
 )
 @options.seed
 @step_option

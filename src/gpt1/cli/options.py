@@ -10,10 +10,23 @@ import click
 
 from gpt1.base.errors import tell_renamed
 
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called so in errors too."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number within bounds, called so in errors too."""
+
+    name = "number"
+
+
 tokenizer = click.option(
     "--tokenizer", required=True, metavar="FILE", help="A tokenizer.json of ours, a folder that holds one, or a base."
 )
-workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes to use.  [all cores]")
+workers = click.option("--workers", type=WholeNumber(1), metavar="N", help="Processes to use.  [all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 document = click.option(
     "--document",
@@ -41,12 +54,10 @@ recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes l
 changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."
 )
-steps = click.option("--steps", type=click.IntRange(1), metavar="N", help="Updates to make.  [as the recipe says]")
-lr = click.option(
-    "--lr", type=click.FloatRange(0, min_open=True), metavar="RATE", help="Learning rate.  [as the recipe says]"
-)
-minutes = click.option("--minutes", type=click.FloatRange(0), metavar="M", help="Stop after so long, saved.")
-seed = click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all that is random.  [0]")
+steps = click.option("--steps", type=WholeNumber(1), metavar="N", help="Updates to make.  [as the recipe says]")
+lr = click.option("--lr", type=Number(0, min_open=True), metavar="RATE", help="Learning rate.  [as the recipe says]")
+minutes = click.option("--minutes", type=Number(0), metavar="M", help="Stop after so long, saved.")
+seed = click.option("--seed", type=WholeNumber(0), metavar="N", help="Seed of all that is random.  [0]")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace what --out holds already.")
 int8 = click.option("--int8", is_flag=True, help="On a CPU: round the network's matrices to bytes, for speed.")
 device = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps.  [the fastest there is]")

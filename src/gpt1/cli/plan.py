@@ -12,8 +12,10 @@ from gpt1.cli import options
 @click.option("--recipe", metavar="NAME", help="The recipe to plan for.  [paper]")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting of it. May be repeated.")
 @click.option("--corpus", metavar="DIR", help="What 'gpt1 prepare' made of the text.")
-@click.option("--tokens", type=click.IntRange(2), metavar="N", help="In place of a corpus: so many tokens.")
-@click.option("--vocab", "vocab_size", type=click.IntRange(1), metavar="N", help="With --tokens: of so many kinds.")
+@click.option("--tokens", type=options.WholeNumber(2), metavar="N", help="In place of a corpus: so many tokens.")
+@click.option(
+    "--vocab", "vocab_size", type=options.WholeNumber(1), metavar="N", help="With --tokens: of so many kinds."
+)
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as H200 or 'RTX 4090'.  [this machine]")
 @click.option("--device", metavar="NAME", help="A device of this machine: cpu, mps, cuda:1.  [the best there is]")
 @options.as_json

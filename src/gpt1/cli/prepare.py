@@ -26,9 +26,14 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "conte
 @click.option(
     "--duplicates", metavar="keep|exact|near", help="Keep all, drop exact repeats, or drop near ones too.  [near]"
 )
-@click.option("--valid", type=float, metavar="SHARE", help="Share of the tokens kept for validation.  [0.01]")
+@click.option(
+    "--valid",
+    type=options.Number(0, 1, max_open=True),
+    metavar="SHARE",
+    help="Share of the tokens kept for validation.  [0.01]",
+)
 @click.option("--on-error", metavar="refuse|skip", help="What to do with damaged input.  [refuse]")
-@click.option("--shard-tokens", type=click.IntRange(1), metavar="N", help="Tokens in a shard.  [67108864]")
+@click.option("--shard-tokens", type=options.WholeNumber(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
 @options.workers
 @click.option(
@@ -40,7 +45,7 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "conte
 @options.columns
 @options.regression
 @options.symmetric
-@click.option("--context", type=click.IntRange(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
+@click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
 

@@ -16,25 +16,27 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--host", metavar="HOST", help="Where to listen; another one than this machine's own needs a token.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0: any free one.  [8000]")
+@click.option("--port", type=options.WholeNumber(0, 65535), metavar="N", help="0: any free one.  [8000]")
 @click.option(
     "--token", metavar="TEXT", help=f"What clients must send as a bearer token.  [${TOKEN_VARIABLE}, or none]"
 )
-@click.option("--max-queue", type=click.IntRange(1), metavar="N", help="Requests of a run that may wait.  [256]")
-@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="New tokens a text, at most.  [1024]")
-@click.option("--characters", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [100000]")
-@click.option("--inputs", type=click.IntRange(1), metavar="N", help="Texts of a request, at most.  [128]")
-@click.option("--body-bytes", type=click.IntRange(1), metavar="N", help="Of a request, at most.  [1000000]")
-@click.option("--request-timeout", type=float, metavar="X", help="Seconds that a request may take.  [120]")
-@click.option("--arrival-seconds", type=float, metavar="X", help="In which a request must have come in.  [10]")
-@click.option("--max-batch", type=click.IntRange(1), metavar="N", help="Texts written side by side.  [32]")
-@click.option("--connections", type=click.IntRange(1), metavar="N", help="At once, as files may be open.  [256]")
-@click.option("--grace-seconds", type=float, metavar="X", help="To end in, when told to.  [30]")
+@click.option("--max-queue", type=options.WholeNumber(1), metavar="N", help="Requests of a run that may wait.  [256]")
+@click.option("--max-tokens", type=options.WholeNumber(1), metavar="N", help="New tokens a text, at most.  [1024]")
+@click.option("--characters", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [100000]")
+@click.option("--inputs", type=options.WholeNumber(1), metavar="N", help="Texts of a request, at most.  [128]")
+@click.option("--body-bytes", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [1000000]")
+@click.option("--request-timeout", type=options.Number(0), metavar="X", help="Seconds that a request may take.  [120]")
+@click.option(
+    "--arrival-seconds", type=options.Number(0), metavar="X", help="In which a request must have come in.  [10]"
+)
+@click.option("--max-batch", type=options.WholeNumber(1), metavar="N", help="Texts written side by side.  [32]")
+@click.option("--connections", type=options.WholeNumber(1), metavar="N", help="At once, as files may be open.  [256]")
+@click.option("--grace-seconds", type=options.Number(0), metavar="X", help="To end in, when told to.  [30]")
 @click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
-@options.formerly("--queue", "--max-queue", click.IntRange(1))
-@options.formerly("--tokens", "--max-tokens", click.IntRange(1))
+@options.formerly("--queue", "--max-queue", options.WholeNumber(1))
+@options.formerly("--tokens", "--max-tokens", options.WholeNumber(1))
 @options.formerly("--seconds", "--request-timeout", click.FLOAT)
-@options.formerly("--rows", "--max-batch", click.IntRange(1))
+@options.formerly("--rows", "--max-batch", options.WholeNumber(1))
 @options.int8
 @options.device
 def command(

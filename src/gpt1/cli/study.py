@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
 _init_option = click.option("--init", required=True, metavar="RUN", help="The run to start from: a folder, or a base.")
 _lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
-_seeds_option = click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of each fine-tuning.  [1]")
+_seeds_option = click.option(
+    "--seeds", type=options.WholeNumber(1), metavar="N", help="Seeds of each fine-tuning.  [1]"
+)
 _task_option = click.option("--task", multiple=True, metavar="NAME", help="A task, or module:NAME; repeatable.")
 _data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
 _part_option = click.option(
@@ -75,7 +77,7 @@ def command() -> None:
 @_task_option
 @_data_option
 @_out_option
-@click.option("--shots", type=click.IntRange(0), metavar="K", help="Solved examples before each text.  [0]")
+@click.option("--shots", type=options.WholeNumber(0), metavar="K", help="Solved examples before each text.  [0]")
 @options.seed
 @options.device
 @_part_option
@@ -170,7 +172,7 @@ def ablations_command(init: str, lstm: str | None, out: str, part: str | None, a
 @click.option("--arms", metavar="NAMES", help="Of pre-trained, scratch, tf-idf, chosen.  [pre-trained,scratch,tf-idf]")
 @click.option(
     "--scratch-lr",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, min_open=True),
     metavar="RATE",
     help="Learning rate from scratch.  [that of the others]",
 )

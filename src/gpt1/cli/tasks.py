@@ -12,13 +12,17 @@ from gpt1.cli import options, words
 
 _data = click.option("--data", metavar="DIR", help="The folder of the task's files, ours or official, or hub:NAME.")
 _tokenizer = click.option("--tokenizer", metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one.")
-_context = click.option("--context", type=click.IntRange(4), metavar="N", help="Longest sequence in tokens.  [512]")
+_context = click.option(
+    "--context", type=options.WholeNumber(4), metavar="N", help="Longest sequence in tokens.  [512]"
+)
 
 
 @click.command("tasks")
 @click.argument("name", required=False)
 @_data
-@click.option("--show", "count", type=click.IntRange(1), metavar="N", help="Print so many examples, token by token.")
+@click.option(
+    "--show", "count", type=options.WholeNumber(1), metavar="N", help="Print so many examples, token by token."
+)
 @click.option("--split", metavar="NAME", help="--show: of which split.  [train]")
 @_tokenizer
 @_context

@@ -43,8 +43,8 @@ def import_(vocabulary: str, merges: str, out: str, overwrite: bool) -> None:
 @command.command(short_help="Learn a vocabulary from text.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--kind", metavar="words|bytes", help="The paper's kind, or today's.  [words]")
-@click.option("--merges", type=click.IntRange(1), metavar="N", help="Merges to learn.  [40000, as the paper]")
-@click.option("--characters", type=click.IntRange(1), metavar="N", help="words: characters kept.  [1000]")
+@click.option("--merges", type=options.WholeNumber(1), metavar="N", help="Merges to learn.  [40000, as the paper]")
+@click.option("--characters", type=options.WholeNumber(1), metavar="N", help="words: characters kept.  [1000]")
 @click.option("--out", required=True, metavar="FILE", help="Where the tokenizer goes.")
 @options.overwrite
 @options.document

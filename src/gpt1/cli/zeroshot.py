@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--task", required=True, metavar="NAME", help="cola, sst2, race, dpr, storycloze; or module:NAME.")
 @click.option("--data", required=True, metavar="DIR", help="The folder of the task's files.")
 @click.option("--split", metavar="NAME", help="Which part.  [dev]")
-@click.option("--shots", type=click.IntRange(0), metavar="K", help="Solved examples before each text.  [0]")
+@click.option("--shots", type=options.WholeNumber(0), metavar="K", help="Solved examples before each text.  [0]")
 @click.option("--out", metavar="FILE", help="Where the answer to each example goes: .jsonl, .csv or .tsv.")
 @options.overwrite
 @options.encoding

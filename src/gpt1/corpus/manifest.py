@@ -71,9 +71,13 @@ def read_corpus(folder: str | Path) -> CorpusManifest:
     """Return the description of a prepared corpus, its shards checked for presence and size."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder with a corpus; make one with 'gpt1 prepare'")
-    if not (folder / CORPUS_FILE).exists() and (folder / WORK).exists():
-        raise InputError(f"{folder} holds an unfinished preparation; run the same 'gpt1 prepare' again to finish it")
+        raise InputError(f"{folder} is not a folder with a corpus; make one with `gpt1.prepare()`")
+    if not (folder / CORPUS_FILE).exists():
+        if (folder / WORK).exists():
+            raise InputError(f"{folder} holds an unfinished preparation; the same `gpt1.prepare()` again finishes it")
+        raise InputError(
+            f"{folder} is not a prepared corpus: it has no {CORPUS_FILE}; `gpt1.prepare()` makes a corpus of text"
+        )
     corpus = CorpusManifest.read(folder / CORPUS_FILE)
     try:
         for split in corpus.splits.values():

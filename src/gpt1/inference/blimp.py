@@ -91,7 +91,10 @@ def _pairs(path: Path, encoding: str) -> Iterator[MinimalPair]:
             if not isinstance(value, str) or not value.strip():
                 raise InputError(f"{path}, row {number}: '{name}' is {value!r}, expected text")
             texts.append(value)
-        yield MinimalPair(*texts)
+        good, bad, paradigm, field = texts
+        yield MinimalPair(
+            good, bad, paradigm, field.replace("/", "_")
+        )  # official files write syntax_semantics both ways
 
 
 def blimp(run: Run, pairs: Sequence[MinimalPair]) -> Blimp:

@@ -40,9 +40,9 @@ def embeddings(
     owners: list[int] = []
     for place, ids in enumerate(text_ids(tokenizer, texts)):
         if not ids:
-            raise InputError(f"text {place} has no tokens, so it has no vector; leave it out")
+            raise InputError(f"text {place + 1} has no tokens, so it has no vector; leave it out")
         if wrong := [id for id in ids if not 0 <= id < model.vocab_size]:
-            raise InputError(f"text {place} has the id {wrong[0]}, the vocabulary has {model.vocab_size:,} tokens")
+            raise InputError(f"text {place + 1} has the id {wrong[0]}, the vocabulary has {model.vocab_size:,} tokens")
         windows += [np.array(ids[start : start + context]) for start in range(0, len(ids), context)]
         owners += [place] * (len(windows) - len(owners))
     found = np.zeros((len(texts), model.shape.width), np.float64)

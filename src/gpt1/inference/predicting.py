@@ -82,8 +82,14 @@ def predict_file(
     notice: Notice = warnings.warn,
 ) -> Answers:
     """Return the rows of a table, or of a stream of JSON lines, one after another, each with its answer."""
-    chunks = file_chunks(file, encoding) if isinstance(file, str | Path) else stream_chunks(file)
-    return Answers(run, task_of(run, task), chunks, skip_bad, notice)
+    known = task_of(run, task)
+    if not isinstance(file, str | Path):
+        return Answers(run, known, stream_chunks(file), skip_bad, notice)
+    chunks = file_chunks(file, encoding)
+    first = next(chunks, None)
+    if first is None:
+        raise InputError(f"{file} has no rows")
+    return Answers(run, known, chain([first], chunks), skip_bad, notice)
 
 
 class Answers(Iterator[dict[str, object]]):

@@ -33,7 +33,7 @@ from gpt1.inspection.sizes import Execution, Memory, count_memory, fitting, larg
 from gpt1.inspection.verdict import Finding
 from gpt1.model.costs import Parameters, count_parameters, flops_per_token
 from gpt1.recipes.changes import change
-from gpt1.recipes.derived import require_settled
+from gpt1.recipes.derived import require_for_text
 from gpt1.recipes.values import Recipe
 
 RECIPE = "paper"  # that is planned for, where none is named
@@ -203,7 +203,7 @@ def plan(
     device: str | None = None,
 ) -> RunPlan:
     """Return what training by `recipe` takes, on a prepared corpus or on so many tokens, here or on a GPU by name."""
-    require_settled(recipe)
+    require_for_text(recipe)
     text = _find_text(corpus, tokens, vocab_size)
     machine = _find_machine(recipe, gpu, device)
     figures = _figures(recipe, text, machine)

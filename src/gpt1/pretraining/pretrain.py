@@ -21,7 +21,7 @@ from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
 from gpt1.recipes.changes import change, differences
-from gpt1.recipes.derived import require_settled
+from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
@@ -101,7 +101,7 @@ class PretrainSession(Session[Model]):
         require_own_folder(self.out, lambda entry: is_run(self.out) or is_left_over(entry, self.tokenizer))
         if not (self.conditions.resume and is_run(self.out)):
             recipe = self._new_recipe()
-            require_settled(recipe)
+            require_for_text(recipe)
             return Looked(False, recipe, (), self.asked.init)
         recipe, notices = self._resumed_recipe()
         require_settled(recipe)
@@ -140,6 +140,12 @@ class PretrainSession(Session[Model]):
             raise InputError(
                 f"{asked.corpus} holds other text than the run {out} was begun with; resume it on its own corpus, or "
                 f"begin a new run with `init={str(out)!r}`"
+            )
+        if asked.init is not None and lasting_name(asked.init) != begun.parent:
+            from_ = "from no run" if begun.parent is None else f"from {begun.parent}"
+            raise SettingError(
+                f"{out} was begun {from_}, not from {asked.init}: a run goes on with its own weights; leave `init` "
+                "out, or begin a new run in another folder"
             )
         shape = begun.recipe.shape  # as when it was begun: with a parent, the shape is the parent's
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)

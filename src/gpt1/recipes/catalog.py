@@ -111,6 +111,7 @@ LESSONS = replace(
 )
 
 RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, SMALL, TINY, PAPER_LSTM, FINETUNE, AUTO, LESSONS)}
+FOR_FINETUNING = tuple(recipe.name for recipe in (FINETUNE, AUTO, LESSONS))  # the others are for text
 
 
 def find_recipe(name: str) -> Recipe:

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from gpt1.base.errors import SettingError
-from gpt1.recipes.catalog import AUTO, FINETUNE, PAPER
+from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, PAPER, RECIPES
 from gpt1.recipes.values import Recipe, Shape
 
 PAPERS_PARAMETERS = 116_534_784
@@ -68,6 +68,13 @@ def in_words(recipe: Recipe, parameters: int, examples: int) -> str | None:
     elif "training.batch" in recipe.derived:
         told.append(f"batches of {training.batch} for {examples:,} examples")
     return f"recipe {recipe.name}: {', '.join(told)}" if told else None
+
+
+def require_for_text(recipe: Recipe) -> None:
+    """Refuse a recipe that is for fine-tuning, where a network is to learn from text."""
+    if recipe.derived or recipe.name in FOR_FINETUNING:
+        named = [name for name in RECIPES if name not in FOR_FINETUNING]
+        raise SettingError(f"recipe '{recipe.name}' is for fine-tuning; for text there are {', '.join(named)}")
 
 
 def require_settled(recipe: Recipe) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import (
+    is_of_format,
     is_temporary,
     make_folder,
     missing,
@@ -30,13 +31,18 @@ from gpt1.base.files import (
     write_record,
 )
 from gpt1.base.records import SEAL, differing
+from gpt1.base.wording import some
 from gpt1.bases.catalog import run_or_base
+from gpt1.corpus.manifest import CorpusManifest
 from gpt1.recipes.changes import todays_section
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
+from gpt1.records.study import StudyRecord
 from gpt1.runs.checkpoints import FOLDER as CHECKPOINTS
 from gpt1.runs.checkpoints import Checkpoint, checkpoint_name
+from gpt1.tasks.encoded import FORMAT as ENCODED_TASK
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
+from gpt1.text.tokenizer import FORMAT as TOKENIZER
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
 RUN_FILE = "run.json"
@@ -87,6 +93,8 @@ def is_begun_copy(folder: Path, step: int, files: Collection[str]) -> bool:
 
 def read_run(folder: Path) -> RunRecord:
     """Return what a run says of itself."""
+    if not is_run(folder) and (instead := _taken_for_a_run(folder)):
+        raise InputError(instead)
     if folder.is_file():
         raise InputError(f"{folder} is a file; a run is a folder")
     if not folder.is_dir():
@@ -99,6 +107,30 @@ def update_run(folder: Path, **changes: Any) -> None:
     record = replace(read_run(folder), **changes)
     kept = read_json(folder / RUN_FILE, record.WHAT)  # with what this version does not know
     write_record(folder / RUN_FILE, {name: value for name, value in kept.items() if name != SEAL} | record.as_json())
+
+
+# ---- what is taken for a run ----
+
+# By the format of a record that tells what a folder is, {0} being the folder; a corpus has a tokenizer too.
+_INSTEAD = {
+    CorpusManifest.FORMAT: "{0} is a prepared corpus, not a run; `gpt1.pretrain(corpus={0!r})` makes one",
+    ENCODED_TASK: "{0} is an encoded task, not a run; `gpt1.finetune(encoded={0!r})` teaches it to one",
+    StudyRecord.FORMAT: "{0} is a study, not a run",
+    TOKENIZER: "{0} is a tokenizer, not a run; `gpt1.pretrain()` makes one of a corpus that is prepared with it",
+}
+
+
+def _taken_for_a_run(place: Path) -> str | None:
+    """Return what a file or folder is instead of a run, and which run may be meant; None where nobody knows."""
+    if place.exists() and (run := next(filter(is_run, place.parents), None)):
+        return f"{place} lies inside a run; name the run itself, {run}"
+    records = [place, *sorted(place.glob("*.json"))]
+    for format, sentence in _INSTEAD.items():
+        if any(is_of_format(record, format) for record in records):
+            return sentence.format(str(place))
+    if runs := [str(path.parent) for name in (RUN_FILE, SEEDS_FILE) for path in place.glob(f"*/{name}")]:
+        return f"{place} holds runs: {some(sorted(runs))}; name one"
+    return None
 
 
 # ---- what belongs together ----

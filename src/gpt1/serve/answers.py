@@ -21,7 +21,7 @@ from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import Row, example_to_answer
+from gpt1.tasks.examples import Example, Row, example_to_answer
 
 ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the square of it
 DIGITS = 4  # of a share of attention
@@ -102,20 +102,31 @@ class AttentionAnswer(TypedDict):
     weights: list[list[list[float]]]
 
 
+class _InputRow(Row):
+    """A row of a request, which knows its place there by the field."""
+
+    def error(self, message: str) -> InputError:
+        return InputError(f"{self.place}: {message}")
+
+
 async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> RowAnswers:
     """Return the answer to each row, with the probability of each label."""
     task = _task(engine, asked.task)
     inputs = asked.input if isinstance(asked.input, list) else [asked.input]
     _check_number(inputs, limits)
-    rows = [_row(task, value) for value in inputs]
-    check_characters([text for row in rows for text in _texts(row)], limits)
+    places = [f"input[{place}]" for place in range(len(inputs))] if isinstance(asked.input, list) else ["input"]
+    rows = [_InputRow(_row(task, value), place, 1) for value, place in zip(inputs, places, strict=True)]
+    check_characters([text for row in rows for text in _texts(row.cells)], limits)
+    try:
+        examples = [example_to_answer(task, row) for row in rows]
+    except InputError as error:
+        raise bad(str(error), param="input") from None
 
-    def answer_rows(rows: Sequence[Mapping[str, object]]) -> list[RowAnswer]:
-        examples = [example_to_answer(task, Row(cells, "rows", number)) for number, cells in enumerate(rows, 1)]
+    def answer_rows(examples: Sequence[Example]) -> list[RowAnswer]:
         found = answer(engine.run, task, examples)
         return [_worded(found, place) for place in range(len(found))]
 
-    found: list[RowAnswer] = await _answered(engine, ("classify", task.name), answer_rows, rows)
+    found: list[RowAnswer] = await _answered(engine, ("classify", task.name), answer_rows, examples)
     data: list[RowAnswer] = [{**one, "index": place} for place, one in enumerate(found)]  # among those of the request
     return {"object": "list", "model": asked.model, "task": task.name, "data": data}
 

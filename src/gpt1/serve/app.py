@@ -289,6 +289,15 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def of_http(request: HttpRequest, error: HTTPException) -> JSONResponse:
+        if error.status_code == 404:
+            return error_response(ApiError(404, _no_path(app, request.url.path), code="not_found"))
         headers = dict(error.headers or {})
         code = {408: "too_slow", 413: "too_large"}.get(error.status_code)
         return error_response(ApiError(error.status_code, str(error.detail), code=code, headers=headers))
+
+
+def _no_path(app: FastAPI, path: str) -> str:
+    """Return what is told of a path that there is not, with those that there are."""
+    paths = sorted(route.path for route in app.routes if getattr(route, "path", "").startswith("/v1/"))
+    chat = "; the runs here do not chat, /v1/completions continues a text" if "/chat/" in path else ""
+    return f"there is no {path} here{chat}; there are {', '.join(paths)}"

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 from fastapi import HTTPException
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gpt1.base.errors import did_you_mean
 from gpt1.base.records import parse_json
 from gpt1.inference.sampling import SEEDS
 from gpt1.serve.limits import ApiError, bad
@@ -26,6 +27,9 @@ Row = dict[str, object]
 Rows = Annotated[list[str | Row], Field(fail_fast=True)]
 ALTERNATIVES = 20  # of a token, at most
 SAMPLES = 10_000  # of a prompt; how many texts a request may have is limited besides
+LONGEST_NAME = 100  # characters of a field's name that another may be like
+UNKNOWN_FIELD = "extra_forbidden"
+IN_JSON = {"string": "a text", "dictionary": "an object", "list": "a list", "integer": "a whole number"}
 SEVERAL_KINDS = ("prompt", "stop", "input")  # fields that take values of several kinds
 
 
@@ -36,13 +40,14 @@ class Fields(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_unknown(cls, given: Any) -> Any:
-        """Leave one of many unknown fields, so that there is one fault and not as many as a body has room for."""
+    def _none_unknown(cls, given: Any) -> Any:
+        """Refuse the first unknown field with the nearest known one; a body may have room for very many."""
         known = cls.model_fields
-        if not isinstance(given, dict) or len(given) <= len(known) + 1:
+        name = next((name for name in given if name not in known), None) if isinstance(given, dict) else None
+        if name is None:
             return given
-        first = next(name for name in given if name not in known)
-        return {name: given[name] for name in (*known, first) if name in given}
+        near = did_you_mean(name, known) if len(name) <= LONGEST_NAME else ""
+        raise PydanticCustomError(UNKNOWN_FIELD, "there is no such field{near}", {"field": name, "near": near})
 
 
 class Request(Fields):
@@ -120,15 +125,22 @@ def malformed(faults: Sequence[ErrorDetails]) -> ApiError:
     code, said, place = first["type"], first["msg"], [str(part) for part in first["loc"][1:]]
     if code == "json_invalid":
         return bad(f"the body is not JSON: {said} at character {place[0]}, {first['ctx']['error']}", code)
+    if code == UNKNOWN_FIELD:
+        place = [*place, str(first["ctx"]["field"])]
     if not place:
         what = "is empty" if code == "missing" else "is not a JSON object"
         return bad(f'the body {what}; send one, such as {{"model": ...}}', code)
     name = place[0]
     if name in SEVERAL_KINDS and len(place) > 1:  # each kind has its own fault
         own = [fault["msg"] for fault in faults if fault["loc"][1] == name]
-        kinds = dict.fromkeys(message.removeprefix("Input should be ") for message in own)
+        kinds = dict.fromkeys(_in_json(message.removeprefix("Input should be ")) for message in own)
         return bad(f"{name}: expected {' or '.join(kinds)}", code, param=name)
     return bad(f"{'.'.join(place)}: {said}", code, param=name)
+
+
+def _in_json(kind: str) -> str:
+    """Return what pydantic calls a kind of value as a writer of JSON does."""
+    return IN_JSON.get(kind.removeprefix("a valid "), kind)
 
 
 CODE = "json_invalid"

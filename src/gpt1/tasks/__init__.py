@@ -29,6 +29,7 @@ OFFERS = {
     "encoded": [
         "EncodedSplit",
         "EncodedTask",
+        "FORMAT",
         "MANIFEST",
         "TaskTokenizer",
         "check_folder",

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
+from gpt1.base.files import missing
 from gpt1.base.tables import file_format, read_rows
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
@@ -51,6 +52,8 @@ def read_folder(task: Task, folder: Path, *, encoding: str = "utf-8") -> Labelle
 
     The JSONL layout comes first; a task of the catalogue may also lie there as its makers publish it.
     """
+    if not folder.exists():
+        raise missing(folder)
     own = folder / task.name if (folder / task.name).is_dir() else folder
     if files := find_splits(task, own):
         splits = {split: read_split(task, path, split, encoding=encoding) for split, path in files.items()}

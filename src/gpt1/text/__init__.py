@@ -9,6 +9,7 @@ OFFERS = {
     "streaming": ["TextStream"],
     "tokenizer": [
         "FILE_NAME",
+        "FORMAT",
         "KINDS",
         "Tokenizer",
         "Vocabulary",

@@ -115,9 +115,9 @@ class Tokenizer:
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
         self._check_libraries()
-        for place, given in enumerate(texts):
+        for number, given in enumerate(texts, 1):
             if not isinstance(given, str):
-                raise InputError(f"text {place} is {type(given).__name__}, not a string")
+                raise InputError(f"text {number} is {type(given).__name__}, not a string")
         cut = [_cut(text) for text in texts]
         ids, ends = self._encode_pieces([piece for text in cut for piece in text])
         if len(ends) == len(cut):
