@@ -44,7 +44,7 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
         TOOL["describe"](files, tmp_path / "base", FACTS, TOOL["Measured"](), TOOL["command"](**settings))
 
     make()
-    assert "step 3: " in capsys.readouterr().out
+    assert "update 3: " in capsys.readouterr().out
     before = {path: path.read_bytes() for path in (tmp_path / "base" / "small").rglob("*") if path.is_file()}
     make()
     assert "all 3 updates are made" in capsys.readouterr().out

@@ -50,5 +50,5 @@ def test_a_run_begun_before_goes_on_with_checksums(tmp_path: Path) -> None:
     assert SEAL in json.loads((run / "run.json").read_bytes())
     (gathered,) = gather([run])
     assert gathered.log is not None
-    assert any("going on from step 6 of 8" in line for line in gathered.log.notices)  # all in the one log it has
+    assert any("going on from update 6 of 8" in line for line in gathered.log.notices)  # all in the one log it has
     assert gathered.log.notices[0].startswith("recipe tiny: 2,152 parameters")

@@ -71,9 +71,9 @@ def tell(event: Event) -> None:
     match event:
         case Stepped() if event.step % TOLD_EVERY == 0:
             speed = f"{event.tokens_per_second / 1e3:.0f}k tokens/s, {event.seconds_left:.0f} s left"
-            print(f"step {event.step}: loss {event.loss:.4f}, {speed}", flush=True)
+            print(f"update {event.step}: loss {event.loss:.4f}, {speed}", flush=True)
         case Evaluated():
-            print(f"step {event.step}: {event.scores}", flush=True)
+            print(f"update {event.step}: {event.scores}", flush=True)
         case Noticed():
             print(event.text, flush=True)
 

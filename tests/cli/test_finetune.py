@@ -134,10 +134,10 @@ def test_a_run_whose_time_is_up_is_saved_and_goes_on(
     more = ("--train", table, "--minutes", "0")
     code, _, err = finetune(capsys, trained, tmp_path / "run", *more)
     assert code == 0
-    assert "stopped at step 1 of 10, saved; the same again with --resume goes on" in err
+    assert "stopped at update 1 of 10, saved; the same again with --resume goes on" in err
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more[:2], "--resume")
     assert code == 0
-    assert "going on from step 1 of 10" in err
+    assert "going on from update 1 of 10" in err
     assert [line.split()[0] for line in out.splitlines()[:3]] == ["moods", "split", "dev"]
     assert len(losses_of(tmp_path / "run")) == 10
 

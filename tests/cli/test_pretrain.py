@@ -33,13 +33,13 @@ def test_a_training_tells_what_came_of_it_and_goes_on_when_asked(
     code, out, err = run(capsys, *arguments(corpus, tmp_path / "run", "--steps", "4"))
     assert code == 0
     scores = r"validation loss \d+\.\d{4}, perplexity \d+\.\d\d, \d+\.\d{3} bits per byte"
-    assert re.fullmatch(re.escape(f"{tmp_path / 'run'}: ") + f"step 4, {scores}\n", out)
-    assert re.search(f"^step 4: {scores}$", err, re.MULTILINE)
+    assert re.fullmatch(re.escape(f"{tmp_path / 'run'}: ") + f"update 4, {scores}\n", out)
+    assert re.search(f"^update 4: {scores}$", err, re.MULTILINE)
     assert "\x1b" not in err  # not a terminal: plain lines
 
     code, out, err = run(capsys, *arguments(corpus, tmp_path / "run", "--steps", "8", "--resume", "--json"))
     assert code == 0
-    assert "going on from step 4 of 8" in err
+    assert "going on from update 4 of 8" in err
     told = json.loads(out)
     assert told.keys() == {"run", "step", "evaluated_step", "valid_loss", "perplexity", "bits_per_byte", "targets"}
     assert (told["run"], told["step"]) == (str(tmp_path / "run"), 8)
@@ -67,7 +67,7 @@ def test_without_validation_text_a_run_is_trained_and_not_evaluated(
     prepared = ("--tokenizer", str(corpus), "--out", str(tmp_path / "corpus"), "--valid", "0", "--workers", "1")
     assert run(capsys, "prepare", str(tmp_path / "a.txt"), *prepared)[0] == 0
     code, out, err = run(capsys, *arguments(tmp_path / "corpus", tmp_path / "run", "--steps", "3"))
-    assert (code, out) == (0, f"{tmp_path / 'run'}: step 3, not evaluated\n"), err
+    assert (code, out) == (0, f"{tmp_path / 'run'}: update 3, not evaluated\n"), err
     code, out, _ = run(capsys, *arguments(tmp_path / "corpus", tmp_path / "run", "--steps", "3", "--resume", "--json"))
     assert (code, json.loads(out)) == (0, {"run": str(tmp_path / "run"), "step": 3})
 
@@ -75,8 +75,8 @@ def test_without_validation_text_a_run_is_trained_and_not_evaluated(
 def test_the_end_of_the_time_is_no_error(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *arguments(corpus, tmp_path / "run", "--minutes", "0"))
     assert code == 0
-    assert re.search(r"stopped at step \d of 12, saved; the same again with --resume goes on", err)
-    assert out.startswith(f"{tmp_path / 'run'}: step 1, not evaluated")
+    assert re.search(r"stopped at update \d of 12, saved; the same again with --resume goes on", err)
+    assert out.startswith(f"{tmp_path / 'run'}: update 1, not evaluated")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ class Listener(Silent):
 
 
 def test_a_step_is_one_line() -> None:
-    line = "step 120/1000  loss 4.3121  lr 2.4e-04  31.2k tokens/s  3.0 GiB  1:20 left"
+    line = "update 120/1000  loss 4.3121  lr 2.4e-04  31.2k tokens/s  3.0 GiB  1:20 left"
     assert step_line(STEPPED) == line
     known = Stepped(**{**vars(STEPPED), "utilisation": 0.412})
     assert step_line(known) == line.replace("tokens/s", "tokens/s  MFU 41 %")
@@ -147,6 +147,8 @@ def test_a_step_is_one_line() -> None:
 
 def test_scores_are_told_in_words() -> None:
     scores = {"valid_loss": 2.91237, "perplexity": 18.4, "bits_per_byte": 1.0214, "targets": 5.0}
+    of_task = {"dev_accuracy": 0.6, "dev_loss": 0.6931, "cola_dev_matthews": -0.0333}
+    assert score_line(of_task) == "dev accuracy 60.0, dev loss 0.6931, cola dev matthews -3.3"
     assert score_line(scores) == "validation loss 2.9124, perplexity 18.40, 1.021 bits per byte"
 
 
@@ -166,7 +168,7 @@ def test_a_person_is_told_of_each_thing_that_happens_and_not_of_what_should(tmp_
         tell(event)
     assert person.bars == ["training"]
     assert person.shown == [(0.12, step_line(STEPPED))] * 2
-    assert person.said[0] == "step 4: validation loss 1.0000, perplexity 2.70, 0.500 bits per byte"
-    assert person.said[1] == "step 4: “Once upon” … a time"
-    assert person.said[2].startswith("step 11: batch 10 blew up")
+    assert person.said[0] == "update 4: validation loss 1.0000, perplexity 2.70, 0.500 bits per byte"
+    assert person.said[1] == "update 4: “Once upon” … a time"
+    assert person.said[2].startswith("update 11: batch 10 blew up")
     assert person.said[3:] == ["mind the gap"]

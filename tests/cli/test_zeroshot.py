@@ -34,8 +34,8 @@ def test_scores_are_printed_raw_and_normalised(trained: Path, data: Path, capsys
     assert found["normalised"]["accuracy"] == pytest.approx((100 * accuracy - 50) / (77.6 - 50))
     assert (found["examples"], found["split"], found["rule"]) == (6, "dev", "answer")
     code, out, _ = run(capsys, *arguments, "--step", "last")
-    assert out.splitlines()[0] == f"{trained}, step 12: storycloze dev, 6 examples"
-    assert f"accuracy {accuracy:.4f}, normalised {found['normalised']['accuracy']:.4f}" in out
+    assert out.splitlines()[0] == f"{trained}, update 12: storycloze dev, 6 examples"
+    assert f"  accuracy {100 * accuracy:.1f}; normalised, from 0 to 1: {found['normalised']['accuracy']:.2f}\n" in out
     assert "0 is a guess (50), 1 the best of the time (77.6; not in the paper's figure)" in out
 
 
@@ -114,8 +114,10 @@ def test_shares_are_printed_by_paradigm_beside_published_ones(
     assert (found["pairs"], found["step"]) == (4, 12)
     code, out, _ = run(capsys, *arguments)
     assert code == 0
-    assert out.splitlines()[0] == f"{trained}, step 12: BLiMP, 4 pairs of 2 paradigms"
-    assert f"{100 * found['accuracy']:5.1f}  mean over paradigms" in out
+    assert out.splitlines()[0] == f"{trained}, update 12: BLiMP, 4 pairs of 2 paradigms"
+    interval = {0.0: "0.0 to 49.0", 1.0: "51.0 to 100.0"}[found["accuracy"]]
+    mean = f"{100 * found['accuracy']:5.1f}  mean over paradigms, 95 % interval {interval}; chance is 50.0\n"
+    assert mean in out
     assert "65.1  74.5  GPT-2, 98 M parameters" in out
 
 

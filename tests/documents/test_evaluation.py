@@ -8,7 +8,7 @@ import numpy as np
 
 from gpt1.documents.blocks import Block
 from gpt1.documents.evaluation import evaluation_blocks, task_scores
-from gpt1.documents.figures import between, figure
+from gpt1.documents.figures import between, figure, score
 from gpt1.documents.terminal import render
 from gpt1.records.evaluation import Cut, Evaluation
 from gpt1.tasks.assessment import ClassRates, Confusion, assess, hold_against
@@ -57,7 +57,7 @@ def test_scores_stand_with_their_intervals_in_a_row_for_each_split() -> None:
     assert heading == "moods"
     assert header.split() == ["split", "examples", "accuracy", "commonest", "label", "ECE", "Brier", "log", "loss"]
     for place, one in enumerate((dev, test)):
-        assert rows[2 * place].split()[:3] == [one.split, str(one.examples), figure(one.metrics["accuracy"])]
+        assert rows[2 * place].split()[:3] == [one.split, str(one.examples), score(one.metrics["accuracy"])]
         assert rows[2 * place].split()[-3] == figure(one.calibration.ece)
         assert words(rows[2 * place + 1]).startswith(f"update 30 {between(one.intervals['accuracy'])}")
 
@@ -72,9 +72,9 @@ def test_the_share_of_right_answers_is_told_where_it_is_no_metric_of_the_task() 
     found = measured(CATALOGUE["cola"])
     assert "accuracy" not in found.metrics
     text = shown(task_scores([found]))
-    assert figure(found.right / found.examples) in text
+    assert score(found.right / found.examples) in text
     assert between(found.intervals["accuracy"]) in text
-    assert figure(found.metrics["matthews"]).replace("\u2212", "-") in text
+    assert score(found.metrics["matthews"]).replace("\u2212", "-") in text
 
 
 def test_classes_are_told_by_confusion_rates_calibration_and_mistakes() -> None:
@@ -83,9 +83,11 @@ def test_classes_are_told_by_confusion_rates_calibration_and_mistakes() -> None:
     assert text.startswith("moods dev: what is mixed up, and how surely\n")
     counts = [f"glad {' '.join(map(str, found.confusion.counts[0]))}", "label, answered: glad sad so-so"]
     glad = found.classes[0]
-    rates = f"glad {glad.precision:.3f} {glad.recall:.3f} {glad.f1:.3f} {glad.support}"
+    rates = f"glad {100 * glad.precision:.1f} {100 * glad.recall:.1f} {100 * glad.f1:.1f} {glad.support}"
     last = found.calibration.bins[-1]
-    row = f"{last.from_:.2f} to {last.to:.2f} {last.count} {last.confidence:.3f} {last.accuracy:.3f}"
+    row = " ".join(
+        [between((last.from_, last.to)), str(last.count), f"{100 * last.confidence:.1f}", f"{100 * last.accuracy:.1f}"]
+    )
     for part in (*counts, rates, "confidence examples its mean accuracy", row):
         assert part in words(text)
     worst = found.mistakes[0]
@@ -131,7 +133,7 @@ def test_of_many_classes_the_commonest_mistakes_and_the_most_frequent_labels_are
     text = shown(evaluation_blocks(many))
     assert f"label answered times {labels[5]} {labels[6]} 9 {labels[3]} {labels[4]} 2" in words(text)
     assert "What is mixed up most, of 30 labels." in text
-    assert f"All 30 labels label precision recall F1 examples {labels[29]} 0.500 0.500 0.500 29" in words(text)
+    assert f"All 30 labels label precision recall F1 examples {labels[29]} 50.0 50.0 50.0 29" in words(text)
     assert "and 10 more. " in text
     assert max(map(len, text.splitlines())) <= 100
 

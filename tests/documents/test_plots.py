@@ -16,8 +16,8 @@ from gpt1.tasks.assessment import Bin
 LOSSES = {"training": Curve([1, 2, 3], [3.0, 2.0, 1.5]), "dev": Curve([3], [1.8])}
 BINS = [Bin(0.5, 0.6, 4, 0.55, 0.5), Bin(0.9, 1.0, 9, 0.95, 0.8)]
 BARS = {
-    "read": {"dev": Estimate(0.8, (0.7, 0.9)), "test": Estimate(0.7, None)},
-    "scratch": {"dev": Estimate(-0.1, (-0.2, 0.1))},
+    "read": {"dev": Estimate(80.0, (70.0, 90.0)), "test": Estimate(70.0, None)},
+    "scratch": {"dev": Estimate(-10.0, (-20.0, 10.0))},
 }
 
 
@@ -131,7 +131,7 @@ def test_the_name_of_an_axis_is_not_cut_off_by_long_numbers() -> None:
 
 
 def test_a_legend_lies_below_its_lines() -> None:
-    for names in (["a", "b"], ["TF-IDF and a linear model", "pre-trained", "without pre-training"]):
+    for names in (["a", "b"], ["what fine-tuning chooses", "pre-trained", "without auxiliary LM"]):
         picture = draw(LinePlot(dict.fromkeys(names, LINES["scratch"]), "labels", "accuracy"))
         heights = {text: float(y) for y, text in re.findall(r'y="([\d.]+)"[^>]*>([^<>]+)</text>', picture)}
         assert all(heights[name] > heights["labels"] for name in names)
@@ -164,3 +164,9 @@ def test_lines_have_bands_where_values_spread_and_places_of_their_own_on_a_log_s
         assert ">50<" in picture
         assert ">1k<" in picture
         assert ">labels<" in picture
+
+
+@pytest.mark.parametrize("plot", [BarPlot(BARS, "accuracy"), ReliabilityPlot(BINS)])
+def test_axes_of_scores_go_to_a_hundred(plot: BarPlot | ReliabilityPlot) -> None:
+    marks = re.findall(r">([0-9.]+)</text>", draw(plot))
+    assert max(map(float, marks)) == 100

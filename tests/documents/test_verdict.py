@@ -36,24 +36,24 @@ def measured(counts: list[list[int]], words: float | None, metric: str = "accura
 @pytest.mark.parametrize(
     ("counts", "words", "sentence", "is_of_use"),
     [
-        ([[40, 10], [10, 40]], 0.7, "10.0 points ahead of counting words (accuracy 0.800, counting words 0.700)", True),
+        ([[40, 10], [10, 40]], 0.7, "10.0 points ahead of counting words (accuracy 80.0, counting words 70.0)", True),
         (
             [[40, 10], [10, 40]],
             0.79,
-            "1.0 points ahead of counting words (accuracy 0.800, counting words 0.790); 100 rows are too few to be "
+            "1.0 points ahead of counting words (accuracy 80.0, counting words 79.0); 100 rows are too few to be "
             "sure of that",
             True,
         ),
-        ([[40, 10], [10, 40]], 0.8, "as good as counting words (accuracy 0.800, counting words 0.800)", True),
+        ([[40, 10], [10, 40]], 0.8, "as good as counting words (accuracy 80.0, counting words 80.0)", True),
         (
             [[30, 20], [20, 30]],
             0.71,
-            "11.0 points behind counting words (accuracy 0.600, counting words 0.710); do not use it",
+            "11.0 points behind counting words (accuracy 60.0, counting words 71.0); do not use it",
             False,
         ),
         ([[0, 5], [0, 95]], 0.95, "it always answers 'good'; do not use it", False),
-        ([[0, 0], [10, 40]], 0.5, "0.800 is no better than always answering 'good' (1.000); do not use it", False),
-        ([[1, 9], [9, 81]], None, "0.820 is no better than always answering 'good' (0.900); do not use it", False),
+        ([[0, 0], [10, 40]], 0.5, "80.0 is no better than always answering 'good' (100.0); do not use it", False),
+        ([[1, 9], [9, 81]], None, "82.0 is no better than always answering 'good' (90.0); do not use it", False),
     ],
 )
 def test_a_score_is_held_against_words_and_the_commonest_label(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sys
@@ -171,4 +172,5 @@ def test_who_takes_the_network_elsewhere_is_told_that_words_stay_behind(
 ) -> None:
     run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 24, 8), SLOW)
     (told,) = left_behind(run, MOODS)
-    assert run.ensembles["moods"].record.why in told
+    assert (why := run.ensembles["moods"].record.why) in told
+    assert re.search(r": accuracy (\d+\.\d) on .*\(the network \d+\.\d, counted words \1, together \d+\.\d\)$", why)

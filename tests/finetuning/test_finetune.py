@@ -482,7 +482,7 @@ def test_a_run_that_ended_by_its_patience_does_not_say_that_it_goes_on(
     finetune(trained, tmp_path / "run", encoded=tasks["moods"], changes=changes, device="cpu")
     given: dict[str, Any] = {"encoded": tasks["moods"], "changes": changes, "resume": True, "listeners": [told]}
     finetune(trained, tmp_path / "run", **given, device="cpu")
-    assert "going on from step" not in told
+    assert "going on from update" not in told
 
 
 def test_several_tasks_share_a_body_and_each_has_a_head(several: Path) -> None:
@@ -701,7 +701,7 @@ def test_a_run_in_slices_of_time_is_the_unbroken_run(trained: Path, tasks: dict[
         told = Told()
         run = finetune(trained, tmp_path / "run", resume=True, minutes=0.0, listeners=[told], **given)
         assert run.path == tmp_path / "run"
-        assert ("stopped at step" in told) == (step < 4)
+        assert ("stopped at update" in told) == (step < 4)
         assert (run.path / "evaluation-moods-dev.json").exists() == (step == 4)
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
@@ -761,7 +761,7 @@ def test_a_finished_run_keeps_no_moments_unless_told_to_and_says_why_it_cannot_g
     kept, own = load_run(unbroken, device="cpu").checkpoint, load_run(run, device="cpu").checkpoint
     assert [name for name in kept.model if not torch.equal(kept.model[name], own.model[name])] == []
     finetune(trained, run, changes=changes, resume=True, **given)
-    assert "all 12 updates are made (step 12)" in told
+    assert "all 12 updates are made" in told
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     for other in ("training.epochs=3", "training.epochs=1", "training.steps=40", "training.patience=1"):
         with pytest.raises(SettingError, match="kept without the optimiser's moments"):

@@ -128,7 +128,7 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_it_is_used(
     (told,) = [line for line in said if f"step-{step:08}" in line]
     assert "is damaged" in told
     assert told.endswith("the checkpoint before it")
-    assert any(f"going on from step {before} of 20" in line for line in said)
+    assert any(f"going on from update {before} of 20" in line for line in said)
     assert_same_run(unbroken, run)
 
 

@@ -111,7 +111,7 @@ def test_what_the_training_logs_is_told_apart(tmp_path: Path) -> None:
     assert log is not None
     assert log.notices == ["the device is slow"]
     assert log.rollback_count == 1
-    assert log.rollbacks[0].startswith("step 9: batch 8 blew up (loss 99 where 3 was usual")
+    assert log.rollbacks[0].startswith("update 9: batch 8 blew up (loss 99 where 3 was usual")
 
 
 def test_a_long_log_is_bounded_and_counted(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_finetuned_run_is_told_with_its_scores(tmp_path: Path, three: list[Pat
         "pre-trained; network and words of runs/books",
         "hardware a fine GPU, in 2 processes",
         "4 updates of 32 examples",
-        "dev 8 update 4 0.875 0.529 to 0.978",  # 7 of 8 by Wilson's interval
+        "dev 8 update 4 87.5 52.9 to 97.8",  # 7 of 8 by Wilson's interval
         "expected calibration error (ECE) 0.075",
         "example 8: answered bad, 80 % sure; right is good It was what it was",
     ):
@@ -123,11 +123,11 @@ def test_the_table_of_answers_is_shaded_by_the_share_of_its_row(tmp_path: Path, 
 def test_runs_of_one_task_are_compared_at_the_top(tmp_path: Path, three: list[Path]) -> None:
     out = report(three, tmp_path / "report.html").read_text()
     top = out[: out.index('<section id="run-1"')]
-    assert "<strong>0.875</strong>" in top
+    assert "<strong>87.5</strong>" in top
     assert top.count("<strong>") == 1
     assert "from scratch, 30 labels" in top
     words = PageReader(out).words
-    assert "read over blank dev accuracy, 8 examples +0.875 +0.625 to +1.000 better, beyond chance" in words
+    assert "read over blank dev accuracy, 8 examples +87.5 +62.5 to +100.0 better, beyond chance" in words
 
 
 def test_losses_on_different_text_are_not_ranked(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_losses_on_different_text_are_not_ranked(tmp_path: Path) -> None:
 def test_seeds_are_told_one_by_one(tmp_path: Path) -> None:
     words = page(tmp_path, write_seeds(tmp_path / "three", [LABELS, MOSTLY, [0] * 8])).words
     assert "median mean deviation worst best each" in words
-    assert "moods dev accuracy 0.875 0.792 0.260 0.500 1.000 1.000, 0.875, 0.500" in words
+    assert "moods dev accuracy 87.5 79.2 26.0 50.0 100.0 100.0, 87.5, 50.0" in words
     assert "seed-0 is kept: the best on dev" in words
     assert "median of 3 seeds" in words
 
@@ -262,7 +262,7 @@ def test_rollbacks_are_told(tmp_path: Path) -> None:
     RunFiles(books)(event)
     words = page(tmp_path, books).words
     assert "A batch blew up 1 time, and the run went back:" in words
-    assert "step 9: batch 8 blew up" in words
+    assert "update 9: batch 8 blew up" in words
 
 
 def test_of_many_labels_only_the_commonest_confusions_are_shown(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_scores_are_told_with_their_largest_errors(tmp_path: Path) -> None:
     }
     (run / "evaluation-alike-dev.json").write_text(json.dumps(evaluation))
     words = page(tmp_path, run).words
-    assert "\u22120.250 \u22120.500 to 0.100 1.500" in words
+    assert "\u221225.0 \u221250.0 to 10.0 1.500" in words
     assert "example 3: answered 4.50; right is 1.00 (+3.500) a [delimiter] b" in words
     assert "2 examples had no label" in words
     assert "1 example had more text than fits" in words
@@ -380,4 +380,4 @@ def test_of_several_tasks_each_has_its_own_curves(tmp_path: Path) -> None:
     labels = [attributes.get("aria-label") for _, attributes in page(tmp_path, run).elements]
     assert "loss: training 0.5 at update 1" in labels
     assert "loss: training 0.75 at update 2; dev 0.6 at update 2" in labels
-    assert "dev accuracy: dev accuracy 0.25 at update 2" in labels
+    assert "dev accuracy: dev accuracy 25.0 at update 2" in labels

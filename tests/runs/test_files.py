@@ -57,8 +57,8 @@ def test_events_are_written_where_they_belong(run: Path) -> None:
     ]
     assert [line["kind"] for line in lines_in(run / EVENTS_FILE)] == ["saved", "rollback", "notice"]
     log = (run / "log.txt").read_text().splitlines()
-    assert log[0].endswith("step 1: saved " + str(run / "checkpoints" / "step-00000001"))
-    assert "step 5: batch 4 blew up (loss nan where 3 was usual" in log[1]
+    assert log[0].endswith("update 1: saved " + str(run / "checkpoints" / "step-00000001"))
+    assert "update 5: batch 4 blew up (loss nan where 3 was usual" in log[1]
     assert log[2].endswith("mind the gap")
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_was_begun_with_a_log_alone_goes_on_so(run: Path) -> None:
 
 def test_a_rollback_is_told_in_words() -> None:
     said = in_words(RolledBack(step=11, batch=10, loss=99.0, gradient_norm=5.0, running_loss=3.0, to_step=8))
-    assert said.endswith("gradient norm 5); back to step 8, without that batch")
+    assert said.endswith("gradient norm 5); back to update 8, without that batch")
 
 
 def test_a_file_that_cannot_be_written_is_told(run: Path) -> None:

@@ -84,6 +84,19 @@ def test_a_study_that_is_killed_leaves_the_true_number_of_cells(
     assert seen == [(0, {}), (1, {"a": 0}), (2, {"a": 0, "bb": 0})]
 
 
+def test_finished_cells_that_are_not_asked_for_any_more_are_told_and_shown_when_asked_for_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+    first, *others = cells(calls)
+    conduct(tmp_path, "sums", {}, [first], tabulate, Notebook(Nobody()))
+    found = conduct(tmp_path, "sums", {}, others, tabulate, Notebook(Nobody()))
+    told = f"not asked for this time, so not shown: 1 finished cell of {tmp_path} (a); ask for all of them together"
+    assert [note.startswith(told) for note in found.notes] == [True]
+    assert read_study(tmp_path).notes == found.notes
+    whole = conduct(tmp_path, "sums", {}, [first, *others], tabulate, Notebook(Nobody()))
+    assert (whole.notes, calls) == ([], ["a", "bb", "ccc"])
+    assert whole.sections["sums"] == {"scores": {"a": 1, "bb": 2, "ccc": 3}}
+
+
 @pytest.mark.parametrize("left", [None, "{", '{"format": "gpt1-study", "version": 1}'])
 def test_a_study_whose_file_is_lost_or_damaged_is_known_by_its_cells(tmp_path: Path, left: str | None) -> None:
     calls: list[str] = []

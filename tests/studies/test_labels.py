@@ -154,7 +154,7 @@ def test_from_scratch_there_may_be_a_rate_of_its_own(tmp_path: Path, start: Path
     found = study_labels(start, out, source=tasks, training=TRAINING, counts=[4], scratch_lr=0.25)
     rates = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run").recipe.optimizer.lr for arm in ("full", "scratch")]
     assert rates == [5e-3, 0.25]
-    assert "without pre-training the learning rate is 0.25, whatever that of the others" in found.notes
+    assert "from scratch the learning rate is 0.25, whatever that of the others" in found.notes
 
 
 def test_networks_are_compared_alone_whatever_the_recipe_and_what_is_chosen_stands_beside_them(

@@ -220,11 +220,11 @@ def test_a_training_begins_ends_and_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert told == []
     run = tmp_path / "run"
     assert not conduct(toy_trainer(run, minutes=0.0), None, True, told)
-    assert told[0] == f"nothing to resume in {run}: beginning with the first step"
-    assert told[1] == "stopped at step 1 of 20, saved; the same again with `resume=True` goes on"
+    assert told[0] == f"nothing to resume in {run}: beginning with the first update"
+    assert told[1] == "stopped at update 1 of 20, saved; the same again with `resume=True` goes on"
     again, told = toy_trainer(run), Told()
     assert conduct(again, newest_checkpoint(run, pytest.fail), True, told)
-    assert told == ["going on from step 1 of 20"]
+    assert told == ["going on from update 1 of 20"]
     one, other = weights_of(whole), weights_of(again)
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -234,7 +234,7 @@ def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
     assert toy_trainer(tmp_path / "run").train()
     again = toy_trainer(tmp_path / "run", listeners=[record])
     assert conduct(again, newest_checkpoint(tmp_path / "run", pytest.fail), True, told)
-    assert told == ["all 20 updates are made (step 20); `changes=['training.steps=N']` makes more"]
+    assert told == ["all 20 updates are made; `changes=['training.steps=N']` makes more"]
     assert record.events == []
 
 
@@ -245,7 +245,7 @@ def test_a_signal_ends_in_an_interruption_with_the_state_saved(tmp_path: Path) -
 
     trainer = toy_trainer(tmp_path / "run", listeners=[stop])
     with pytest.raises(
-        Interrupted, match=r"stopped at step \d+ of 20, saved; the same again with `resume=True` goes on"
+        Interrupted, match=r"stopped at update \d+ of 20, saved; the same again with `resume=True` goes on"
     ):
         conduct(trainer, None, False, Told())
     assert issubclass(Interrupted, KeyboardInterrupt)

@@ -16,6 +16,16 @@ def some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join([*names[:most], *more])
 
 
+def x100(score: float) -> float:
+    """Return a score (0 to 1) on the scale on which people read it, that of the paper's tables; JSON has fractions."""
+    return 100 * score
+
+
+def hundred(score: float) -> str:
+    """Return a score (0 to 1) as the paper's tables have it: `61.3`."""
+    return f"{x100(score):z.1f}"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of cells as lines whose columns stand below each other, each as wide as it must be."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

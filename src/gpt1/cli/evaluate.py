@@ -91,7 +91,7 @@ def _evaluate_text(
     if as_json:
         click.echo(to_json({"run": run, "step": opened.checkpoint.step, **scores}, indent=1))
     else:
-        click.echo(f"{run}, step {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
+        click.echo(f"{run}, update {opened.checkpoint.step}, {what}: {score_line(scores, 'loss')}")
         click.echo(f"{scores['targets']:,.0f} tokens were predicted")
     if told := text_notice(what, int(scores["unknown_tokens"]), int(scores["targets"])):
         words.notice(told)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpt1.base.errors import NoRoom
 from gpt1.base.progress import Bar, Progress, Terminal, clock
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.cli.words import CommandTerminal
 from gpt1.runs.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.runs.files import in_words
@@ -47,11 +47,11 @@ class TrainingLines:
                 self._bar = self._bar or self._progress.bar("training")
                 self._bar.show(event.step / event.steps, step_line(event))
             case Evaluated():
-                self._progress.say(f"step {event.step}: {score_line(event.scores)}")
+                self._progress.say(f"update {event.step}: {score_line(event.scores)}")
             case Sampled():
                 for sample in event.samples:
                     self._progress.say(
-                        f"step {event.step}: “{_one_line(sample['prompt'])}” … {_one_line(sample['text'])}"
+                        f"update {event.step}: “{_one_line(sample['prompt'])}” … {_one_line(sample['text'])}"
                     )
             case RolledBack() | Noticed():
                 self._progress.say(in_words(event))
@@ -60,9 +60,9 @@ class TrainingLines:
 
 
 def step_line(event: Stepped) -> str:
-    """Return a line such as `step 120  loss 4.3121  lr 2.4e-04  31.2k tokens/s  MFU 41 %  12.3 GiB  1:20 left`."""
+    """Return a line such as `update 120/1000  loss 4.3121  lr 2.4e-04  31.2k tokens/s  3.0 GiB  1:20 left`."""
     parts = [
-        f"step {event.step}/{event.steps}",
+        f"update {event.step}/{event.steps}",
         f"loss {event.loss:.4f}",
         f"lr {event.learning_rate:.1e}",
         f"{event.tokens_per_second / 1e3:.1f}k tokens/s",
@@ -75,11 +75,16 @@ def step_line(event: Stepped) -> str:
 def score_line(scores: dict[str, float], name: str = "validation loss") -> str:
     """Return scores in words: those of text, or of tasks as they are called."""
     if "perplexity" not in scores:
-        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
+        return ", ".join(f"{name.replace('_', ' ')} {_figure(name, value)}" for name, value in scores.items())
     return (
         f"{name} {scores['valid_loss']:.4f}, perplexity {scores['perplexity']:.2f}, "
         f"{scores['bits_per_byte']:.3f} bits per byte"
     )
+
+
+def _figure(name: str, value: float) -> str:
+    """Return a loss as it is, and a score x 100."""
+    return f"{value:.4f}" if name.endswith("loss") else hundred(value)
 
 
 def _one_line(text: str) -> str:
@@ -122,7 +127,7 @@ class StudyLines:
             self._said.add(line)
             self.say(line)
         if isinstance(event, Stepped):
-            self._inside = f"step {event.step}/{event.steps}, loss {event.loss:.4f}"
+            self._inside = f"update {event.step}/{event.steps}, loss {event.loss:.4f}"
             if time.monotonic() - self._shown >= REFRESH_SECONDS:
                 self._show()
 
@@ -130,12 +135,12 @@ class StudyLines:
         """Say what a cell gave."""
         self._done[cell.name] = kept
         self._began = time.monotonic()
-        self.say(f"{cell.name}: {kept.result['score']:.4f} in {clock(kept.seconds)}  ({self._left()})")
+        self.say(f"{cell.title}: {hundred(kept.result['score'])} in {clock(kept.seconds)}  ({self._left()})")
 
     def _show(self) -> None:
         self._shown = time.monotonic()
         assert self._current is not None
-        line = "  ".join(filter(None, [self._current.name, self._inside, self._left()]))
+        line = "  ".join(filter(None, [self._current.title, self._inside, self._left()]))
         self._terminal.table(*table_of(self._cells, self._done), line)
 
     def _left(self) -> str:
@@ -163,4 +168,4 @@ def _place(cells: Sequence[Cell], done: Mapping[str, CellResult]) -> str:
     if not cells:
         return ""
     scores = [done[cell.name].result["score"] for cell in cells if cell.name in done]
-    return f"{len(scores)}/{len(cells)}" + (f"  {100 * median(scores):.1f}" if scores else "")
+    return f"{len(scores)}/{len(cells)}" + (f"  {hundred(median(scores))}" if scores else "")

@@ -78,7 +78,7 @@ def command(
         of = {"evaluated_step": evaluated} if scores else {}
         click.echo(to_json({"run": str(run.path), "step": step, **of, **scores}, indent=1))
     elif not scores:
-        click.echo(f"{run.path}: step {step}, not evaluated")
+        click.echo(f"{run.path}: update {step}, not evaluated")
     else:
-        when = "" if evaluated == step else f"at step {evaluated} "
-        click.echo(f"{run.path}: step {step}, {when}{score_line(scores)}")
+        when = "" if evaluated == step else f"at update {evaluated} "
+        click.echo(f"{run.path}: update {step}, {when}{score_line(scores)}")

@@ -145,7 +145,7 @@ def transfer_command(init: str, out: str, layers: str | None, part: str | None, 
 @_training_options
 @options.as_json
 def ablations_command(init: str, lstm: str | None, out: str, part: str | None, as_json: bool, **given: Any) -> None:
-    """Table 5: the full model, without pre-training, without the auxiliary loss, and an LSTM.
+    """Table 5: pre-trained, from scratch, without auxiliary LM, and an LSTM.
 
     \b
     Example: gpt1 study ablations --init runs/books --lstm runs/lstm --task rte --task cola --data tasks/

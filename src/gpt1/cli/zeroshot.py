@@ -73,13 +73,14 @@ def _as_json(run: str, found: ZeroShot) -> str:
 
 
 def _in_words(run: str, found: ZeroShot) -> list[str]:
-    from gpt1.base.wording import many
+    from gpt1.base.wording import hundred, many
     from gpt1.studies.paper import SCALES, normalised
 
-    lines = [f"{run}, step {found.step}: {found.task} {found.split}, {many(found.examples, 'example')}"]
+    lines = [f"{run}, update {found.step}: {found.task} {found.split}, {many(found.examples, 'example')}"]
     for name, value in found.metrics.items():
         scaled = normalised(found.task, value)
-        lines.append(f"  {name} {value:.4f}" + ("" if scaled is None else f", normalised {scaled:.4f}"))
+        beside = "" if scaled is None else f"; normalised, from 0 to 1: {scaled:.2f}"
+        lines.append(f"  {name} {hundred(value)}{beside}")
     if not found.metrics:
         lines.append("  no label is known, so there is nothing to score; --out keeps the answers")
     if scale := SCALES.get(found.task) if found.metrics else None:
@@ -121,10 +122,12 @@ def blimp_command(
 
 
 def _blimp_in_words(run: str, found: Blimp) -> Iterator[str]:
-    from gpt1.inference.blimp import PUBLISHED
+    from gpt1.base.wording import hundred
+    from gpt1.inference.blimp import CHANCE, PUBLISHED
 
-    yield f"{run}, step {found.step}: BLiMP, {found.pairs:,} pairs of {len(found.paradigms)} paradigms"
-    yield f"  {100 * found.accuracy:5.1f}  mean over paradigms"
+    yield f"{run}, update {found.step}: BLiMP, {found.pairs:,} pairs of {len(found.paradigms)} paradigms"
+    interval = " to ".join(map(hundred, found.interval))
+    yield f"  {hundred(found.accuracy):>5}  mean over paradigms, 95 % interval {interval}; chance is {hundred(CHANCE)}"
     yield ""
     yield from _listed(found.fields)
     yield ""
@@ -136,5 +139,7 @@ def _blimp_in_words(run: str, found: Blimp) -> Iterator[str]:
 
 def _listed(shares: dict[str, float]) -> Iterator[str]:
     """Yield a line for each name, what is known best first."""
+    from gpt1.base.wording import hundred
+
     for name, share in sorted(shares.items(), key=lambda one: -one[1]):
-        yield f"  {100 * share:5.1f}  {name}"
+        yield f"  {hundred(share):>5}  {name}"

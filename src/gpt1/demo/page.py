@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from gpt1.base.wording import hundred, x100
 from gpt1.demo.recipe import NETWORK
 from gpt1.demo.tasks import OTHER
 from gpt1.demo.tour import TourResult
@@ -22,7 +23,7 @@ from gpt1.documents.blocks import (
 )
 
 TITLE = "Pre-training first, then learning from few labels"
-HEADER = ("chance", "bag of words", "from scratch", "pre-trained", "unseen names, forms")
+HEADER = ("chance", "TF-IDF", "from scratch", "pre-trained", "unseen names, forms")
 
 
 def opening(found: TourResult) -> Section:
@@ -34,7 +35,7 @@ def opening(found: TourResult) -> Section:
         own = [TableCell(cell, is_best=cell == best and place < len(HEADER) - 1) for place, cell in enumerate(cells)]
         rows.append(TableRow(name, own, note))
     labels, tested = found.rows["train"], found.rows["test"]
-    caption = f"Accuracy in per cent on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
+    caption = f"Accuracy x 100 on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
     blocks: list[Block] = [
         Table(caption, ["task", *HEADER], rows),
         *(Note(line) for line in _legend(found)),
@@ -49,7 +50,7 @@ def opening(found: TourResult) -> Section:
 
 
 def _figures(found: TourResult) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each task's name and figures in per cent, and their averages."""
+    """Return each task's name and figures x 100, and their averages."""
     values = {
         row.title: (
             row.chance,
@@ -61,14 +62,14 @@ def _figures(found: TourResult) -> list[tuple[str, tuple[str, ...]]]:
         for row in found.tasks
     }
     values["average"] = tuple(map(statistics.fmean, zip(*values.values(), strict=True)))  # type: ignore[assignment]
-    return [(name, tuple(f"{100 * value:.1f}" for value in own)) for name, own in values.items()]
+    return [(name, tuple(map(hundred, own))) for name, own in values.items()]
 
 
 def _legend(found: TourResult) -> list[str]:
     return [
         f"Pre-training brings {found.gain:.1f} points on average{_of_seeds(found)}: the same network, labels and "
         "number of updates, each way with its own best rate.",
-        f"Bag of words: TF-IDF and logistic regression. Unseen: {found.rows[OTHER]} rows with people and sentence "
+        f"TF-IDF: counted words and logistic regression. Unseen: {found.rows[OTHER]} rows with people and sentence "
         "forms that the labelled examples never have.",
         NETWORK,
     ]
@@ -81,8 +82,8 @@ def _of_seeds(found: TourResult) -> str:
 def _growth(found: TourResult) -> Picture:
     steps = [int(step) for step in found.zero_shot]
     tasks = list(next(iter(found.zero_shot.values())))
-    curves = {task: Curve(steps, [scores[task] for scores in found.zero_shot.values()]) for task in tasks}
-    last = ", ".join(f"{task} {100 * curve.values[-1]:.0f} %" for task, curve in curves.items())
+    curves = {task: Curve(steps, [x100(scores[task]) for scores in found.zero_shot.values()]) for task in tasks}
+    last = ", ".join(f"{task} {curve.values[-1]:.1f}" for task, curve in curves.items())
     return Picture(
         CurvePlot(curves, "accuracy without labels", SCORE_SPAN),
         f"Accuracy without labels against updates of pre-training; at the end: {last}.",

@@ -27,6 +27,7 @@ from gpt1.base.files import (
     write_record,
 )
 from gpt1.base.progress import Progress
+from gpt1.base.wording import hundred, x100
 from gpt1.corpus.documents import TEXTS, DocumentPart, TextSource, find_sources, read_parts
 from gpt1.corpus.manifest import read_corpus, shards_of
 from gpt1.corpus.prepare import prepare
@@ -52,6 +53,7 @@ WORLD, TOKENIZER, TOKENS, READER, RUNS = "world", "tokenizer.json", "tokens", "r
 LABELLED_DATA = f"{WORLD}/{LABELLED}"
 BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
 LITTLE_TEXT = 100_000  # bytes
+CHANCE = 0.5  # of each task
 VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
 FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
@@ -82,7 +84,7 @@ class TourResult:
     @property
     def gain(self) -> float:
         """By how many points pre-training beats scratch on the test sets, on average over the tasks."""
-        return 100 * statistics.fmean(row.pretrained["test"] - row.scratch["test"] for row in self.tasks)
+        return x100(statistics.fmean(row.pretrained["test"] - row.scratch["test"] for row in self.tasks))
 
 
 def tour(
@@ -228,8 +230,8 @@ class Asking:
         self._questions = self._questions or make_questions(run, self._out / LABELLED_DATA)
         self._found[str(step)] = {task: share_right(run, asked) for task, asked in self._questions.items()}
         write_record(self._out / ZERO_SHOT, self._found)
-        shown = ", ".join(f"{task} {100 * share:.0f} %" for task, share in self._found[str(step)].items())
-        self._progress.say(f"step {step}: without a single label: {shown} (chance: 50 %)")
+        shown = ", ".join(f"{task} {hundred(share)}" for task, share in self._found[str(step)].items())
+        self._progress.say(f"update {step}: without a single label: {shown} (chance: {hundred(CHANCE)})")
 
 
 def _jobs(out: Path, plan: Plan, arm: str, seeds: int) -> list[Job]:
@@ -254,7 +256,7 @@ def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[
     found = []
     for task in LEARNED:
         scratch, pretrained = (_scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED))
-        found.append(TaskResult(task.name, task.title, task.shape, 0.5, words[task.name], scratch, pretrained))
+        found.append(TaskResult(task.name, task.title, task.shape, CHANCE, words[task.name], scratch, pretrained))
     return found
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from gpt1.base.progress import Terminal
+from gpt1.base.wording import hundred
 from gpt1.demo.learning import Crew, Job
 from gpt1.demo.recipe import RATES, Plan
 from gpt1.demo.tasks import LEARNED
@@ -49,8 +50,8 @@ def tune(folder: Path) -> None:
         crew.finish()
     for arm, rate in product(RATES, GRID):
         found = {task.name: _dev_accuracy(jobs[arm, rate, task.name].out, task.name) for task in LEARNED}
-        shown = "  ".join(f"{name} {100 * value:.1f}" for name, value in found.items())
-        print(f"{arm:10}  rate {rate:g}  {shown}  mean {100 * statistics.fmean(found.values()):.1f}")
+        shown = "  ".join(f"{name} {hundred(value)}" for name, value in found.items())
+        print(f"{arm:10}  rate {rate:g}  {shown}  mean {hundred(statistics.fmean(found.values()))}")
 
 
 def _dev_accuracy(folder: Path, task: str) -> float:

@@ -25,7 +25,7 @@ OFFERS = {
         "TableRow",
     ],
     "evaluation": ["evaluation_blocks", "scores_table", "seeds_blocks", "task_scores", "verdicts"],
-    "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "shown_text", "signed"],
+    "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "score", "shown_text"],
     "html": ["MARK", "render", "require_libraries"],
     "study": ["KINDS", "about_study", "judged_row", "judged_table", "study_blocks"],
     "terminal": ["render"],

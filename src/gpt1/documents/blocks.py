@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpt1.tasks.assessment import Bin
 
 MOST_POINTS = 300  # of a curve; more are averaged in groups
-SCORE_SPAN = 0.05  # that an axis of scores shows at least
+SCORE_SPAN = 5.0  # points that an axis of scores (x 100) shows at least
 
 
 @dataclass(frozen=True)

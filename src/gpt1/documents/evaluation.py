@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpt1.base.wording import many
+from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import (
     Beside,
     Block,
@@ -20,7 +20,17 @@ from gpt1.documents.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.documents.figures import LONGEST_NAME, between, figure, metric_name, number, shown_text, signed
+from gpt1.documents.figures import (
+    LONGEST_NAME,
+    between,
+    figure,
+    metric_name,
+    number,
+    score,
+    share,
+    shown_text,
+    signed,
+)
 from gpt1.documents.verdict import commonest, verdict
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SeedsResult
@@ -81,7 +91,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
             found = one.calibration
             cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [TableCell("–")] * 3
         rows.append(TableRow(one.split, cells))
-    caption = "Below a score is its 95 % interval, over examples."
+    caption = "Scores are x 100; below one is its 95 % interval, over examples."
     caption += " Counting words is TF-IDF and a linear model on the same rows." if words else ""
     caption += " Always answering the commonest label would be right in the share told." if common else ""
     caption += (
@@ -105,18 +115,18 @@ def _metric(evaluation: Evaluation, name: str) -> TableCell:
     if name not in scores:
         return TableCell("–")
     interval = evaluation.intervals.get(name)
-    return TableCell(figure(scores[name]), note=between(interval) if interval else "")
+    return TableCell(score(scores[name]), note=between(interval) if interval else "")
 
 
 def _by_words(evaluation: Evaluation) -> TableCell:
     metric = next(iter(evaluation.metrics), "")
     found = (evaluation.words or {}).get(metric)
-    return TableCell("–") if found is None else TableCell(figure(found), note=metric_name(metric))
+    return TableCell("–") if found is None else TableCell(score(found), note=metric_name(metric))
 
 
 def _commonest(classes: Sequence[ClassRates]) -> TableCell:
     found = commonest(classes)
-    return TableCell("–") if found is None else TableCell(figure(found[1]), note=found[0])
+    return TableCell("–") if found is None else TableCell(score(found[1]), note=found[0])
 
 
 def _left_out(evaluation: Evaluation) -> list[str]:
@@ -156,7 +166,7 @@ def _confusion(confusion: Confusion, classes: Sequence[ClassRates]) -> list[Bloc
 def _rates(caption: str, classes: Sequence[ClassRates]) -> Table:
     rows = [
         TableRow(
-            _name(one.label), [number(one.precision), number(one.recall), number(one.f1), TableCell(f"{one.support:,}")]
+            _name(one.label), [share(one.precision), share(one.recall), share(one.f1), TableCell(f"{one.support:,}")]
         )
         for one in classes
     ]
@@ -175,20 +185,20 @@ def _commonest_confusions(confusion: Confusion, classes: int) -> Table:
 
 
 def _reliability(calibration: Calibration) -> list[Block]:
-    spoken = [f"{one.confidence:.2f} sure, {one.accuracy:.2f} right ({one.count:,})" for one in calibration.bins]
+    spoken = [f"{score(one.confidence)} sure, {score(one.accuracy)} right ({one.count:,})" for one in calibration.bins]
     caption = (
         f"Reliability: expected calibration error (ECE) {figure(calibration.ece)}. On the dashed line confidence is "
         "earned; bars below it are too sure. The stronger its colour, the more answers a bar stands for."
     )
     rows = [
         TableRow(
-            f"{one.from_:.2f} to {one.to:.2f}",
-            [TableCell(f"{one.count:,}"), number(one.confidence), number(one.accuracy)],
+            between((one.from_, one.to)),
+            [TableCell(f"{one.count:,}"), share(one.confidence), share(one.accuracy)],
         )
         for one in calibration.bins
     ]
     table = Table(
-        "Where accuracy is below confidence, answers are too sure.",
+        "Both x 100. Where accuracy is below confidence, answers are too sure.",
         ["confidence", "examples", "its mean", "accuracy"],
         rows,
     )
@@ -212,7 +222,7 @@ def _quote(mistake: Mistake) -> Quote:
     if mistake.error is not None:
         head = f"{place}: answered {_name(mistake.prediction)}; right is {_name(mistake.label)}"
         return Quote(f"{head} ({signed(mistake.error)})", _plain(mistake.text))
-    sure = "" if mistake.probability is None else f", {100 * mistake.probability:.0f} % sure"
+    sure = "" if mistake.probability is None else f", {x100(mistake.probability):.0f} % sure"
     if mistake.right_text:  # of choices the numbers of the answers say little
         return Quote(f"{place}: wrong{sure}", _plain(mistake.text), after=_plain(mistake.right_text))
     answered, right = _name(mistake.prediction), _name(mistake.label)
@@ -238,12 +248,12 @@ def seeds_blocks(seeds: SeedsResult) -> list[Block]:
     """Return the scores of all seeds, and which was kept."""
     rows = []
     for name, figures in seeds.summary.items():
-        each = [figure(scores[name]) for scores in seeds.seeds.values() if name in scores]
-        values = [TableCell(figure(figures[what])) if what in figures else TableCell("–") for what in _SUMMARY]
+        each = [score(scores[name]) for scores in seeds.seeds.values() if name in scores]
+        values = [share(figures[what]) if what in figures else TableCell("–") for what in _SUMMARY]
         rows.append(TableRow(name, [*values, TableCell(", ".join(each))]))
     return [
         Table(
-            f"{many(len(seeds.seeds), 'seed')}: {', '.join(seeds.seeds)}.",
+            f"{many(len(seeds.seeds), 'seed')}: {', '.join(seeds.seeds)}. Scores are x 100.",
             ["score", *_SUMMARY.values(), "each"],
             rows,
         ),

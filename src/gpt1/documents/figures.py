@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpt1.base.errors import printable
+from gpt1.base.wording import hundred, x100
 from gpt1.documents.blocks import TableCell
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
@@ -15,18 +16,28 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def figure(value: float) -> str:
-    """Return a score or a loss: 0.620."""
+    """Return what is no share, such as a loss: 0.620."""
     return f"{value:.3f}".replace("-", MINUS)
 
 
 def signed(value: float) -> str:
-    """Return a difference: +0.044."""
+    """Return an error of what is no share: +0.044."""
     return f"{value:+.3f}".replace("-", MINUS)
 
 
+def score(value: float) -> str:
+    """Return a score (0 to 1), x 100 as the paper has it: 62.0."""
+    return hundred(value).replace("-", MINUS)
+
+
+def signed_score(value: float) -> str:
+    """Return a difference of scores: +4.4."""
+    return f"{x100(value):+z.1f}".replace("-", MINUS)
+
+
 def between(interval: tuple[float, float]) -> str:
-    """Return an interval: 0.540 to 0.694."""
-    return f"{figure(interval[0])} to {figure(interval[1])}"
+    """Return the interval of a score: 54.0 to 69.4."""
+    return f"{score(interval[0])} to {score(interval[1])}"
 
 
 def rough(count: float) -> str:
@@ -45,8 +56,13 @@ def metric_name(metric: str) -> str:
 
 
 def number(value: float) -> TableCell:
-    """Return a cell for a score."""
+    """Return a cell for what is no share."""
     return TableCell(figure(value))
+
+
+def share(value: float) -> TableCell:
+    """Return a cell for a score."""
+    return TableCell(score(value))
 
 
 def shown_text(text: str, most: int = LONGEST_TEXT) -> str:

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from gpt1.base.wording import x100
 from gpt1.documents.blocks import BarPlot, CurvePlot, LinePlot, Plot, ReliabilityPlot
 
 MOST_MARKERS = 20  # points of a line that are marked one by one
@@ -142,7 +143,7 @@ def _draw_bars(plot: BarPlot) -> str:
         label.set_color(_INK)
     axes.set_ylim(len(plot.rows) - 0.5, -0.5)  # the first one on top
     low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.0), max(high, 1.0))
+    axes.set_xlim(min(low, 0.0), max(high, 100.0))  # scores x 100
     axes.axvline(0, color=_MUTED, linewidth=0.8)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(plot.value)
@@ -154,27 +155,27 @@ def _draw_bars(plot: BarPlot) -> str:
 def _draw_reliability(plot: ReliabilityPlot) -> str:
     figure, axes = _figure(_HEIGHT)
     most = max(one.count for one in plot.bins)
-    axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    axes.plot([0, 100], [0, 100], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
     for one in plot.bins:
         axes.bar(
-            (one.from_ + one.to) / 2,
-            one.accuracy,
-            width=(one.to - one.from_) * 0.92,
+            x100(one.from_ + one.to) / 2,
+            x100(one.accuracy),
+            width=x100(one.to - one.from_) * 0.92,
             color=_SERIES[0],
             alpha=0.25 + 0.6 * one.count / most,
         )
     axes.plot(
-        [one.confidence for one in plot.bins],
-        [one.accuracy for one in plot.bins],
+        [x100(one.confidence) for one in plot.bins],
+        [x100(one.accuracy) for one in plot.bins],
         linestyle="",
         marker="o",
         markersize=3.5,
         color=_SERIES[1],
     )
-    axes.set_xlim(min(one.from_ for one in plot.bins), 1)
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("confidence of the answer")
-    axes.set_ylabel("share that was right")
+    axes.set_xlim(x100(min(one.from_ for one in plot.bins)), 100)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("confidence of the answer, %")
+    axes.set_ylabel("share that was right, %")
     return _svg(figure)
 
 

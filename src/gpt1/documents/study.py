@@ -5,9 +5,9 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from gpt1.base.wording import duration, many
+from gpt1.base.wording import duration, many, x100
 from gpt1.documents.blocks import (
     SCORE_SPAN,
     Block,
@@ -24,7 +24,7 @@ from gpt1.documents.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.documents.figures import MINUS, metric_name
+from gpt1.documents.figures import MINUS, between, metric_name, score, signed_score
 from gpt1.records.study import (
     AblationsSection,
     ArmDifference,
@@ -42,6 +42,7 @@ from gpt1.records.study import (
     TablesSection,
     TransferSection,
     ZeroshotSection,
+    arm_name,
 )
 from gpt1.tasks.assessment import RESAMPLES
 
@@ -122,10 +123,10 @@ def _tables(content: TablesSection) -> list[Block]:
 
 
 def _published(row: PublishedFigures) -> TableRow:
-    ours = 100 * row["median"]
+    ours = x100(row["median"])
     best = max(round(ours, 1), row["paper_percent"], row["previous_percent"])
     cells = [
-        TableCell(hundred(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
+        TableCell(score(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
         TableCell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
         TableCell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
     ]
@@ -141,20 +142,20 @@ def _ablations(content: AblationsSection) -> list[Block]:
     best = {"average": _best_of(averages.values())}
     best |= {task: _best_of(figure["median"] for figure in arms.values()) for task, arms in tasks.items()}
     rows = []
-    for arm, name in content["arms"].items():
+    for arm in content["arms"]:
         average = content["average"][arm]
         cells = [TableCell("–")]
         if average:
             theirs = "" if average["paper_percent"] is None else f"paper {average['paper_percent']:.1f}"
-            cells = [TableCell(hundred(average["median"]), note=theirs, is_best=average["median"] == best["average"])]
+            cells = [TableCell(score(average["median"]), note=theirs, is_best=average["median"] == best["average"])]
         for task, arms in tasks.items():
             cells.append(_ablated(arms.get(arm), content["paper_percent"][arm].get(task), best[task]))
-        rows.append(TableRow(name, cells))
+        rows.append(TableRow(arm_name(arm), cells))
     figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
     where = "; ".join(f"{task} on {_judged_on(figure)}" for task, figure in figures.items())
-    between = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
+    spreads = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
     caption = (
-        f"{_over(figures.values()).capitalize()}{between} the paper's figure (on the test sets; its average is that of "
+        f"{_over(figures.values()).capitalize()}{spreads} the paper's figure (on the test sets; its average is that of "
         f"the same tasks). Ours: {where}."
     )
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
@@ -165,7 +166,7 @@ def _ablated(figure: ArmFigures | None, published: float | None, best: float | N
     if figure is None:
         return TableCell("–", note=theirs)
     return TableCell(
-        hundred(figure["median"]),
+        score(figure["median"]),
         note="; ".join(filter(None, [spread(figure), theirs])),
         is_best=figure["median"] == best,
     )
@@ -174,23 +175,20 @@ def _ablated(figure: ArmFigures | None, published: float | None, best: float | N
 def _differences(content: DifferencesSection) -> list[Block]:
     if not content["pairs"]:
         return []
-    arms = {"full": "full", "scratch": "no pre-training", "no-lm": "no auxiliary loss", "lstm": "LSTM"}
     return [
         _pairs_table(
-            "The full model against each other.",
+            "Pre-trained against each other arm.",
             [(f"{one['task']} {one['split']}", one) for one in content["pairs"]],
-            arms,
         )
     ]
 
 
 def _curves(content: CurvesSection) -> list[Block]:
-    names = {"full": "with auxiliary loss", "no-lm": "without"}
     pictures: list[Picture] = []
     drawn: list[list[Point]] = []
     for task, facts in content["tasks"].items():
         lines = {
-            names[arm]: _points((point["step"], point) for point in points)
+            arm_name(arm): _points((point["step"], point) for point in points)
             for arm, points in facts["arms"].items()
             if points
         }
@@ -199,7 +197,7 @@ def _curves(content: CurvesSection) -> list[Block]:
             drawn += lines.values()
     if not pictures:
         return []
-    title = "With and without the auxiliary loss, along fine-tuning"
+    title = "With and without the auxiliary LM, along fine-tuning"
     return [Heading(title), Pictures(pictures, _numbers_beside("curves", drawn))]
 
 
@@ -231,7 +229,7 @@ def _zeroshot(content: ZeroshotSection) -> list[Block]:
 
 
 def _asked(point: CheckpointPoint) -> Point:
-    value = 100 * point["score"] if point["normalised"] is None else point["normalised"]
+    value = x100(point["score"]) if point["normalised"] is None else point["normalised"]
     return Point(point["step"], value, value, value)
 
 
@@ -248,8 +246,8 @@ def _last(task: str, run: str, kind: str, points: Sequence[CheckpointPoint]) -> 
     scaled = [point["normalised"] for point in points if point["normalised"] is not None]
     cells = [
         TableCell(f"{last['step']:,}"),
-        TableCell(hundred(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
-        TableCell(hundred(max(point["score"] for point in points))),
+        TableCell(score(last["score"]), note=f"{last['split']} {metric_name(last['metric'])}, {examples}"),
+        TableCell(score(max(point["score"] for point in points))),
         TableCell(_plain(last["normalised"])),
         TableCell(_plain(max(scaled, default=None))),
     ]
@@ -283,10 +281,10 @@ def _transfer(content: TransferSection) -> list[Block]:
 
 def _layers(point: LayerPoint) -> TableRow:
     behind = point.get("behind_most")
-    cells = [TableCell(hundred(point["median"]), note=spread(point)), TableCell("–")]
+    cells = [TableCell(score(point["median"]), note=spread(point)), TableCell("–")]
     if behind is not None:
-        interval = f"{signed_hundred(behind['low'])} to {signed_hundred(behind['high'])}"
-        cells[1] = TableCell(signed_hundred(behind["difference"]), note=interval)
+        interval = f"{signed_score(behind['low'])} to {signed_score(behind['high'])}"
+        cells[1] = TableCell(signed_score(behind["difference"]), note=interval)
     return TableRow(f"{point['layers']}" if point["layers"] else "0 (embeddings alone)", cells)
 
 
@@ -297,19 +295,17 @@ def _labels(content: LabelsSection) -> list[Block]:
         if not arms:
             continue
         value = metric_name(facts["metric"])
-        lines = {
-            content["arms"][arm]: _points((point["labels"], point) for point in points) for arm, points in arms.items()
-        }
+        lines = {arm_name(arm): _points((point["labels"], point) for point in points) for arm, points in arms.items()}
         counts = sorted({point["labels"] for points in arms.values() for point in points})
         found = {arm: {point["labels"]: point for point in points} for arm, points in arms.items()}
         best = {count: max(points[count]["median"] for points in found.values() if count in points) for count in counts}
         rows = [
-            TableRow(content["arms"][arm], [_ablated(points.get(count), None, best[count]) for count in counts])
+            TableRow(arm_name(arm), [_ablated(points.get(count), None, best[count]) for count in counts])
             for arm, points in found.items()
         ]
         figures = [point for points in arms.values() for point in points]
-        between = ", and between which values they lie" if any(map(spread, figures)) else ""
-        caption = f"{value} on {_judged_on(figures[0])}: {_over(figures, 'draw')}{between}."
+        spreads = ", and between which values they lie" if any(map(spread, figures)) else ""
+        caption = f"{value} on {_judged_on(figures[0])}: {_over(figures, 'draw')}{spreads}."
         blocks += [
             Heading(f"{task}: few labels"),
             Pictures([_picture(task, lines, "labels", value, log=True)], _numbers_beside("labels", lines.values())),
@@ -317,21 +313,16 @@ def _labels(content: LabelsSection) -> list[Block]:
         ]
         if facts["differences"]:
             pairs = [(f"{one['labels']:,} labels, {one['split']}", one) for one in facts["differences"]]
-            blocks.append(Folded("Differences in pairs", [_pairs_table("", pairs, content["arms"])]))
+            blocks.append(Folded("Differences in pairs", [_pairs_table("", pairs)]))
     return blocks
 
 
 # ---- scores: x 100 as the paper has them, lines with their spread, differences in pairs ----
 
 
-def hundred(value: float | None) -> str:
-    """Return a score (0 to 1) as the paper writes it."""
-    return "–" if value is None else f"{100 * value:.1f}".replace("-", MINUS)
-
-
 def spread(figure: SeedFigures) -> str:
     """Return between which values several seeds lie."""
-    return f"{hundred(figure['worst'])} to {hundred(figure['best'])}" if len(figure["seeds"]) > 1 else ""
+    return between((figure["worst"], figure["best"])) if len(figure["seeds"]) > 1 else ""
 
 
 def _over(figures: Iterable[SeedFigures], what: str = "seed") -> str:
@@ -355,50 +346,45 @@ def verdict(low: float, high: float, *, is_better: bool) -> str:
 
 def _points(found: Iterable[tuple[int, Summary]]) -> list[Point]:
     """Return medians with worst and best as points of a line, each at its place."""
-    return [Point(float(x), 100 * one["median"], 100 * one["worst"], 100 * one["best"]) for x, one in found]
+    return [Point(float(x), *(x100(value) for value in (one["median"], one["worst"], one["best"]))) for x, one in found]
 
 
 def _picture(
     title: str, lines: dict[str, list[Point]], x: str, value: str, *, log: bool = False, levels: Sequence[float] = ()
 ) -> Picture:
     """Return a picture of lines, with all of them in words."""
-    plot = LinePlot(lines, x, value, log, levels, least_span=0 if levels else 100 * SCORE_SPAN)
-    spoken = "; ".join(f"{name}: {_told(points)}" for name, points in lines.items())
+    plot = LinePlot(lines, x, value, log, levels, least_span=0 if levels else SCORE_SPAN)
+    digits = 2 if levels else 1  # of normalised scores, and of those x 100
+    spoken = "; ".join(f"{name}: {_told(points, digits)}" for name, points in lines.items())
     return Picture(plot, f"{title}, {value} by {x}: {spoken}", title)
 
 
-def _told(points: Sequence[Point]) -> str:
+def _told(points: Sequence[Point], digits: int) -> str:
     shown = points if len(points) <= SPOKEN else [points[0], points[-1]]
-    return ", ".join(f"{point.value:.4g} at {point.x:,.0f}" for point in shown)
+    return ", ".join(f"{point.value:z.{digits}f} at {point.x:,.0f}" for point in shown)
 
 
-def _pairs_table(caption: str, pairs: Iterable[tuple[str, ArmDifference]], arms: Mapping[str, str]) -> Table:
+def _pairs_table(caption: str, pairs: Iterable[tuple[str, ArmDifference]]) -> Table:
     """Return differences with their intervals, and on what each was found."""
     rows = []
     for place, one in pairs:
         note = f"{place} {metric_name(one['metric'])}, {many(one['examples'], 'example')}"
-        name = f"{arms[one['arm']]} over {arms[one['over']]}"
-        rows.append(judged_row(name, note, one["difference"], one["low"], one["high"], signed_hundred))
+        name = f"{arm_name(one['arm'])} over {arm_name(one['over'])}"
+        rows.append(judged_row(name, note, one["difference"], one["low"], one["high"]))
     return judged_table(caption, rows)
 
 
-def judged_row(
-    name: str, note: str, value: float, low: float, high: float, written: Callable[[float], str]
-) -> TableRow:
+def judged_row(name: str, note: str, value: float, low: float, high: float) -> TableRow:
     """Return a difference with its interval, and what that says."""
     said = verdict(low, high, is_better=value > 0)
-    cells = [TableCell(written(value), note=f"{written(low)} to {written(high)}"), TableCell(said, is_number=False)]
+    interval = f"{signed_score(low)} to {signed_score(high)}"
+    cells = [TableCell(signed_score(value), note=interval), TableCell(said, is_number=False)]
     return TableRow(name, cells, note)
 
 
 def judged_table(caption: str, rows: list[TableRow]) -> Table:
     """Return differences, and how they were judged."""
     return Table(f"{caption} {IN_PAIRS}".strip(), ["difference", "by", "verdict"], rows)
-
-
-def signed_hundred(value: float) -> str:
-    """Return a difference of scores: +4.4."""
-    return f"{100 * value:+.1f}".replace("-", MINUS)
 
 
 def _numbers_beside(name: str, lines: Iterable[Sequence[Point]]) -> str:

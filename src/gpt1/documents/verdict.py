@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpt1.documents.figures import LONGEST_NAME, figure, metric_name, shown_text
+from gpt1.documents.figures import LONGEST_NAME, metric_name, shown_text
+from gpt1.documents.figures import score as written
 from gpt1.records.evaluation import Evaluation
 from gpt1.tasks.assessment import ClassRates
 
@@ -27,21 +28,21 @@ def verdict(evaluation: Evaluation) -> Verdict | None:
         return Verdict(f"it always answers '{answer}'; {_AVOID}", is_of_use=False)
     if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= (share := common[1]):
         return Verdict(
-            f"{figure(score)} is no better than always answering '{common[0]}' ({figure(share)}); {_AVOID}",
+            f"{written(score)} is no better than always answering '{common[0]}' ({written(share)}); {_AVOID}",
             is_of_use=False,
         )
     words = (evaluation.words or {}).get(metric)
     if words is None:
         return None
-    held = f"{metric_name(metric)} {figure(score)}, counting words {figure(words)}"
-    points = 100 * abs(score - words)
+    held = f"{metric_name(metric)} {written(score)}, counting words {written(words)}"
+    points = written(abs(score - words))
     if score < words:
-        return Verdict(f"{points:.1f} points behind counting words ({held}); {_AVOID}", is_of_use=False)
+        return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
     if score == words:
         return Verdict(f"as good as counting words ({held})", is_of_use=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
-    return Verdict(f"{points:.1f} points ahead of counting words ({held}){chance}", is_of_use=True)
+    return Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
 
 
 def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.shuffle import permutation
+from gpt1.base.wording import hundred
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE, NETWORK, TOGETHER, WORDS, choose_members
@@ -114,9 +115,9 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     who = {NETWORK: "the network answers", WORDS: "counted words answer"}
     best = TOGETHER if len(choice.weights) > 1 else next(iter(choice.weights))
     why = (
-        f"{who.get(best, 'the network and counted words answer together')}: {metric} {found[best]:.3f} on "
-        f"{sheet.where} (the network {found[NETWORK]:.3f}, counted words {found[WORDS]:.3f}, "
-        f"together {found[TOGETHER]:.3f})"
+        f"{who.get(best, 'the network and counted words answer together')}: {metric} {hundred(found[best])} on "
+        f"{sheet.where} (the network {hundred(found[NETWORK])}, counted words {hundred(found[WORDS])}, "
+        f"together {hundred(found[TOGETHER])})"
     )
     return TaskEnsemble(choice.weights, why, len(sheet.labels), metric, found, words)
 

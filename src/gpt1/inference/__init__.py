@@ -12,7 +12,7 @@ OFFERS = {
         "task_of",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
-    "blimp": ["Blimp", "PUBLISHED", "blimp", "read_pairs"],
+    "blimp": ["Blimp", "CHANCE", "PUBLISHED", "blimp", "read_pairs"],
     "classification": ["head_shapes", "probabilities_by_portion"],
     "embedding": ["MEAN", "text_ids"],
     "generation": [

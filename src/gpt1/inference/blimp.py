@@ -19,10 +19,13 @@ from gpt1.base.files import missing
 from gpt1.base.tables import file_format, read_rows
 from gpt1.inference.run import Run
 from gpt1.inference.scoring import total_log_probabilities
+from gpt1.tasks.assessment import Interval, wilson
 from gpt1.tasks.unknowns import Unknown, count_unknown
 
 # By what our files and the official ones call the good and the bad sentence, the paradigm and the field.
 COLUMNS = (("good", "bad", "paradigm", "field"), ("sentence_good", "sentence_bad", "UID", "field"))
+
+CHANCE = 0.5  # of two sentences one is right
 
 # Left-to-right models of BabyLM on its filtered pairs, x 100, after 10 and 100 million words of text.
 PUBLISHED = {
@@ -52,6 +55,11 @@ class Blimp:
     fields: dict[str, float]
     paradigms: dict[str, float]
     unknown: Unknown
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the mean, over pairs, as if all paradigms had as many of them; BLiMP's have."""
+        return wilson(round(self.accuracy * self.pairs), self.pairs)
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as a JSON object."""

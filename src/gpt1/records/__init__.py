@@ -39,5 +39,6 @@ OFFERS = {
         "TransferSection",
         "TransferredTask",
         "ZeroshotSection",
+        "arm_name",
     ],
 }

@@ -9,6 +9,21 @@ from gpt1.base.record_files import Record
 from gpt1.base.records import Count, RecordPart, Seconds
 from gpt1.records.run import RecordedSource
 
+_ARM_NAMES = {
+    "full": "pre-trained",
+    "scratch": "from scratch",
+    "no-lm": "without auxiliary LM",
+    "lstm": "LSTM",
+    "tf-idf": "TF-IDF",
+    "chosen": "what fine-tuning chooses",
+}
+
+
+def arm_name(arm: str) -> str:
+    """Return what a person reads for an arm, wherever; study.json keeps the names of its first version."""
+    return _ARM_NAMES.get(arm, arm.replace("-", " "))
+
+
 # ---- cell.json ----
 
 

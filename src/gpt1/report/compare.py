@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpt1.base.wording import many
+from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import (
     BarPlot,
     Block,
@@ -25,7 +25,7 @@ from gpt1.documents.blocks import (
     TableCell,
     TableRow,
 )
-from gpt1.documents.figures import between, figure, metric_name, rough, signed
+from gpt1.documents.figures import between, figure, metric_name, rough, score
 from gpt1.documents.study import judged_row, judged_table
 from gpt1.finetuning.measure import predictions_file
 from gpt1.report.gather import GatheredRun
@@ -189,7 +189,7 @@ def _comparison(comparison: Comparison) -> list[Block]:
         note = start_in_words(run.recipe.finetuning) + ("" if labels is None else f", {many(labels, 'label')}")
         seeds = max((standing.seeds for standing in standings.values()), default=1)
         rows.append(TableRow(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
-    caption = "Below a figure is its 95 % interval, over examples."
+    caption = "Scores are x 100; below one is its 95 % interval, over examples."
     blocks: list[Block] = [
         Heading(task.name if task.title == task.name else f"{task.name}: {task.title}"),
         Table(caption, header, rows),
@@ -206,24 +206,21 @@ def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> Ta
         return TableCell("–")
     notes = [between(standing.interval)] if standing.interval else []
     notes += [f"{run.seeds.best} only"] if run.seeds and standing.seeds == 1 else []
-    return TableCell(figure(standing.value), note=", ".join(notes), is_best=standing.value == best)
+    return TableCell(score(standing.value), note=", ".join(notes), is_best=standing.value == best)
 
 
 def _bars(comparison: Comparison) -> Picture:
     metric = comparison.task.metrics[0]
     columns: list[Column] = [column for column in comparison.columns if column[1] == metric]
     drawn = [row for row in comparison.rows if any(column in row[1] for column in columns)][:MOST_BARS]
-    bars = {
-        run.name: {
-            split: Estimate(standings[split, name].value, standings[split, name].interval)
-            for split, name in columns
-            if (split, name) in standings
-        }
+    shown = {
+        run.name: {split: standings[split, name] for split, name in columns if (split, name) in standings}
         for run, standings in drawn
     }
+    bars = {run: {split: _scaled(one) for split, one in by_split.items()} for run, by_split in shown.items()}
     spoken = [
-        f"{run}: " + ", ".join(f"{split} {figure(bar.value)}" for split, bar in by_split.items())
-        for run, by_split in bars.items()
+        f"{run}: " + ", ".join(f"{split} {score(bar.value)}" for split, bar in by_split.items())
+        for run, by_split in shown.items()
     ]
     left_out = len(comparison.rows) - len(drawn)
     caption = f"{metric_name(metric).capitalize()} with 95 % intervals." + (
@@ -232,11 +229,16 @@ def _bars(comparison: Comparison) -> Picture:
     return Picture(BarPlot(bars, metric_name(metric)), f"{metric_name(metric)}: {'; '.join(spoken)}", caption)
 
 
+def _scaled(standing: Standing) -> Estimate:
+    interval = standing.interval
+    return Estimate(x100(standing.value), None if interval is None else (x100(interval[0]), x100(interval[1])))
+
+
 def _differences(differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
         note = f"{one.split} {metric_name(one.metric)}, {many(one.examples, 'example')}"
-        rows.append(judged_row(f"{one.better} over {one.other}", note, one.value, one.low, one.high, signed))
+        rows.append(judged_row(f"{one.better} over {one.other}", note, one.value, one.low, one.high))
     return judged_table("The best against each other run.", rows)
 
 

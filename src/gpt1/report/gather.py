@@ -33,8 +33,8 @@ from gpt1.tasks.catalog import Task
 MOST_LINES = 50  # of each kind from a log
 _ON_RESUME = "the run's own training with `resume=True` leaves the line out"
 
-_ROLLED_BACK = re.compile(r"step \d+: batch \d+ blew up ")
-_SAVED = re.compile(r"step \d+: saved ")
+_ROLLED_BACK = re.compile(r"(?:step|update) \d+: batch \d+ blew up ")
+_SAVED = re.compile(r"(?:step|update) \d+: saved ")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpt1.base.wording import duration, many
+from gpt1.base.wording import duration, many, x100
 from gpt1.documents.blocks import (
     SCORE_SPAN,
     Block,
@@ -257,7 +257,7 @@ def _task_curves(run: GatheredRun, task: Task) -> list[Block]:
             losses[split] = curves[f"{prefix}_loss"]
         for metric in task.metrics:
             if f"{prefix}_{metric}" in curves:
-                scores[f"{split} {metric_name(metric)}"] = curves[f"{prefix}_{metric}"]
+                scores[f"{split} {metric_name(metric)}"] = _scaled(curves[f"{prefix}_{metric}"])
     pictures = []
     if losses:
         pictures.append(_picture(losses, "loss", "The task's loss; language modelling is not in it."))
@@ -266,11 +266,16 @@ def _task_curves(run: GatheredRun, task: Task) -> list[Block]:
             _picture(
                 scores,
                 next(iter(scores)) if len(scores) == 1 else "score",
-                "Scores on dev along the way; the best one was kept.",
+                "Scores on dev along the way, x 100; the best one was kept.",
                 least_span=SCORE_SPAN,
+                form=".1f",
             )
         )
     return [Pictures(pictures)] if pictures else [Note("Its metrics.jsonl has no figures of this task yet.")]
+
+
+def _scaled(scores: Curve) -> Curve:
+    return Curve(scores.steps, [x100(value) for value in scores.values])
 
 
 def _seen(curve: Curve) -> Curve:
@@ -279,22 +284,24 @@ def _seen(curve: Curve) -> Curve:
     return Curve([step for step, _ in kept], [value for _, value in kept])
 
 
-def _picture(curves: dict[str, Curve], value: str, caption: str, *, least_span: float = 0) -> Picture:
-    alternative = f"{value}: " + "; ".join(f"{name} {_told(curve)}" for name, curve in curves.items())
+def _picture(
+    curves: dict[str, Curve], value: str, caption: str, *, least_span: float = 0, form: str = ".4g"
+) -> Picture:
+    alternative = f"{value}: " + "; ".join(f"{name} {_told(curve, form)}" for name, curve in curves.items())
     return Picture(CurvePlot(curves, value, least_span), alternative, caption + _averaging(curves.values()))
 
 
 # ---- what both have ----
 
 
-def _told(curve: Curve) -> str:
+def _told(curve: Curve, form: str = ".4g") -> str:
     """Return a curve in words, for those who do not see it."""
     if len(curve.steps) == 1:
-        return f"{curve.values[0]:.4g} at update {curve.steps[0]:,}"
+        return f"{curve.values[0]:{form}} at update {curve.steps[0]:,}"
     low, high = min(curve.values), max(curve.values)
     return (
-        f"from {curve.values[0]:.4g} at update {curve.steps[0]:,} to {curve.values[-1]:.4g} at update "
-        f"{curve.steps[-1]:,}, between {low:.4g} and {high:.4g}"
+        f"from {curve.values[0]:{form}} at update {curve.steps[0]:,} to {curve.values[-1]:{form}} at update "
+        f"{curve.steps[-1]:,}, between {low:{form}} and {high:{form}}"
     )
 
 

@@ -156,11 +156,12 @@ def in_words(event: Saved | RolledBack | Noticed) -> str:
     """Return an event as a line for people."""
     match event:
         case Saved():
-            return f"step {event.step}: saved {event.path}"
+            return f"update {event.step}: saved {event.path}"
         case RolledBack():
             return (
-                f"step {event.step}: batch {event.batch} blew up (loss {event.loss:.4g} where {event.running_loss:.4g} "
-                f"was usual, gradient norm {event.gradient_norm:.4g}); back to step {event.to_step}, without that batch"
+                f"update {event.step}: batch {event.batch} blew up (loss {event.loss:.4g} where "
+                f"{event.running_loss:.4g} was usual, gradient norm {event.gradient_norm:.4g}); back to update "
+                f"{event.to_step}, without that batch"
             )
         case Noticed():
             return event.text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpt1.base.wording import hundred
 from gpt1.linear.words import answer_by_words
 from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_task
@@ -25,5 +26,5 @@ def score_by_words(task: str, data: str | Path) -> Iterator[tuple[str, int, dict
 if __name__ == "__main__":
     for name in sys.argv[2:]:
         for split, rows, found in score_by_words(name, sys.argv[1]):
-            shown = ", ".join(f"{metric} {100 * score:.1f}" for metric, score in found.items())
+            shown = ", ".join(f"{metric} {hundred(score)}" for metric, score in found.items())
             print(f"{name} {split}, {rows:,} rows: {shown}")

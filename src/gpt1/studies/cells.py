@@ -44,6 +44,12 @@ class Cell:
     compute: Compute
     workings: tuple[str, ...] = ()  # folders in the cell's that are not needed when it is done
     counts_words: bool = False  # which needs scikit-learn
+    which: str = ""  # of those that share a place in the table
+
+    @property
+    def title(self) -> str:
+        """What a person reads for it."""
+        return ", ".join(filter(None, [self.row, self.column, self.which]))
 
     @property
     def can_be_made(self) -> bool:
@@ -139,6 +145,12 @@ def has_only(study: Path, cells: Sequence[Cell]) -> bool:
     names = {cell.name for cell in cells}
     folder = study / CELLS
     return folder.is_dir() and all(entry.name in names or is_temporary(entry) for entry in folder.iterdir())
+
+
+def other_cells(study: Path, cells: Sequence[Cell]) -> list[str]:
+    """Return the names of finished cells that lie in a study's folder and are not among these."""
+    names = {cell.name for cell in cells}
+    return sorted({path.parent.name for path in (study / CELLS).glob(f"*/{CELL_FILE}")} - names)
 
 
 def find_cells(study: Path, cells: Sequence[Cell]) -> dict[str, CellResult]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpt1.base.errors import FormatError
 from gpt1.base.files import read_lines, remove_folder
+from gpt1.base.wording import many
 from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import chosen_recipe, finetune
 from gpt1.finetuning.measure import predictions_file
@@ -21,7 +22,7 @@ from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled
 from gpt1.recipes.values import Recipe
-from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary
+from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import METRICS_FILE, has_saved
@@ -69,6 +70,11 @@ class Arm:
     start: InitRun
     changes: Sequence[str] = ()
 
+    @property
+    def title(self) -> str:
+        """What a person reads for it."""
+        return arm_name(self.name)
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -85,8 +91,8 @@ def all_rows(one: TaskData, start: InitRun) -> Rows:
     return Rows(one.task.name, one.identity, len(one.train), partial(one.encoded_for, start))
 
 
-def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, *more: object) -> Cell:
-    """Return the cell of one arm, task and seed; `more` ends its name."""
+def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, labels: int | None = None) -> Cell:
+    """Return the cell of one arm, task and seed, of so many labels where a study asks for several counts."""
     asked = _asked(arm, rows, training, seed)
     inputs = {
         "init": arm.start.identity,
@@ -94,9 +100,10 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
         "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
     return Cell(
-        cell_name(arm.name, rows.task, *more, seed),
+        cell_name(arm.name, rows.task, *([] if labels is None else [labels]), seed),
         row=rows.task,
-        column=arm.name,
+        column=arm.title,
+        which=("" if labels is None else f"{many(labels, 'label')}, ") + f"seed {seed}",
         inputs=inputs,
         compute=_computation(arm, rows, asked, training.device),
         workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size

@@ -32,6 +32,7 @@ from gpt1.studies.cells import (
     held_cells,
     is_cells_folder,
     make_cell,
+    other_cells,
 )
 
 STUDY_FILE = "study.json"
@@ -75,6 +76,7 @@ def conduct(
         _require_own(out, kind, cells, watcher)
         remove_temporaries(out)
         done = find_cells(out, cells)
+        _tell_of_others(out, cells, watcher)
 
         def write(sections: Sequence[StudySection]) -> StudyRecord:
             return _write(out, kind, about, sections, done, cells, watcher)
@@ -97,6 +99,15 @@ def conduct(
         finally:
             found = write(tabulate(done))
     return found
+
+
+def _tell_of_others(out: Path, cells: Sequence[Cell], watcher: Notebook) -> None:
+    """Tell of finished cells that earlier calls asked for and this one does not: the tables are without them."""
+    if others := other_cells(out, cells):
+        watcher.say(
+            f"not asked for this time, so not shown: {many(len(others), 'finished cell')} of {out} ({some(others)}); "
+            "ask for all of them together and all are shown, none is made twice"
+        )
 
 
 def _to_make(cells: Sequence[Cell], done: Done, watcher: Notebook) -> list[Cell]:

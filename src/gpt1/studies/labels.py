@@ -24,7 +24,15 @@ from gpt1.finetuning.ensembling import MOST_REPEATED
 from gpt1.finetuning.measure import predictions_file
 from gpt1.linear.words import answer_by_words, version
 from gpt1.records.evaluation import Prediction
-from gpt1.records.study import AskedOfStudy, CellFigures, LabelDifference, LabelledTask, LabelPoint, StudyRecord
+from gpt1.records.study import (
+    AskedOfStudy,
+    CellFigures,
+    LabelDifference,
+    LabelledTask,
+    LabelPoint,
+    StudyRecord,
+    arm_name,
+)
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
 from gpt1.studies.finetuned import (
@@ -51,7 +59,7 @@ from gpt1.tasks.metrics import scores
 
 NAME = "labels"
 WORDS, CHOSEN = "tf-idf", "chosen"
-ARMS = {
+ARMS = {  # as study.json has them; what people read is `arm_name` of `records/study.py`
     FULL: "pre-trained",
     SCRATCH: "without pre-training",
     WORDS: "TF-IDF and a linear model",
@@ -137,7 +145,7 @@ def make_arms(start: InitRun) -> dict[str, Arm]:
 
 def with_rate(arm: Arm, rate: float, watcher: Watcher) -> Arm:
     """Return an arm with a learning rate of its own, and tell of it."""
-    watcher.say(f"{ARMS[arm.name]} the learning rate is {rate:g}, whatever that of the others")
+    watcher.say(f"{arm_name(arm.name)} the learning rate is {rate:g}, whatever that of the others")
     return replace(arm, changes=[*arm.changes, f"optimizer.lr={rate!r}"])
 
 
@@ -262,7 +270,8 @@ def _words_cell(draw: Draw) -> Cell:
     return Cell(
         cell_name(WORDS, name, draw.count, draw.seed),
         row=name,
-        column=WORDS,
+        column=arm_name(WORDS),
+        which=f"{many(draw.count, 'label')}, seed {draw.seed}",
         inputs={"examples": draw.identity, "version": version(draw.one.task)},
         compute=_words_computation(draw.one.labelled, draw.places),
         counts_words=True,

@@ -65,7 +65,7 @@ ABLATIONS: dict[str, dict[str, float]] = {
         (LSTM, 69.1, (30.3, 90.5, 83.2, 71.8, 68.1, 73.7, 81.1, 54.6)),
     )
 }
-ARMS = {
+ARMS = {  # as study.json has them; what people read is `arm_name` of `records/study.py`
     FULL: "pre-trained, with auxiliary LM",
     SCRATCH: "without pre-training",
     NO_LM: "without auxiliary LM",

@@ -97,6 +97,7 @@ def plan(
                         _cell_name(start, name, step),
                         row=f"{name} (zero-shot)",
                         column=start.name,
+                        which=f"update {step:,}",
                         inputs={**inputs, "shots": shots, "seed": seed},
                         compute=_computation(ask, opened, name, step),
                     )

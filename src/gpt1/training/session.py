@@ -279,17 +279,17 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
         notify(
             _on_the_end(trainer, checkpoint)
             if trainer.is_done
-            else f"going on from step {checkpoint.step} of {updates}"
+            else f"going on from update {checkpoint.step} of {updates}"
         )
     elif resume:
-        notify(f"nothing to resume in {run}: beginning with the first step")
+        notify(f"nothing to resume in {run}: beginning with the first update")
     if trainer.world.is_first:
         forget_after(run, trainer.progress.step, notify)
         if checkpoint is not None:  # a kill may have come between a save and this
             remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
     if trainer.train():
         return True
-    left = f"stopped at step {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
+    left = f"stopped at update {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
     if not trainer.out_of_time:
         raise Interrupted(left)
     notify(left)
@@ -301,6 +301,6 @@ def _on_the_end(trainer: Trainer, checkpoint: Checkpoint) -> str:
     can_go_on = checkpoint.optimizer is not None
     if checkpoint.step >= trainer.updates:
         more = "; `changes=['training.steps=N']` makes more" if can_go_on else ""
-        return f"all {trainer.updates} updates are made (step {checkpoint.step}){more}"
+        return f"all {trainer.updates} updates are made{more}"
     more = "; more training.patience would go on" if can_go_on else ""
-    return f"the run ended at step {checkpoint.step}, its patience at an end{more}"
+    return f"the run ended at update {checkpoint.step}, its patience at an end{more}"

@@ -348,7 +348,9 @@ class Trainer:
         skipped = sorted({*self.progress.skipped, reading.batch})
         rollbacks = [*self.progress.rollbacks, reading.batch]
         if not self._go_back():
-            raise Diverged(f"the loss is {loss} at step {reading.step} and {self.run} has no checkpoint to go back to")
+            raise Diverged(
+                f"the loss is {loss} at update {reading.step} and {self.run} has no checkpoint to go back to"
+            )
         step = self.progress.step
         self.progress.skipped, self.progress.rollbacks = skipped, rollbacks
         if self.progress.batch in skipped:
@@ -361,7 +363,7 @@ class Trainer:
             self._finish_saving()
             raise Diverged(
                 f"{len(recent)} batches blew up within {ROLLBACK_SPAN} (the last: batch {reading.batch}, loss "
-                f"{loss:.4g}, gradient norm {norm:.4g}); the state of step {step} is saved in {self.run}. "
+                f"{loss:.4g}, gradient norm {norm:.4g}); the state of update {step} is saved in {self.run}. "
                 "A lower optimizer.lr or a longer warm-up usually helps"
             )
 
