@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.documents.figures import between, figure
+from gpt1.documents.figures import between, score
 from gpt1.documents.terminal import render
 from gpt1.finetuning.measure import evaluation_file, measure
 from gpt1.finetuning.results import results, results_blocks
@@ -66,7 +66,7 @@ def test_people_get_a_row_for_each_split_and_what_to_do_next(run: Run) -> None:
     lines = shown(run).splitlines()
     facts = results(run)["tasks"]["moods"]["dev"]
     assert lines[0] == "moods"
-    assert lines[2].split()[:3] == ["dev", "12", figure(facts["metrics"]["accuracy"])]
+    assert lines[2].split()[:3] == ["dev", "12", score(facts["metrics"]["accuracy"])]
     assert between(facts["intervals"]["accuracy"]) in lines[3]
     assert lines[4].split()[:2] == ["test", "12"]
     assert "Pearson" in lines[lines.index("grades") + 1]
@@ -95,4 +95,4 @@ def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     summary = {"moods dev accuracy": {"median": 0.5}}
     SeedsResult("seed-1", {}, summary).write(run.path.parent / "seeds.json")
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary
-    assert shown(run).splitlines()[1].split()[:4] == ["moods", "dev", "accuracy", "0.500"]
+    assert shown(run).splitlines()[1].split()[:4] == ["moods", "dev", "accuracy", "50.0"]
