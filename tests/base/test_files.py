@@ -100,7 +100,7 @@ def test_json_comes_back_and_what_is_none_is_named(tmp_path: Path) -> None:
     for name, error, message in [
         ("absent.json", InputError, "does not exist; expected a thing"),
         ("list.json", FormatError, "holds a JSON list"),
-        ("cut.json", FormatError, "is not a thing"),
+        ("cut.json", FormatError, r"is not a thing: it is not JSON \("),
         (".", InputError, "is a folder"),
     ]:
         with pytest.raises(error, match=message):

@@ -68,3 +68,11 @@ def test_a_folder_that_is_there_is_not_written_to(
     assert code == 1
     assert "letter.txt" in err
     assert [path.read_text() for path in mine.iterdir()] == ["dear"]
+
+
+def test_a_smaller_run_is_told_in_plain_words(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, _ = run(capsys, "export", "compact", str(trained), "--out", str(tmp_path / "small"))
+    assert code == 0
+    assert said.endswith("(RMS): gpt1 evaluate tells what that costs\n")

@@ -77,6 +77,16 @@ def test_errors_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *TEXT[:-1], "H2000")
     assert (code, out) == (2, "")
     assert err.startswith("error: unknown GPU 'H2000'; did you mean 'H200'?")
-    assert run(capsys)[2] == "error: give either a prepared corpus or a number of tokens to plan for\n"
+    assert run(capsys)[2] == "error: give either a prepared --corpus or a number of --tokens to plan for\n"
     assert "did you mean 'paper'" in run(capsys, *TEXT, "--recipe", "papr")[2]
     assert "recipe 'auto' is for fine-tuning; for text there are paper, " in run(capsys, *TEXT, "--recipe", "auto")[2]
+    assert "Name the vocabulary's size with --vocab; the paper's is 40478" in run(capsys, "--tokens", "9000")[2]
+
+
+def test_advice_is_in_the_words_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ("--recipe", "tiny", "--tokens", "9000000", "--vocab", "300", "--gpu", "L4")
+    page, told = run(capsys, *text)[1], json.loads(run(capsys, *text, "--json")[1])
+    assert "gpt1 tokenizer train --merges" in " ".join(page.split())
+    advice = [finding["advice"] for finding in told["advice"]["findings"]]
+    assert any("gpt1 tokenizer train --merges " in sentence for sentence in advice)
+    assert "`" not in page + "".join(advice)

@@ -43,6 +43,8 @@ def said(verb: str, text: str) -> str:
         ("finetune", "more, by `changes=['training.steps=N']`", "more, by --set training.steps=N"),
         ("finetune", "`task` with `data`, or `train`", "--task with --data, or --train"),
         ("zeroshot", "teach it by `gpt1.finetune(task=NAME)`", "teach it by gpt1 finetune --task NAME"),
+        ("pretrain", "x (`gpt1.recipe(name='tiny')` lists them)", "x (gpt1 recipes tiny lists them)"),
+        ("recipes", "x (`gpt1.recipe(name='tiny')` lists them)", "x (gpt1 recipes tiny lists them)"),
         ("prepare", "no `option` of ours\nx; y", "no 'option' of ours\nx; y"),
         ("study labels", "x; `resume=True` goes on; y", "x; y"),
         ("demo", "x; choose another folder, or replace it with `restart=True`", "x; choose another folder"),

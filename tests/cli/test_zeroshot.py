@@ -69,7 +69,7 @@ def test_ones_own_task_is_asked_by_its_shape_and_has_no_scale(
         (["--task", "stori"], 2, "unknown task 'stori'"),
         (["--task", "rte"], 2, "no rule is known"),
         (["--task", "race"], 1, "has no rows of task 'race'"),
-        (["--task", "storycloze", "--split", "tset"], 2, "unknown split of 'storycloze' 'tset'"),
+        (["--task", "storycloze", "--split", "tset"], 2, "unknown split 'tset' of 'storycloze'"),
         (["--task", "storycloze", "--shots", "99"], 2, "99 solved examples are asked for"),
         (["--task", "storycloze", "--step", "7"], 2, "has no checkpoint of step 7"),
         (["--task", "storycloze", "--out", "answers"], 2, "how is answers to be written?"),

@@ -21,6 +21,7 @@ from gpt1.base.files import write_json
 from gpt1.base.progress import Silent
 from gpt1.corpus import batches
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, read_corpus
+from gpt1.corpus.prepare import describe
 from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
@@ -364,6 +365,14 @@ def test_a_folder_with_nothing_in_it_is_an_error(tokenizer: Path, tmp_path: Path
         prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", workers=1)
     with pytest.raises(InputError, match=r"unfinished|not exist"):
         read_corpus(tmp_path / "out")
+
+
+def test_one_document_is_told_as_one(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann sold apples.")
+    prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", workers=1)
+    train, valid, read = describe(read_corpus(tmp_path / "out"))[:3]
+    assert (" 1 document  " in train, " 0 documents " in valid) == (True, True)
+    assert read == "read 1 document; dropped: none"
 
 
 def test_a_folder_of_text_is_no_corpus_and_is_told_how_to_become_one(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_words_in_brackets_are_text_and_stay_it(bytes_tokenizer: Tokenizer) -> N
 
 def test_examples_of_another_task_tokenizer_or_context_are_refused(run: Run, bytes_tokenizer: Tokenizer) -> None:
     rows = examples(MOODS, 4)
-    with pytest.raises(SettingError, match=r"unknown task of .* 'tempers'"):
+    with pytest.raises(SettingError, match=r"unknown task 'tempers' of .*"):
         measure(run, encode(run, replace(MOODS, name="tempers"), dev=rows), ["dev"])
     with pytest.raises(InputError, match=r"not of the task 'moods' .*: labels \('glad', 'sad', 'x'\), not"):
         measure(run, encode(run, replace(MOODS, labels=("glad", "sad", "x")), dev=rows), ["dev"])
@@ -338,9 +338,9 @@ def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, t
         evaluate_run(values)
     with pytest.raises(SettingError, match=r"'moods' comes without rows for dev; name one .* `split`: train"):
         evaluate_run(run, encoded=tmp_path / "moods")
-    with pytest.raises(SettingError, match="unknown split of 'moods' 'tset'"):
+    with pytest.raises(SettingError, match="unknown split 'tset' of 'moods'"):
         evaluate_run(run, encoded=tmp_path / "moods", split="tset")
-    with pytest.raises(SettingError, match=r"unknown task of .* 'modos'; did you mean 'moods'"):
+    with pytest.raises(SettingError, match=r"unknown task 'modos' of .*; did you mean 'moods'"):
         evaluate_run(run, encoded=tmp_path / "moods", task="modos")
     with pytest.raises(SettingError, match="name one of `data`, `table` and `encoded`, not several"):
         evaluate_run(run, data=tmp_path, table=tmp_path / "x.csv")

@@ -51,7 +51,7 @@ def test_a_score_has_no_probabilities_to_tell(run: Run) -> None:
 def test_a_run_of_several_tasks_is_asked_by_name(run: Run) -> None:
     with pytest.raises(SettingError, match=r"several tasks; name one with `task`: moods, stsb"):
         task_of(run)
-    with pytest.raises(SettingError, match=r"unknown task of .* 'mood'.*moods"):
+    with pytest.raises(SettingError, match=r"unknown task 'mood' of .*.*moods"):
         task_of(run, "mood")
 
 

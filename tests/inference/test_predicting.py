@@ -323,7 +323,7 @@ def test_a_column_called_error_is_in_the_way_only_where_errors_are_written(run: 
 def test_of_several_tasks_one_must_be_named(many_tasks: Run) -> None:
     with pytest.raises(SettingError, match="several tasks; name one with `task`: moods, mrpc, stsb, race"):
         predict_rows(many_tasks, [])
-    with pytest.raises(SettingError, match=r"unknown task of .* 'mprc'; did you mean 'mrpc'\?"):
+    with pytest.raises(SettingError, match=r"unknown task 'mprc' of .*; did you mean 'mrpc'\?"):
         predict_rows(many_tasks, [], task="mprc")
     assert task_of(many_tasks, "mrpc") == CATALOGUE["mrpc"]
 

@@ -127,7 +127,7 @@ def test_train_is_not_asked_with_solved_examples_of_its_own() -> None:
     labelled = Labelled(CATALOGUE["sst2"], {"train": [Example(("fine",), 1, 1)]})
     with pytest.raises(SettingError, match="train itself cannot be asked"):
         make_prompts(labelled, "train", Letters(), 100, shots=1)
-    with pytest.raises(SettingError, match=r"unknown split of 'sst2' 'dev' \(known: train\)"):
+    with pytest.raises(SettingError, match=r"unknown split 'dev' of 'sst2' \(known: train\)"):
         make_prompts(labelled, "dev", Letters(), 100)
 
 

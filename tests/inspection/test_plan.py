@@ -122,8 +122,8 @@ def test_a_corpus_tells_its_tokens_and_its_vocabulary(tmp_path: Path, words_toke
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
-        ({}, SettingError, "either a prepared corpus or a number of tokens"),
-        ({"tokens": 5, "corpus": "x"}, SettingError, "either a prepared corpus or a number of tokens"),
+        ({}, SettingError, "either a prepared `corpus` or a number of `tokens`"),
+        ({"tokens": 5, "corpus": "x"}, SettingError, "either a prepared `corpus` or a number of `tokens`"),
         ({"tokens": 5}, SettingError, "the paper's is 40478"),
         ({"tokens": 1, "vocab_size": 10}, SettingError, "at least 2 tokens"),
         ({"corpus": "x", "vocab_size": 10}, SettingError, "has its vocabulary already"),

@@ -58,7 +58,7 @@ def test_another_tokenizers_text_is_refused(run: Run, bytes_tokenizer: Tokenizer
 
 
 def test_what_cannot_be_measured_is_told(run: Run, corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"unknown split .*'vaild'; did you mean 'valid'"):
+    with pytest.raises(SettingError, match=r"unknown split 'vaild' of the corpus .*; did you mean 'valid'"):
         measure_corpus(run, corpus, "vaild")
     with pytest.raises(InputError, match="is not a folder with a corpus"):
         measure_corpus(run, tmp_path / "absent", "valid")

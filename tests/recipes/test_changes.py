@@ -92,7 +92,7 @@ def test_a_setting_is_read_as_its_own_type(assignment: str, name: str, value: An
         ("kind=muon", "'kind' may be shape.kind or optimizer.kind or schedule.kind; say which"),
         ("training.warmup=500", "recipe 'paper' has no setting 'training.warmup'"),
         ("trainig.batch=3", "has no setting 'trainig.batch'; did you mean 'training.batch'"),
-        ("bacth=3", r"has no setting 'bacth'; did you mean 'batch'\? \(gpt1 recipes paper lists them\)"),
+        ("bacth=3", r"has no setting 'bacth'; did you mean 'batch'\? \(`gpt1\.recipe\(name='paper'\)` lists them\)"),
         ("name=other", "has no setting 'name'"),
         ("shape=3", "has no setting 'shape'"),
     ],

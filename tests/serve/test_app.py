@@ -262,7 +262,7 @@ def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client
         ("completions", {"seed": 2**63}, "seed: Input should be less than 9223372036854775808"),
         ("classify", {"input": "Ann"}, "the run 'writer' has learned no task yet"),
         ("classify", {"model": "taught", "input": "Ann"}, "'taught' has learned several tasks; name one in 'task': m"),
-        ("classify", {"model": "taught", "task": "zz", "input": "Ann"}, "unknown task of 'taught' 'zz' (known: moods,"),
+        ("classify", {"model": "taught", "task": "zz", "input": "Ann"}, "unknown task 'zz' of 'taught' (known: moods,"),
         ("classify", {"model": "taught", "task": "rte", "input": {"\ud800": "x"}}, "reads a, b, and not '?'"),
         ("classify", {"model": "taught", "task": "rte", "input": {"x" * 900_000: "x"}}, "reads a, b, and not 'xxx"),
         ("completions", {"x" * 900_000: 1}, ": there is no such field"),

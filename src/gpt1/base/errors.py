@@ -94,10 +94,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> SettingError:
+def unknown(what: str, name: str, known: Iterable[str], *, of: str = "") -> SettingError:
     """Return the error for a name that is not one of `known`, naming the nearest and all of them."""
     known = list(known)
-    return SettingError(f"unknown {what} '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})")
+    whose = f" of {of}" if of else ""
+    return SettingError(f"unknown {what} '{name}'{whose}{did_you_mean(name, known)} (known: {', '.join(known)})")
 
 
 class Renamed(FutureWarning):

@@ -353,7 +353,9 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         raise InputError(f"{path} is a folder; expected {what}") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:  # not JSON, not UTF-8, a number of thousands of digits, brackets by the thousand
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{path} is not {what}: it is not JSON ({error})") from None
+    except ValueError as error:  # not UTF-8, a number of thousands of digits, brackets by the thousand
         raise FormatError(f"{path} is not {what}: {error}") from None
     if not isinstance(value, dict):
         raise FormatError(f"{path} is not {what}: it holds a JSON {type(value).__name__}, not an object")

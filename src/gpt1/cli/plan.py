@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpt1.base.strict_json import to_json
-from gpt1.cli import options
+from gpt1.cli import options, words
 
 
 @click.command()
@@ -33,4 +33,7 @@ def command(recipe: str | None, changes: tuple[str, ...], as_json: bool, **given
     from gpt1.recipes.changes import change
 
     planned = plan(change(find_recipe(recipe or RECIPE), changes), **given)  # type: ignore[arg-type]
-    click.echo(to_json(planned.as_json(), indent=1) if as_json else "\n".join(describe(planned)))
+    if as_json:
+        click.echo(to_json(words.reworded(planned.as_json()), indent=1))
+    else:
+        click.echo("\n".join(describe(planned, words.in_own_words)))

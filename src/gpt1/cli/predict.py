@@ -42,11 +42,11 @@ def command(
     """Answer the rows of a table with a fine-tuned run.
 
     FILE is csv, tsv, jsonl or parquet, also compressed, with the text columns that the run was trained on; or - for
-    JSON lines on standard input, answered as they arrive. Every row comes back with its columns and with `prediction`,
-    `probabilities` and `confidence`. A label is not needed.
+    JSON lines on standard input, with those columns as keys, answered as they arrive. Every row comes back with its
+    columns and with `prediction`, `probabilities` and `confidence`. A label is not needed.
 
     \b
-    Examples:
+    Examples, of a run that learned from a column 'text':
       gpt1 predict runs/reviews new.csv --out answers.csv
       echo '{"text": "A quiet, lovely film."}' | gpt1 predict runs/reviews -
     """
@@ -85,5 +85,5 @@ def _told(rows: Iterator[dict[str, Any]], out: str) -> Iterator[dict[str, Any]]:
         yield row
         if (now := time.monotonic()) - told >= PLAIN_SECONDS:
             told = now
-            click.echo(f"{count:,} rows answered, {count / (now - began):,.0f} a second", err=True)
+            click.echo(f"{many(count, 'row')} answered, {count / (now - began):,.0f} a second", err=True)
     click.echo(f"{out}: {many(count, 'row')} answered", err=True)

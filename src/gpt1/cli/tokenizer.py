@@ -20,7 +20,10 @@ _input_file = click.argument("file", default=STANDARD_INPUT)
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """Train or import a vocabulary; encode and decode text."""
+    """Train or import a vocabulary; encode and decode text.
+
+    Example: gpt1 tokenizer train books/ --merges 8000 --out tokenizer.json
+    """
 
 
 @command.command("import", short_help="Import the released GPT-1 vocabulary.")

@@ -32,7 +32,10 @@ WIDEST = 100  # columns of what was found
 _SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|[^,]+)")
-_VERB_OF = {"train_tokenizer": ("tokenizer", "train")}  # functions that are not called as their verbs are
+_VERB_OF = {
+    "train_tokenizer": ("tokenizer", "train"),
+    "recipe": ("recipes",),
+}  # functions that are not called as their verbs are
 ALONE = ("demo",)  # whose folders are its own: no other verb is to work on them
 
 
@@ -63,8 +66,9 @@ def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
             called = command_of(root, _VERB_OF.get(found[1], (found[1],)))
             options = [_option(called, *argument) for argument in _ARGUMENT.findall(found[2])]
             lacking |= None in options or (called is not command and command is command_of(root, ALONE))
-            verb = () if called is command else ("gpt1", *_VERB_OF.get(found[1], (found[1],)))
-            return " ".join([*verb, *filter(None, options)])
+            words = [*filter(None, options)]
+            is_own = called is command and all(word.startswith("-") for word in words)  # else it is another call of it
+            return " ".join([*(() if is_own else ("gpt1", *_VERB_OF.get(found[1], (found[1],)))), *words])
 
         done = _SETTING.sub(setting, _CALL.sub(call, way))
         return None if lacking else done
@@ -78,9 +82,11 @@ def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
 
 
 def _option(command: click.Command, name: str, value: str | None) -> str | None:
-    """Return a setting as an option of a command, None where it has no such option."""
-    option = next((one for one in command.params if isinstance(one, click.Option) and one.name == name), None)
-    if option is None:
+    """Return a setting as an option of a command, or a value as its argument; None where it has neither."""
+    option = next((one for one in command.params if one.name == name), None)
+    if isinstance(option, click.Argument) and value is not None:
+        return " ".join(_shown(value))
+    if not isinstance(option, click.Option):
         return None
     word = max(option.opts, key=len)
     if value is None or option.is_flag:

@@ -28,6 +28,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
@@ -317,11 +318,12 @@ def describe(corpus: CorpusManifest) -> list[str]:
     """Return the lines that tell a person what a corpus holds."""
     lines, notices = [], []
     for name, split in corpus.splits.items():
-        lines.append(f"{name:6} {split.documents:>12,} documents {split.tokens:>14,} tokens {split.bytes:>15,} bytes")
+        noun = "document" if split.documents == 1 else "documents"
+        lines.append(f"{name:6} {split.documents:>12,} {noun:9} {split.tokens:>14,} tokens {split.bytes:>15,} bytes")
         notices.append(text_notice(name, split.unknown_tokens or 0, split.tokens))
     return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
 def _dropped(corpus: CorpusManifest) -> str:
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in corpus.documents.dropped.items())
-    return f"read {corpus.documents.read:,} documents; dropped: {dropped or 'none'}"
+    return f"read {many(corpus.documents.read, 'document')}; dropped: {dropped or 'none'}"

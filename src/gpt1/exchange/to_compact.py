@@ -42,5 +42,5 @@ def _told(weights: dict[str, torch.Tensor], small: dict[str, torch.Tensor]) -> s
     moved = 100 * (off / whole) ** 0.5
     return (
         f"{sizes[0]:,.1f} MB of weights in {sizes[1]:,.1f} MB; rounding moved them by {moved:.2g} % (RMS): "
-        "`gpt1 evaluate` tells what that costs"
+        "gpt1 evaluate tells what that costs"
     )

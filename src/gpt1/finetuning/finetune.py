@@ -16,6 +16,7 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
+from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.data import (
@@ -422,9 +423,11 @@ def _in_short(
     recipe: Recipe, model: Classifier, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device
 ) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    examples = ", ".join(f"{len(encoded.splits['train']):,} examples of {name}" for name, encoded in tasks.items())
+    examples = ", ".join(
+        f"{many(len(encoded.splits['train']), 'example')} of {name}" for name, encoded in tasks.items()
+    )
     return (
-        f"{examples}; {parameters:,} parameters, {updates:,} updates of {recipe.training.batch} examples, "
+        f"{examples}; {parameters:,} parameters, {many(updates, 'update')} of {recipe.training.batch} examples, "
         f"{recipe.training.precision} on {device_name(device)}"
     )
 

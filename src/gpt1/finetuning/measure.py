@@ -101,7 +101,7 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
     """Return the split that was asked for, or those to develop on."""
     if asked is not None:
         if asked not in splits:
-            raise unknown(f"split of '{task.name}'", asked, splits)
+            raise unknown("split", asked, splits, of=f"'{task.name}'")
         return [asked]
     found = [name for name in task.dev_splits if name in splits]
     if not found:
@@ -213,7 +213,7 @@ def measure_split(
     """
     task = _known_task(run, encoded)
     if split not in encoded.splits:
-        raise unknown(f"split of '{task.name}'", split, encoded.splits)
+        raise unknown("split", split, encoded.splits, of=f"'{task.name}'")
     data = encoded.splits[split]
     known = np.flatnonzero(data.labelled)
     if not len(known):

@@ -104,7 +104,7 @@ def task_of(run: Run, name: str | None = None) -> Task:
     if name is None and len(run.tasks) > 1:
         raise SettingError(f"{run.path} has learned several tasks; name one with `task`: {', '.join(run.tasks)}")
     if name is not None and name not in run.tasks:
-        raise unknown(f"task of {run.path}", name, run.tasks)
+        raise unknown("task", name, run.tasks, of=str(run.path))
     return run.tasks[name or next(iter(run.tasks))]
 
 

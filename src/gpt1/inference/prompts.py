@@ -159,7 +159,7 @@ def make_prompts(
     """
     task, rule = labelled.task, rule or find_rule(labelled.task)
     if split not in labelled.splits:
-        raise unknown(f"split of '{task.name}'", split, labelled.splits)
+        raise unknown("split", split, labelled.splits, of=f"'{task.name}'")
     if shots and split == "train":
         raise SettingError("solved examples are drawn from train, so train itself cannot be asked with them")
     examples = labelled.splits[split]

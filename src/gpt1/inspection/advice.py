@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from gpt1.base.wording import many
 from gpt1.inspection.verdict import Finding
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.changes import change, settings
@@ -164,7 +165,7 @@ def _judge_updates(updates: int) -> Iterator[Finding]:
     if updates < FEW_UPDATES:
         yield Finding(
             "few-updates",
-            f"{updates:,} updates are few to learn from",
+            f"{many(updates, 'update')} in all {'is' if updates == 1 else 'are'} few to learn from",
             "a smaller batch makes more of them from the same text",
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from gpt1.base.devices import (
     usable_precision,
 )
 from gpt1.base.errors import InputError, SettingError
-from gpt1.base.wording import duration
+from gpt1.base.wording import duration, many
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
 from gpt1.inspection.sizes import Execution, Memory, count_memory, fitting, largest_micro_batch
 from gpt1.inspection.verdict import Finding
@@ -239,10 +239,12 @@ def plan(
 
 def _find_text(corpus: str | Path | None, tokens: int | None, vocab_size: int | None) -> Text:
     if (corpus is None) == (tokens is None):
-        raise SettingError("give either a prepared corpus or a number of tokens to plan for")
+        raise SettingError("give either a prepared `corpus` or a number of `tokens` to plan for")
     if corpus is None:
         if vocab_size is None:
-            raise SettingError("give the size of the vocabulary with the tokens; the paper's is 40478")
+            raise SettingError(
+                "of how many kinds are the tokens? Name the vocabulary's size with `vocab_size`; the paper's is 40478"
+            )
         if tokens is None or tokens < 2 or vocab_size < 1:
             raise SettingError(f"a text has at least 2 tokens of 1 kind, not {tokens} of {vocab_size}")
         return Text(tokens, tokens * BYTES_A_TOKEN, vocab_size, "given")
@@ -345,14 +347,17 @@ def _fitting(recipe: Recipe, text: Text, machine: Machine) -> list[str]:
 # --- for people ---------------------------------------------------------------------------------------------
 
 
-def describe(plan: RunPlan) -> list[str]:
-    """Return the lines of a page: what the run is, what it takes, and what would suit the text better."""
+def describe(plan: RunPlan, worded: Callable[[str], str] = lambda text: text) -> list[str]:
+    """Return the lines of a page: what the run is, what it takes, and what would suit the text better.
+
+    `worded` is told each sentence of advice, and returns it in the reader's words.
+    """
     memory = plan.figures.memory
     sections = (
         (f"Recipe '{plan.recipe}'", _describe_run(plan.figures, plan.text)),
         (f"Memory, {memory.micro_batch:,} sequences at once", _describe_memory(memory, plan.machine.precision)),
         (f"Time on {plan.machine.name}", _describe_time(plan.figures.time, plan.machine)),
-        ("Advice", _describe_advice(plan.advice)),
+        ("Advice", _describe_advice(plan.advice, worded)),
     )
     lines: list[str] = []
     for title, body in sections:
@@ -406,10 +411,10 @@ def _describe_time(time: Time, machine: Machine) -> Iterator[str]:
     yield _row("share of it", f"{100 * machine.utilisation.share:.0f} %", machine.utilisation.source)
 
 
-def _describe_advice(advice: Advice) -> Iterator[str]:
+def _describe_advice(advice: Advice, worded: Callable[[str], str]) -> Iterator[str]:
     for finding in advice.findings:
-        yield from _wrapped(finding.finding, "  * ", "    ")
-        yield from _wrapped(finding.advice, "    -> ", "       ")
+        yield from _wrapped(worded(finding.finding), "  * ", "    ")
+        yield from _wrapped(worded(finding.advice), "    -> ", "       ")
     if not advice.set:
         yield "  the recipe suits this text and this machine"
         return
@@ -422,7 +427,7 @@ def _describe_advice(advice: Advice) -> Iterator[str]:
         line += argument + " "
     yield line.rstrip()
     time = "" if advice.seconds is None else f", {duration(advice.seconds)}"
-    yield f"  {advice.parameters:,} parameters, {advice.updates:,} updates{time}"
+    yield f"  {advice.parameters:,} parameters, {many(advice.updates, 'update')}{time}"
 
 
 def _wrapped(text: str, first: str, following: str) -> list[str]:

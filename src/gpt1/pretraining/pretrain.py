@@ -11,7 +11,7 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
-from gpt1.base.wording import some
+from gpt1.base.wording import many, some
 from gpt1.bases.catalog import lasting_name, named_again
 from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
 from gpt1.model import Model, build_model
@@ -20,6 +20,7 @@ from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
+from gpt1.recipes.catalog import FOR_TEXT
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
@@ -115,7 +116,7 @@ class PretrainSession(Session[Model]):
             )
         if asked.init is None:
             if asked.recipe is None:
-                raise SettingError("name a recipe (gpt1 recipes lists them)")
+                raise SettingError(f"name a recipe with `recipe`: {', '.join(FOR_TEXT)}")
             return change(as_recipe(asked.recipe), asked.changes)
         record = read_run(asked.init)
         if record.kind != PRETRAINING and asked.recipe is None:
@@ -246,7 +247,7 @@ def _in_short(recipe: Recipe, model: Model, updates: int, device: torch.device) 
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = recipe.training.batch * recipe.shape.context
     return (
-        f"recipe {recipe.name}: {parameters:,} parameters, {updates:,} updates of {tokens:,} tokens, "
+        f"recipe {recipe.name}: {parameters:,} parameters, {many(updates, 'update')} of {tokens:,} tokens, "
         f"{recipe.training.precision} on {device_name(device)}"
     )
 

@@ -33,7 +33,7 @@ class TokenStream:
         folder = self._folder = Path(folder)
         corpus = read_corpus(folder)
         if split not in corpus.splits:
-            raise unknown(f"split of the corpus {folder}", split, corpus.splits)
+            raise unknown("split", split, corpus.splits, of=f"the corpus {folder}")
         shards = _open_shards(folder, corpus, split)
         sums = sums_of(folder, corpus)
         self.bytes = corpus.splits[split].bytes

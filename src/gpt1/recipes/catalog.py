@@ -111,7 +111,8 @@ LESSONS = replace(
 )
 
 RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, SMALL, TINY, PAPER_LSTM, FINETUNE, AUTO, LESSONS)}
-FOR_FINETUNING = tuple(recipe.name for recipe in (FINETUNE, AUTO, LESSONS))  # the others are for text
+FOR_FINETUNING = tuple(recipe.name for recipe in (FINETUNE, AUTO, LESSONS))
+FOR_TEXT = tuple(name for name in RECIPES if name not in FOR_FINETUNING)
 
 
 def find_recipe(name: str) -> Recipe:

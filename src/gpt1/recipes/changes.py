@@ -99,7 +99,8 @@ def _full_name(recipe: Recipe, name: str) -> str:
     if ends:
         raise SettingError(f"'{name}' may be {' or '.join(ends)}; say which")
     near = did_you_mean(name, [*known, *(full.split(".")[1] for full in known)])
-    raise SettingError(f"recipe '{recipe.name}' has no setting '{name}'{near} (gpt1 recipes {recipe.name} lists them)")
+    listed = f"`gpt1.recipe(name={recipe.name!r})` lists them"
+    raise SettingError(f"recipe '{recipe.name}' has no setting '{name}'{near} ({listed})")
 
 
 def _typed(part: Any, field: str, value: Any, name: str) -> Any:

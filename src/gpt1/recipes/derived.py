@@ -11,7 +11,8 @@ import math
 from dataclasses import replace
 
 from gpt1.base.errors import SettingError
-from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, PAPER, RECIPES
+from gpt1.base.wording import many
+from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, FOR_TEXT, PAPER
 from gpt1.recipes.values import Recipe, Shape
 
 PAPERS_PARAMETERS = 116_534_784
@@ -64,17 +65,16 @@ def in_words(recipe: Recipe, parameters: int, examples: int) -> str | None:
     if "optimizer.lr" in recipe.derived:
         told.append(f"rate {found.optimizer.lr:.2e} for {parameters / 1e6:.1f} M parameters")
     if "training.epochs" in recipe.derived and training.steps is None:
-        told.append(f"{training.epochs:g} epochs of {training.batch} for {examples:,} examples")
+        told.append(f"{training.epochs:g} epochs of {training.batch} for {many(examples, 'example')}")
     elif "training.batch" in recipe.derived:
-        told.append(f"batches of {training.batch} for {examples:,} examples")
+        told.append(f"batches of {training.batch} for {many(examples, 'example')}")
     return f"recipe {recipe.name}: {', '.join(told)}" if told else None
 
 
 def require_for_text(recipe: Recipe) -> None:
     """Refuse a recipe that is for fine-tuning, where a network is to learn from text."""
     if recipe.derived or recipe.name in FOR_FINETUNING:
-        named = [name for name in RECIPES if name not in FOR_FINETUNING]
-        raise SettingError(f"recipe '{recipe.name}' is for fine-tuning; for text there are {', '.join(named)}")
+        raise SettingError(f"recipe '{recipe.name}' is for fine-tuning; for text there are {', '.join(FOR_TEXT)}")
 
 
 def require_settled(recipe: Recipe) -> None:
@@ -82,5 +82,5 @@ def require_settled(recipe: Recipe) -> None:
     if recipe.derived:
         raise SettingError(
             f"recipe '{recipe.name}' is for fine-tuning: it derives {', '.join(recipe.derived)} from a base and its "
-            "examples; name another (gpt1 recipes lists them)"
+            "examples; name another"
         )

@@ -253,7 +253,7 @@ def _task(engine: Engine, name: str | None) -> Task:
         several = f"the run '{engine.name}' has learned several tasks; name one"
         raise bad(f"{several} in 'task': {', '.join(tasks)}", param="task")
     if name is not None and name not in tasks:
-        raise bad(str(unknown(f"task of '{engine.name}'", name, tasks)), param="task")
+        raise bad(str(unknown("task", name, tasks, of=f"'{engine.name}'")), param="task")
     return tasks[name or next(iter(tasks))]
 
 

@@ -298,7 +298,7 @@ def _add_errors(app: FastAPI) -> None:
 
 def _no_path(app: FastAPI, path: str) -> str:
     """Return what is told of a path that there is not, with those that there are."""
-    there = (getattr(route, "path", "") for route in app.routes)
-    paths = sorted(one for one in there if one.startswith("/v1/"))
+    every: list[str] = [getattr(route, "path", "") for route in app.routes]
+    paths = sorted(one for one in every if one.startswith("/v1/"))
     chat = "; the runs here do not chat, /v1/completions continues a text" if "/chat/" in path else ""
     return f"there is no {path} here{chat}; there are {', '.join(paths)}"

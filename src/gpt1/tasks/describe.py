@@ -157,7 +157,7 @@ def _sequences(task: Task) -> Iterable[str]:
 
 
 def _split_in_words(counts: SplitFound) -> Iterable[str]:
-    yield f"{counts['examples']:,} examples"
+    yield f"{many(counts['examples'], 'example')}"
     if counts["labelled"] < counts["examples"]:
         yield f"{counts['examples'] - counts['labelled']:,} without a label"
     if "scores" in counts:

@@ -225,14 +225,14 @@ def _check_length(run: Path, old: Recipe, new: Recipe, updates: Callable[[Recipe
             name, (before, after) = next(iter(changed.items()))
             raise SettingError(
                 f"training.{name} was {before} in the run {run} and is {after} now, but the run is kept without the "
-                f"optimiser's moments; begin a new run with the settings wanted, perhaps with `init={str(run)!r}` "
-                "(logging.keep_optimizer=true keeps them)"
+                f"optimiser's moments; begin a new run with the settings wanted, perhaps with `init={str(run)!r}`; "
+                "`changes=['logging.keep_optimizer=true']` keeps them there"
             )
         if (wanted := updates(new)) < step:
             name = "epochs" if new.training.steps is None else "steps"
             raise SettingError(
                 f"the run {run} has made {step:,} updates; training.{name}={lengths[name][1]} makes {wanted:,}, "
-                "which is fewer"
+                f"which is fewer; name a greater number, or begin a new run with `init={str(run)!r}`"
             )
 
 

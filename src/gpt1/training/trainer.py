@@ -188,7 +188,8 @@ class Trainer:
         elif not self._is_over(progress):
             raise SettingError(
                 f"{checkpoint.path} was kept without the optimiser's moments, and training cannot go on from it; begin "
-                "a new run with the settings wanted, or with `init` from this one (logging.keep_optimizer keeps them)"
+                "a new run with the settings wanted, or with `init` from this one; "
+                "`changes=['logging.keep_optimizer=true']` keeps them there"
             )
         load_whole(self.model, checkpoint.model)
         self._set_progress(progress)
