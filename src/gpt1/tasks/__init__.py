@@ -22,6 +22,7 @@ OFFERS = {
         "likeliest",
         "resamples",
         "share_names",
+        "wilson",
     ],
     "catalog": ["CATALOGUE", "Task", "find_task", "task_as_json"],
     "data_warnings": ["number", "refuse_one_label"],
