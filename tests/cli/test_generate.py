@@ -106,6 +106,6 @@ def test_a_prompt_that_the_vocabulary_does_not_have_is_told(trained: Path, capsy
     arguments = ("generate", str(trained), "재미있었다", "--max-new-tokens", "2", "--device", "cpu")
     _, _, err = run(capsys, *arguments)
     assert err.startswith(
-        "the prompt: 5 of 5 tokens are not in the vocabulary; the network takes them all for the same"
+        "the prompt: 5 of 5 tokens are not in the vocabulary (the commonest: 재 미 있 었 다); the network"
     )
     assert json.loads(run(capsys, *arguments, "--json")[1])["unknown_tokens"] == 5

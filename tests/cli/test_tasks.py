@@ -26,8 +26,25 @@ def data(tmp_path: Path) -> str:
 def test_all_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "tasks")
     assert (code, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()] == list(CATALOGUE)
+    assert out.split("\n")[0].split() == ["task", "shape", "answers", "metrics", "what", "is", "asked"]
+    assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["task", *CATALOGUE]
+    assert max(map(len, out.splitlines())) <= 100
     assert json.loads(run(capsys, "tasks", "--json")[1])["rte"]["labels"] == ["entailment", "not_entailment"]
+
+
+def test_columns_say_how_wide_tables_and_notices_are_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, data: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    _, out, _ = run(capsys, "tasks")
+    assert 60 < max(map(len, out.splitlines())) <= 72
+    _, _, told = run(capsys, "tasks", "rte", "--data", data)
+    assert len(told.splitlines()) > 1
+    assert max(map(len, told.splitlines())) <= 72
+    monkeypatch.delenv("COLUMNS")
+    _, _, whole = run(capsys, "tasks", "rte", "--data", data)
+    assert told.split() == whole.split()
+    assert max(map(len, whole.splitlines())) > 72
 
 
 def test_one_task_is_told_with_and_without_its_data(capsys: pytest.CaptureFixture[str], data: str) -> None:

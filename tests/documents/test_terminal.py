@@ -188,3 +188,10 @@ def test_a_quote_says_what_would_have_been_right() -> None:
         "Right would have been",
         "    it came",
     ]
+
+
+def test_sentences_are_folded_in_a_pipe_where_a_width_was_asked_for() -> None:
+    note = Note("a sentence of some words that does not fit " * 3)
+    assert len(render([note], width=40, is_terminal=False).splitlines()) == 1
+    folded = render([note], width=40, is_terminal=False, folds=True).splitlines()
+    assert max(map(len, folded)) <= 40

@@ -381,3 +381,13 @@ def test_of_several_tasks_each_has_its_own_curves(tmp_path: Path) -> None:
     assert "loss: training 0.5 at update 1" in labels
     assert "loss: training 0.75 at update 2; dev 0.6 at update 2" in labels
     assert "dev accuracy: dev accuracy 25.0 at update 2" in labels
+
+
+def test_a_table_that_is_wider_than_the_page_keeps_its_first_column_and_shows_where_it_is_cut(tmp_path: Path) -> None:
+    text = report([write_pretrained(tmp_path / "books")], tmp_path / "report.html").read_text()
+    (box,) = re.findall(r"\n\.wide \{(.*?)\n\}", text, re.DOTALL)
+    assert "overflow-x: auto" in box
+    cover, shade = re.findall(r"linear-gradient\(to left, var\(--(\w+)\).*? no-repeat (\w+)[,;]", box)
+    assert (cover, shade) == (("paper", "local"), ("shade", "scroll"))  # at the end what goes along hides the shade
+    (first,) = re.findall(r"\n\.wide tr > :first-child \{(.*?)\}", text)
+    assert {"position: sticky", "left: 0", "background: var(--paper)"} <= {part.strip() for part in first.split(";")}

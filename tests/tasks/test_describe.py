@@ -14,10 +14,15 @@ from gpt1.tasks.examples import Example
 
 
 def test_the_catalogue_is_told_in_columns():
-    lines = describe_catalogue()
-    assert [line.split()[0] for line in lines] == list(CATALOGUE)
-    assert lines[3].split("  ")[0] == "stsb"
-    assert [line[lines[0].index("CoLA") :] for line in lines] == [task.title for task in CATALOGUE.values()]
+    header, *rows = describe_catalogue()
+    assert header == ("task", "shape", "answers", "metrics", "what is asked")
+    assert [row[0] for row in rows] == list(CATALOGUE)
+    assert [row[-1] for row in rows] == [task.title for task in CATALOGUE.values()]
+    assert {row[0]: row[2] for row in rows}.items() >= {
+        "stsb": "0 to 5",
+        "mnli": "3 labels",
+        "race": "4 choices",
+    }.items()
 
 
 def test_a_task_is_told_without_data():

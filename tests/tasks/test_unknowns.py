@@ -80,3 +80,11 @@ def test_the_counts_that_are_kept_make_the_same_notice(words_tokenizer: Tokenize
     found = count_unknown(np.array([[5, 10], [0, 10]]))
     assert found.as_json() == {"tokens": 5, "of": 20, "examples": 1}
     assert check_record(found.as_json(), Unknown, "run.json") == found
+
+
+def test_the_commonest_characters_are_named_and_a_script_is_spoken_of_only_where_whole_rows_are_unknown() -> None:
+    (few,) = count_unknown(np.array([[10, 500], [0, 500]])).notice(2, "moods dev", ["é", "ñ"])
+    assert "are not in the vocabulary (the commonest: é ñ); the network" in few
+    assert few.endswith("start from a run whose vocabulary knows such characters, or one of bytes")
+    (script,) = count_unknown(np.array([[10, 12], [0, 500]])).notice(2)
+    assert "knows this script" in script

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import metadata
@@ -407,3 +408,13 @@ def test_a_merge_that_spells_the_unknown_token_is_a_token_of_its_own() -> None:
     ids, _ = rules.encode(["\\<unk>\\ é"])
     backslash = tokens.index("\\")
     assert ids.tolist() == [backslash, len(tokens) - 2, tokens.index("\\</w>"), 0]
+
+
+def test_characters_that_are_not_in_the_vocabulary_are_named_the_commonest_first(
+    words_tokenizer: Tokenizer, bytes_tokenizer: Tokenizer
+) -> None:
+    text = Counter("Ann \u0416\u0436 lost \u0436 \u4e2d \u4e2d it \u03a9")
+    assert words_tokenizer.unknown_characters(text) == ["\u0436", "\u4e2d", "\u03c9"]
+    letters = "\u0430\u0431\u0432\u0433\u0434\u0435\u0436"
+    assert words_tokenizer.unknown_characters(Counter(letters)) == list(letters[:5])
+    assert words_tokenizer.unknown_characters(Counter("Ann lost it.")) == bytes_tokenizer.unknown_characters(text) == []

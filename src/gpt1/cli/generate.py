@@ -72,6 +72,8 @@ def command(
       gpt1 generate runs/tiny "The captain opened the door"
       gpt1 generate runs/tiny "It was" --max-new-tokens 50 --temperature 0 --stop "." --json
     """
+    from collections import Counter
+
     import numpy as np
 
     from gpt1.tasks.unknowns import count_unknown
@@ -80,7 +82,7 @@ def command(
         prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n")
     opened = open_run(run, step, device, int8)
     unknown = count_unknown(np.array([opened.tokenizer.count_unknown(prompt)]))
-    for text in unknown.notice(1, "the prompt"):
+    for text in unknown.notice(1, "the prompt", opened.tokenizer.unknown_characters(Counter(prompt))):
         words.notice(text)
     given = {name: None if value == ALL else value for name, value in settings.items() if value not in (None, ())}
     if as_json or samples > 1:

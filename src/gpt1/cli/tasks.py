@@ -97,13 +97,16 @@ def _load_if_named(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list(as_json: bool) -> None:
+    from gpt1.documents.blocks import Table, TableCell, TableRow
     from gpt1.tasks.catalog import CATALOGUE, task_as_json
     from gpt1.tasks.describe import describe_catalogue
 
     if as_json:
         click.echo(to_json({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
-    else:
-        click.echo("\n".join(describe_catalogue()))
+        return
+    header, *tasks = describe_catalogue()
+    rows = [TableRow(name, [TableCell(text, is_number=False) for text in cells]) for name, *cells in tasks]
+    words.show_document([Table("", [*header], rows)])
 
 
 def _show(name: str, data: str, count: int, as_json: bool, settings: dict[str, Any]) -> None:

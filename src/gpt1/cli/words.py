@@ -14,10 +14,11 @@ import re
 import shlex
 import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gpt1.documents.blocks import Block
 
 WIDEST = 100  # columns of what was found
+NARROWEST = 20
 
 _SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
@@ -123,7 +125,7 @@ def reworded(value: Any) -> Any:
 
 def notice(text: str) -> None:
     """Tell a person something beside the answer."""
-    click.echo(in_own_words(text), err=True)
+    click.echo(_folded(in_own_words(text), sys.stderr), err=True)
 
 
 @contextmanager
@@ -156,9 +158,24 @@ def show_document(blocks: Sequence[Block]) -> None:
     """Print what was found, as wide as the terminal is and can be read; elsewhere without colours."""
     from gpt1.documents.terminal import render
 
-    is_terminal = sys.stdout.isatty()
-    width = min(shutil.get_terminal_size().columns, WIDEST) if is_terminal else WIDEST
-    click.echo(render(blocks, width=width, is_terminal=is_terminal, worded=in_own_words))
+    is_terminal, asked = sys.stdout.isatty(), _asked_width()
+    width = min(shutil.get_terminal_size().columns, WIDEST) if is_terminal else asked or WIDEST
+    folds = is_terminal or asked is not None
+    click.echo(render(blocks, width=width, is_terminal=is_terminal, folds=folds, worded=in_own_words))
+
+
+def _asked_width() -> int | None:
+    """Return how many columns a person wants where no terminal says it, by the variable COLUMNS."""
+    asked = os.environ.get("COLUMNS", "")
+    return max(int(asked), NARROWEST) if asked.isdecimal() and int(asked) else None
+
+
+def _folded(text: str, out: TextIO) -> str:
+    """Return a text in lines as wide as was asked for; a terminal folds them itself, and no word is cut."""
+    if out.isatty() or (width := _asked_width()) is None:
+        return text
+    lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join("\n".join(line) for line in lines)
 
 
 class CommandTerminal(Terminal):

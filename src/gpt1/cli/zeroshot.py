@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -113,11 +114,13 @@ def blimp_command(
     from gpt1.inference.blimp import blimp, read_pairs
 
     pairs = read_pairs(Path(data), **({} if encoding is None else {"encoding": encoding}))
-    found = blimp(open_run(run, step, device, int8), pairs)
+    opened = open_run(run, step, device, int8)
+    found = blimp(opened, pairs)
     click.echo(
         to_json({"run": run, **found.as_json()}, indent=1) if as_json else "\n".join(_blimp_in_words(run, found))
     )
-    for text in found.unknown.notice(of_examples=2 * found.pairs):
+    characters = opened.tokenizer.unknown_characters(Counter("".join(pair.good + pair.bad for pair in pairs)))
+    for text in found.unknown.notice(2 * found.pairs, characters=characters):
         words.notice(text)
 
 

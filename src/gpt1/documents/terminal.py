@@ -1,7 +1,8 @@
 """A document as text: for a terminal with bold and dim letters, for logs and pipes without.
 
 Pictures are left out. Of folded parts the head is shown, and tables in them; long tables are cut with a line that says
-how many more rows there are. In logs and pipes a sentence is one line, however long, so that it can be searched for.
+how many more rows there are. In logs and pipes a sentence is one line, however long, so that it can be searched for,
+unless a width was asked for.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ PLAIN = str.maketrans({MINUS: "-", "–": "-"})  # as programs write them, and a
 
 
 def render(
-    blocks: Sequence[Block], *, width: int, is_terminal: bool, worded: Callable[[str], str] = lambda text: text
+    blocks: Sequence[Block],
+    *,
+    width: int,
+    is_terminal: bool,
+    folds: bool | None = None,
+    worded: Callable[[str], str] = lambda text: text,
 ) -> str:
-    """Return blocks as lines; `worded` is told each sentence, and returns it in the reader's words."""
+    """Return blocks as lines; `worded` is told each sentence, and returns it in the reader's words.
+
+    Sentences are folded at the width where it `folds`, by default on a terminal alone.
+    """
     from rich.console import Console
 
     out = io.StringIO()
@@ -43,9 +52,9 @@ def render(
     for block in _without_bare_headings(list(_flat(blocks))):
         if before is not None and not _follows(before, block):
             console.print()
-        sentences = not is_terminal and isinstance(block, Note | Lines)
+        whole = not (is_terminal if folds is None else folds) and isinstance(block, Note | Lines)
         for shown in _shown(block, worded, width):
-            console.print(shown, soft_wrap=sentences)
+            console.print(shown, soft_wrap=whole)
         before = block
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.examples import Labelled
+    from gpt1.text.tokenizer import Tokenizer
 
 _MEMORY = "/dev/shm"  # a folder as any other, where people lay data that is read often
 
@@ -85,8 +88,11 @@ def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str
     `tokenizer` is a tokenizer or a run; rows are encoded with it, and what is encoded already must be made with it.
     """
     tasks = [one if isinstance(one, EncodedTask) else load(one) for one in source.encoded]
-    encoded, notices = _encode_all(read_labelled(source), tokenizer, context, told=source.train is not None)
-    return _by_name([*tasks, *encoded]), notices
+    told = unknown_notices({one.task.name: one for one in tasks}, run_tokenizer(tokenizer))
+    encoded, notices = _encode_all(
+        read_labelled(source), tokenizer, context, told=source.train is not None, unknown=True
+    )
+    return _by_name([*tasks, *encoded]), [*told, *notices]
 
 
 def read_recorded(
@@ -140,14 +146,20 @@ def _plain(named: str) -> Path:
 
 
 def _encode_all(
-    rows: Iterable[Labelled], tokenizer: Path, context: int, *, told: bool
+    rows: Iterable[Labelled], tokenizer: Path, context: int, *, told: bool, unknown: bool = False
 ) -> tuple[list[EncodedTask], list[str]]:
-    """Return labelled rows encoded, and all notices, with how a table was understood where that is `told`."""
+    """Return labelled rows encoded, and all notices: how a table was understood where that is `told`, and the rest.
+
+    What is `unknown` to the vocabulary is one of them where nobody else tells it.
+    """
+    opened = run_tokenizer(tokenizer)
     tasks: list[EncodedTask] = []
     notices: list[str] = []
     for labelled in rows:
-        tasks.append(encode_task(labelled.task, labelled.splits, run_tokenizer(tokenizer), context))
+        tasks.append(encode_task(labelled.task, labelled.splits, opened, context))
         notices += [*([labelled.task.in_short()] if told else []), *labelled.notices]
+        if unknown:
+            notices += unknown_notices({labelled.task.name: tasks[-1]}, opened, labelled)
     return tasks, notices
 
 
@@ -222,14 +234,18 @@ def unknown_tokens(tasks: Mapping[str, EncodedTask], unknown_id: int | None) -> 
     }
 
 
-def unknown_notices(tasks: Mapping[str, EncodedTask], unknown_id: int | None) -> list[str]:
-    """Tell of splits of which a good deal is not in the vocabulary."""
-    return [
-        text
-        for name, own in unknown_tokens(tasks, unknown_id).items()
-        for split, unknown in own.items()
-        for text in unknown.notice(len(tasks[name].splits[split]), f"{name} {split}")
-    ]
+def unknown_notices(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer, rows: Labelled | None = None) -> list[str]:
+    """Tell of splits of which a good deal is not in the vocabulary, and which characters where the rows are at hand."""
+    found = []
+    for name, own in unknown_tokens(tasks, tokenizer.unknown_id).items():
+        for split, unknown in own.items():
+            characters: list[str] = []
+            if unknown.tokens and rows is not None:
+                characters = tokenizer.unknown_characters(
+                    Counter(chain.from_iterable(text for row in rows.splits[split] for text in row.texts))
+                )
+            found += unknown.notice(len(tasks[name].splits[split]), f"{name} {split}", characters)
+    return found
 
 
 def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:

@@ -26,7 +26,6 @@ from gpt1.finetuning.data import (
     identity,
     read_source,
     truncation_notices,
-    unknown_notices,
     unknown_tokens,
 )
 from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles
@@ -173,8 +172,7 @@ def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
     tasks, notices = read_source(asked.source, asked.init, context)
     check_fit(tasks, fingerprint=run_tokenizer(asked.init).fingerprint, context=context, init=asked.init)
     check_training(tasks)
-    unknown = unknown_notices(tasks, load_tokenizer(asked.init).unknown_id)
-    return tasks, [*notices, *truncation_notices(tasks), *unknown]
+    return tasks, [*notices, *truncation_notices(tasks)]
 
 
 def _several(encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None) -> list[Path | EncodedTask]:

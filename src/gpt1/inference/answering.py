@@ -116,7 +116,12 @@ def left_behind(run: Run, task: Task) -> list[str]:
     return [f"what goes out is the network alone, and its answers are not the run's: {ensemble.record.why}"]
 
 
-def reading_notices(rows: int, cut: int, unknown: NDArray[Any], context: int) -> list[str]:
-    """Return what a person should know of how rows were read; `unknown` has the counts of each that was answered."""
+def reading_notices(
+    rows: int, cut: int, unknown: NDArray[Any], context: int, characters: Sequence[str] = ()
+) -> list[str]:
+    """Return what a person should know of how rows were read.
+
+    `unknown` has the counts of each that was answered, `characters` are the commonest that the vocabulary lacks.
+    """
     told = f"{cut:,} of {many(rows, 'row')} had more text than the model's {context} tokens; the ends were not read"
-    return [*([told] if cut else []), *count_unknown(unknown).notice(len(unknown))]
+    return [*([told] if cut else []), *count_unknown(unknown).notice(len(unknown), characters=characters)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -99,6 +100,7 @@ class Answers(Iterator[dict[str, object]]):
         self._run, self._skip_bad, self._notice = run, skip_bad, notice
         self._task = task
         self._rows = self._bad = self._cut = 0
+        self._strange: Counter[str] = Counter()  # characters of rows with something that is not in the vocabulary
         self.unknown, self.tokens = array("I"), array("I")  # of each row, those not in the vocabulary, and all it read
         first = next(chunks, [])
         self._names = self._choose_names([found for found in first if isinstance(found, Row)])
@@ -133,7 +135,8 @@ class Answers(Iterator[dict[str, object]]):
         if self._bad:
             self._notice(f"{self._bad:,} of {many(self._rows, 'row')} could not be used: see '{self._names[ERROR]}'")
         counts = np.stack((self.unknown, self.tokens), 1)
-        for text in reading_notices(self._rows, self._cut, counts, self._run.recipe.shape.context):
+        strange = self._run.tokenizer.unknown_characters(self._strange)
+        for text in reading_notices(self._rows, self._cut, counts, self._run.recipe.shape.context, strange):
             self._notice(text)
 
     def _answer(self, chunk: Sequence[Found]) -> Iterator[dict[str, object]]:
@@ -175,6 +178,8 @@ class Answers(Iterator[dict[str, object]]):
         found = answer(self._run, self._task, examples)
         self._cut += int((found.cut > 0).sum())
         self.unknown.extend(found.unknown.tolist())
+        for strange in np.flatnonzero(found.unknown).tolist():
+            self._strange.update(chain.from_iterable(examples[strange].texts))
         self.tokens.extend(found.tokens.tolist())
         for place in range(len(found)):
             shares = found.shares(place)

@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 
 from gpt1.base.errors import unknown
-from gpt1.base.wording import aligned, many, some
+from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
 from gpt1.tasks.encoded import EncodedSplit, TaskTokenizer, encode_task
@@ -60,14 +60,21 @@ class TaskFound(TypedDict):
     notices: NotRequired[list[str]]
 
 
-def describe_catalogue() -> list[str]:
-    """Return a line for each task of the catalogue: name, shape, labels, metrics, title."""
-    return aligned(
-        [
-            (task.name, task.shape, labels_in_words(task), ", ".join(task.metrics), task.title)
+def describe_catalogue() -> list[tuple[str, ...]]:
+    """Return the names of columns, and below them a row for each task of the catalogue, without its labels' names."""
+    return [
+        ("task", "shape", "answers", "metrics", "what is asked"),
+        *(
+            (
+                task.name,
+                task.shape,
+                many(len(task.labels), "label") if task.labels else labels_in_words(task),
+                ", ".join(task.metrics),
+                task.title,
+            )
             for task in CATALOGUE.values()
-        ]
-    )
+        ),
+    ]
 
 
 def check_task(

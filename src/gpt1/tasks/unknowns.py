@@ -5,6 +5,7 @@ A vocabulary of words has the characters of the text it was made from; one of by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpt1.text.unknowns import in_numbers, is_told
 
 MOSTLY = 0.5  # of an example's tokens: from here on it can hardly be told from others
 
-ADVICE = "the network takes them all for the same: start from a run whose vocabulary knows this script, or one of bytes"
+ADVICE = "the network takes them all for the same: start from a run whose vocabulary knows {what}, or one of bytes"
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Unknown(RecordPart):
     of: Count
     examples: Count
 
-    def notice(self, of_examples: int, where: str = "") -> list[str]:
-        """Return what a person is told, which is nothing where next to all is known."""
+    def notice(self, of_examples: int, where: str = "", characters: Sequence[str] = ()) -> list[str]:
+        """Return what a person is told, with the commonest such characters; nothing where next to all is known."""
         if not self.examples and not is_told(self.tokens, self.of):
             return []
         several = self.examples and of_examples > 1
         rows = f", in {self.examples:,} of {of_examples:,} examples most of them" if several else ""
-        return [f"{where}{': ' if where else ''}{in_numbers(self.tokens, self.of)}{rows}; {ADVICE}"]
+        named = f" (the commonest: {' '.join(characters)})" if characters else ""
+        advice = ADVICE.format(what="this script" if self.examples else "such characters")
+        return [f"{where}{': ' if where else ''}{in_numbers(self.tokens, self.of)}{named}{rows}; {advice}"]
 
 
 def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, vocab_size: int) -> NDArray[np.int64]:

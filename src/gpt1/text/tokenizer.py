@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,6 +35,7 @@ from gpt1.text.specials import special_ids
 
 FORMAT = "gpt1-tokenizer"
 FILE_NAME = "tokenizer.json"
+MOST_UNKNOWN = 5  # characters that are told
 KINDS: dict[str, ModuleType] = {"words": word_kind, "bytes": byte_kind}
 
 
@@ -111,6 +113,17 @@ class Tokenizer:
     def unknown_among(self, ids: Sequence[int]) -> int:
         """Return how many ids stand for what is not in the vocabulary."""
         return 0 if self.unknown_id is None else ids.count(self.unknown_id)
+
+    def unknown_characters(self, counts: Counter[str]) -> list[str]:
+        """Return which of the counted characters are not in the vocabulary: a few, the commonest first."""
+        if self.unknown_id is None:
+            return []
+        lower: Counter[str] = Counter()
+        for character, count in counts.items():
+            lower[character.lower()] += count
+        found = [character for character, _ in lower.most_common() if character.isprintable()]
+        encoded = zip(found, self.encode_batch(found), strict=True)
+        return [character for character, ids in encoded if self.unknown_among(ids)][:MOST_UNKNOWN]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[Ids, Offsets]:
         """Return the ids of all texts one after the other, and where each text's ids end."""
