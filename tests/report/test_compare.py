@@ -9,6 +9,7 @@ import pytest
 
 from gpt1.base.errors import FormatError
 from gpt1.documents.study import verdict
+from gpt1.records.ensemble import EnsembleRecord, TaskEnsemble
 from gpt1.report import report
 from gpt1.report.compare import Comparison, compare
 from gpt1.report.gather import gather
@@ -43,6 +44,25 @@ def test_runs_of_one_task_stand_side_by_side_and_the_best_is_known(tmp_path: Pat
     assert found.best(("dev", "accuracy")) == 1.0
     assert found.best(("test", "accuracy")) is None  # there is nothing to choose from
     assert ("test", "accuracy") not in found.rows[1][1]
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ({"network": 1.0}, "pre-trained, 6 labels<"),
+        ({"network": 0.5, "words": 1.0}, "labels, with counted words<"),
+        ({"words": 1.5}, "labels, answered by counted words alone<"),
+    ],
+)
+def test_it_is_told_where_counted_words_answer(tmp_path: Path, weights: dict[str, float], told: str) -> None:
+    run = write_finetuned(tmp_path / "run", {"dev": RIGHT})
+    EnsembleRecord(8, {MOODS.name: TaskEnsemble(weights, "because")}).write(run / "ensemble.json")
+    report([run], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert told.replace("6 labels", f"{gather([run])[0].record.examples[MOODS.name]['train']} labels") in page
+    EnsembleRecord(8, {"other": TaskEnsemble(weights, "because")}).write(run / "ensemble.json")
+    with pytest.raises(FormatError, match=r"ensemble.json is of other tasks than the run"):
+        gather([run])
 
 
 def test_the_difference_of_right_and_wrong_is_one_whatever_is_drawn(tmp_path: Path) -> None:

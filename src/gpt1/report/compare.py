@@ -28,6 +28,7 @@ from gpt1.documents.blocks import (
 from gpt1.documents.figures import between, figure, metric_name, rough, score
 from gpt1.documents.study import judged_row, judged_table
 from gpt1.finetuning.measure import predictions_file
+from gpt1.linear.ensemble import NETWORK
 from gpt1.report.gather import GatheredRun
 from gpt1.report.runs import Reached, reached, start_in_words
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
@@ -187,6 +188,7 @@ def _comparison(comparison: Comparison) -> list[Block]:
         labels = run.record.examples.get(task.name, {}).get("train")
         cells = [_cell(run, standings.get(column), comparison.best(column)) for column in comparison.columns]
         note = start_in_words(run.recipe.finetuning) + ("" if labels is None else f", {many(labels, 'label')}")
+        note += _who_answers(run, task)
         seeds = max((standing.seeds for standing in standings.values()), default=1)
         rows.append(TableRow(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
     caption = "Scores are x 100; below one is its 95 % interval, over examples."
@@ -199,6 +201,13 @@ def _comparison(comparison: Comparison) -> list[Block]:
     if comparison.differences:
         blocks.append(_differences(comparison.differences))
     return [*blocks, *map(Note, comparison.remarks)]
+
+
+def _who_answers(run: GatheredRun, task: Task) -> str:
+    """Tell where it is not the network alone that answers."""
+    if run.ensemble is None or (weights := run.ensemble.tasks[task.name].weights).keys() == {NETWORK}:
+        return ""
+    return ", with counted words" if NETWORK in weights else ", answered by counted words alone"
 
 
 def _cell(run: GatheredRun, standing: Standing | None, best: float | None) -> TableCell:

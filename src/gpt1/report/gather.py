@@ -173,8 +173,17 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, record.tasks),
         seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
-        ensemble=EnsembleRecord.read(folder / ENSEMBLE_FILE) if (folder / ENSEMBLE_FILE).is_file() else None,
+        ensemble=_read_ensemble(folder / ENSEMBLE_FILE, record.tasks),
     )
+
+
+def _read_ensemble(path: Path, tasks: dict[str, Task]) -> EnsembleRecord | None:
+    if not path.is_file():
+        return None
+    found = EnsembleRecord.read(path)
+    if found.tasks.keys() != tasks.keys():
+        raise FormatError(f"{path} is of other tasks than the run; {found.REMEDY}")
+    return found
 
 
 # ---- files that grew with the run ----
