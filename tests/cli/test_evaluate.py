@@ -15,7 +15,7 @@ from gpt1.runs.checkpoints import list_checkpoints, load_checkpoint, save_checkp
 from tests.cli.tools import run
 from tests.conftest import make_text
 
-LINE = r"step (\d+), .+: loss [\d.]+, perplexity [\d.]+, [\d.]+ bits per byte\n[\d,]+ tokens were predicted\n"
+LINE = r"update (\d+), .+: loss [\d.]+, perplexity [\d.]+, [\d.]+ bits per byte\n[\d,]+ tokens were predicted\n"
 
 
 def test_without_a_text_it_is_the_one_kept_for_validation(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

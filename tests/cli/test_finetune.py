@@ -126,10 +126,9 @@ def test_tasks_of_the_catalogue_are_learned_together(trained: Path, tmp_path: Pa
     assert "16 examples of sst2, 16 examples of stsb" in err
     words = " ".join(out.split())
     assert words.startswith("sst2 split examples accuracy counting words commonest label ECE Brier log loss dev 8 ")
-    assert (
-        " stsb split examples Pearson Spearman mean absolute error root mean squared error counting words dev 8 "
-        in words
-    )
+    header = words.partition(" stsb ")[2].partition(" dev 8 ")[0]  # of which one name is folded
+    named = "split examples Pearson Spearman mean absolute error root mean squared error counting words"
+    assert sorted(header.split()) == sorted(named.split())
 
 
 def test_a_run_whose_time_is_up_is_saved_and_goes_on(
