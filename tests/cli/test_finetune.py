@@ -71,7 +71,7 @@ def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys:
     code, out, err = finetune(capsys, trained, tmp_path / "run", *more, "--resume")
     assert code == 0
     assert "seed 7 is trained already" in err
-    median, mean = (f"{answer['seeds']['moods dev accuracy'][name]:.3f}" for name in ("median", "mean"))
+    median, mean = (f"{100 * answer['seeds']['moods dev accuracy'][name]:.1f}" for name in ("median", "mean"))
     assert f"score median mean deviation worst best each moods dev accuracy {median} {mean} " in " ".join(out.split())
     assert "2 seeds: seed-7, seed-8." in out
 
