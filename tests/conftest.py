@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.pop("COLUMNS", None)  # which tells how wide whoever started the tests sees them
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and toys gain nothing from more threads
 # Started in the background, a suite is deaf to Ctrl-C, and so would be every command that it interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -114,7 +114,7 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
-    assert "gpt1 prepare" in done.stderr
+    assert "gpt1.prepare()" in done.stderr
     folder = write_corpus(tmp_path, {"train": [1, 2, 3], "valid": [1, 2]})
     done = subprocess.run([*command[:2], str(folder), "--tokens", "2"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (

@@ -40,7 +40,7 @@ def test_columns_say_how_wide_tables_and_notices_are_where_there_is_no_terminal(
     assert 60 < max(map(len, out.splitlines())) <= 72
     _, _, told = run(capsys, "tasks", "rte", "--data", data)
     assert len(told.splitlines()) > 1
-    assert max(map(len, told.splitlines())) <= 72
+    assert max(len(line) for line in told.splitlines() if " " in line) <= 72  # a path is not cut
     monkeypatch.delenv("COLUMNS")
     _, _, whole = run(capsys, "tasks", "rte", "--data", data)
     assert told.split() == whole.split()

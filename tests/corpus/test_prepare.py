@@ -363,7 +363,7 @@ def test_a_folder_with_nothing_in_it_is_an_error(tokenizer: Path, tmp_path: Path
     (tmp_path / "a.txt").write_text(" \n")
     with pytest.raises(InputError, match=r"no document is left.*1 empty"):
         prepare([tmp_path / "a.txt"], tokenizer, tmp_path / "out", workers=1)
-    with pytest.raises(InputError, match=r"unfinished|not exist"):
+    with pytest.raises(InputError, match=r"unfinished|is not a prepared corpus"):
         read_corpus(tmp_path / "out")
 
 

@@ -125,8 +125,8 @@ def test_the_best_on_dev_is_kept_whatever_test_says(three: Path, tmp_path: Path)
     shown = render(seeds_blocks(SeedsResult.read(out / "seeds.json")), width=100, is_terminal=False)
     header, dev, *_ = shown.splitlines()
     assert header.split() == ["score", "median", "mean", "deviation", "worst", "best", "each"]
-    assert " ".join(dev.split()) == "moods dev accuracy 0.600 0.600 0.100 0.500 0.700 0.500, 0.700, 0.600"
-    assert "\n3 seeds: seed-3, seed-4, seed-5.\n" in shown
+    assert " ".join(dev.split()) == "moods dev accuracy 60.0 60.0 10.0 50.0 70.0 50.0, 70.0, 60.0"
+    assert "\n3 seeds: seed-3, seed-4, seed-5. Scores are x 100.\n" in shown
     assert "\nseed-4 is kept: the best on dev; all" in shown
 
 

@@ -67,7 +67,7 @@ def test_the_splits_labels_and_lengths_of_data_are_told(folder, bytes_tokenizer)
     lines = describe_check(report)
     assert lines[-3].startswith("train: 8 examples; 0 75.0 %, 1 25.0 %; tokens of a sequence: median ")
     assert lines[-3].endswith("longest 16; 1 examples cut to 16")
-    assert lines[-1].startswith("test: 1 examples; 1 without a label; tokens")
+    assert lines[-1].startswith("test: 1 example; 1 without a label; tokens")
     assert json.loads(json.dumps(report)) == json.loads(json.dumps(report))
 
 
