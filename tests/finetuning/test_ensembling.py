@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.inference.answering import answer_split, left_behind
 from gpt1.inference.run import Run, load_run
 from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
+from gpt1.runs.checkpoints import STATE_FILE, list_checkpoints
 from gpt1.tasks.encoded import EncodedTask, save
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import SETTINGS, Told, command, encode, make_pretrained, make_task
@@ -174,3 +176,20 @@ def test_who_takes_the_network_elsewhere_is_told_that_words_stay_behind(
     (told,) = left_behind(run, MOODS)
     assert (why := run.ensembles["moods"].record.why) in told
     assert re.search(r": accuracy (\d+\.\d) on .*\(the network \d+\.\d, counted words \1, together \d+\.\d\)$", why)
+
+
+def test_a_best_checkpoint_that_is_damaged_is_told_before_another_answers(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    encoded = encode(MOODS, bytes_tokenizer, 24, 8)
+    run = learn(parent, tmp_path / "run", encoded)
+    kept = list_checkpoints(run.path)
+    assert len(kept) > 1
+    state = kept[0][1] / STATE_FILE
+    state.write_bytes(state.read_bytes().replace(b":", b"\x1a", 1))
+    told = Told()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who opens the run hears it too, where the checkpoint stays
+        learn(parent, run.path, encoded, resume=True, listeners=[told])
+    assert f"{state} is" in told
+    assert "though it may have been the best" in told

@@ -23,6 +23,7 @@ from gpt1.recipes.values import FSDP, LSTM, Recipe
 from gpt1.records.run import Hardware, RunRecord
 from gpt1.runs.checkpoints import (
     Checkpoint,
+    best_step,
     check_numbers,
     clean_up,
     has_moments,
@@ -286,6 +287,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
     if trainer.world.is_first:
         forget_after(run, trainer.progress.step, notify)
         if checkpoint is not None:  # a kill may have come between a save and this
+            _tell_of_damaged(run, checkpoint.step, notify)
             remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
     if trainer.train():
         return True
@@ -294,6 +296,16 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
         raise Interrupted(left)
     notify(left)
     return False
+
+
+def _tell_of_damaged(run: Path, newest: int, notify: Notify) -> None:
+    """Tell of older checkpoints that cannot be read, before they go as old ones; of newer ones it was told."""
+    older = [str(path) for step, path in list_checkpoints(run) if step < newest]
+    problems: list[str] = []
+    best_step(run, problems.append)
+    for problem in problems:
+        if any(path in problem for path in older):
+            notify(problem)
 
 
 def _on_the_end(trainer: Trainer, checkpoint: Checkpoint) -> str:
