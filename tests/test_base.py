@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib.util
 import shutil
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,9 +18,21 @@ from gpt1.corpus.manifest import read_corpus
 from tests.lessons.tools import library
 from tests.records import lines_in
 
-TOOL = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "base.py"))
+
+def load_tool() -> ModuleType:
+    """Import the script, which lies in no package."""
+    spec = importlib.util.spec_from_file_location("base_tool", Path(__file__).parent.parent / "tools" / "base.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its records look their types up
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = load_tool()
 TINY = ["shape.layers=1", "shape.width=16", "shape.heads=2", "shape.feed_forward=32", "shape.context=32"]
-FACTS = TOOL["Facts"]("a try", "tales of a small town", "English", "by nobody who lived", "nobody's", "MIT")
+FACTS = TOOL.Facts("a try", "tales of a small town", "English", "by nobody who lived", "nobody's", "MIT")
 FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2"]
 
 
@@ -35,13 +49,13 @@ def books(tmp_path: Path) -> Path:
 def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = TOOL["books"]([str(books)], tmp_path / "without.txt")
+    files = TOOL.books([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
     settings = {"pretraining": [*TINY, *FEW], "lessons": FEW, "passages": 40}
 
     def make() -> None:
-        TOOL["make"](files, tmp_path / "base", **settings)
-        TOOL["describe"](files, tmp_path / "base", FACTS, TOOL["Measured"](), TOOL["command"](**settings))
+        TOOL.make(files, tmp_path / "base", **settings)
+        TOOL.describe(tmp_path / "base", FACTS, TOOL.Measured())
 
     make()
     assert "update 3: " in capsys.readouterr().out
@@ -57,7 +71,7 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     (tmp_path / "rows.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
     run = finetune("small", tmp_path / "run", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
     assert (list(run.tasks), run.record.parent) == (["rows"], "small")
-    check_measured(tmp_path, files, TOOL["command"](**settings))
+    check_measured(tmp_path, TOOL.command(**settings))
 
 
 def check_shipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +93,7 @@ def check_shipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [path.name for path in told if str(made.parent) in path.read_text()] == []  # of where it was made
 
 
-def check_measured(folder: Path, files: list[str], command: str) -> None:
+def check_measured(folder: Path, command: str) -> None:
     """Hold the card against the facts it was made of, then with what was measured of the base besides."""
     card = (folder / "base" / "small" / "card.md").read_text()
     pretrained = load_run(folder / "base" / "pretrained", device="cpu")
@@ -88,7 +102,7 @@ def check_measured(folder: Path, files: list[str], command: str) -> None:
         "by nobody who lived",
         "| found | 3, of which 0 were dropped; books.txt names their files |",
         f"    {command}\n",
-        f"| pre-training | training loss | {TOOL['figures'](pretrained)['loss']:.4f} |",
+        f"| pre-training | training loss | {TOOL.figures(pretrained)['loss']:.4f} |",
         f"| updates | {pretrained.checkpoint.step}, of 4 sequences each |",
         f"{pretrained.checkpoint.seconds:,.0f} s on",
         "| lesson 'damaged' | accuracy on dev |",
@@ -96,13 +110,17 @@ def check_measured(folder: Path, files: list[str], command: str) -> None:
     ):
         assert fact in card, fact
     assert "BLiMP" not in card
-    blimp, scores = folder / "blimp.json", folder / "scores.json"
+    for name in ("corpus", "pretrained", "taught", "lessons"):  # the card can be written anew elsewhere
+        shutil.rmtree(folder / "base" / name)
+    blimp, scores, remarks = folder / "blimp.json", folder / "scores.json", folder / "remarks.md"
     blimp.write_text('{"accuracy": 0.759, "pairs": 29955}')
     scores.write_text('[{"task": "SST-2", "labels": 200, "accuracy": 66.0}]')
-    TOOL["describe"](files, folder / "base", FACTS, TOOL["Measured"](blimp, scores), command)
+    remarks.write_text("No row of a task stands in its text.\n")
+    TOOL.describe(folder / "base", FACTS, TOOL.Measured(blimp, scores, remarks))
     card = (folder / "base" / "small" / "card.md").read_text()
     assert "BLiMP: 75.9 of 100 on 29,955 minimal pairs; chance is 50." in card
     assert "| task | labels | accuracy |\n| --- | --- | --- |\n| SST-2 | 200 | 66.0 |\n" in card
+    assert "\nNo row of a task stands in its text.\n" in card
     scores.write_text('[{"task": "SST-2"}, {"labels": 200}]')
     with pytest.raises(FormatError, match=r"scores\.json is no table: a JSON list of objects with the same keys"):
-        TOOL["describe"](files, folder / "base", FACTS, TOOL["Measured"](None, scores), command)
+        TOOL.describe(folder / "base", FACTS, TOOL.Measured(None, scores))

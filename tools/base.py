@@ -4,6 +4,9 @@ A vocabulary of bytes, a corpus, one pre-training (recipe `small`), lessons made
 all of it in a byte a weight, and what tells of it: `base.json`, `card.md`, and the names of the books. Given again, it
 goes on where it was, and tells of it anew. `--without` is a file with words, one a line: books whose path has one of
 them are not read. `--facts` is a JSON file with what no program can know of the text and the weights (see `Facts`).
+
+What the making gave is kept in `making.json`, so that with it and the folder `small` the card can be written anew
+elsewhere, with what was measured since: `python tools/base.py --describe --facts facts.json --blimp ... --out base`.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ from gpt1 import finetune, load_run, prepare, pretrain, train_tokenizer
 from gpt1.base.errors import FormatError
 from gpt1.base.files import file_hash, read_json, read_lines, whole_file
 from gpt1.base.progress import Silent
-from gpt1.base.records import check_record
+from gpt1.base.record_files import Record
+from gpt1.base.records import RecordPart, check_record
 from gpt1.base.wording import many
 from gpt1.bases.catalog import BASE_FILE, CARD_FILE, BaseRecord, TextRead, files_in
 from gpt1.corpus.documents import find_sources
-from gpt1.corpus.manifest import CorpusManifest, read_corpus
+from gpt1.corpus.manifest import read_corpus
 from gpt1.exchange.to_compact import export_compact
-from gpt1.finetuning.seeds import read_result
+from gpt1.finetuning.seeds import is_done, read_result
 from gpt1.inference.run import Run
 from gpt1.lessons.making import make_lessons
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
@@ -35,7 +39,7 @@ from gpt1.runs.folder import RUN_FILE, is_run
 
 MERGES = 16_000
 TOLD_EVERY = 200  # updates
-NAME, BOOKS_FILE = "small", "books.txt"
+NAME, BOOKS_FILE, MAKING_FILE = "small", "books.txt", "making.json"
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,33 @@ class Measured:
 
     blimp: Path | None = None  # what `gpt1 blimp --json` printed
     scores: Path | None = None  # rows of a table: a JSON list of objects with the same keys
+    remarks: Path | None = None  # text
+
+
+@dataclass(frozen=True)
+class Stage(RecordPart):
+    """What a training took, and what it gave."""
+
+    updates: int
+    batch: int
+    seconds: float
+    device: str | None
+    figures: dict[str, float]  # logged last; of lessons, their scores
+
+
+@dataclass(frozen=True)
+class Making(Record):
+    """All that the card tells of how a base was made."""
+
+    FORMAT, VERSION, NAME, WHAT = "gpt1-making", 1, "making", "what the making of a base gave"
+
+    command: str
+    books: list[str]
+    documents: dict[str, int]  # by split, and how many were read and dropped in all
+    bytes: dict[str, int]
+    tokens: int
+    pretraining: Stage
+    lessons: Stage
 
 
 class Plain(Silent):
@@ -86,7 +117,7 @@ def books(paths: list[str], without: Path | None) -> list[str]:
 
 def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[str], passages: int) -> None:
     """Do what is not done yet."""
-    tokenizer, listeners = out / "tokenizer.json", [tell]
+    tokenizer, taught, listeners = out / "tokenizer.json", out / "taught", [tell]
     out.mkdir(parents=True, exist_ok=True)
     if not tokenizer.exists():
         train_tokenizer(files, "bytes", MERGES, tokenizer, unwrap=True, progress=Plain())
@@ -94,56 +125,83 @@ def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[s
     pretrained = pretrain(
         "small", out / "corpus", out / "pretrained", resume=True, changes=pretraining, listeners=listeners
     )
-    taught = out / "taught"
-    made = make_lessons(files, pretrained.path, out / "lessons", passages=passages, unwrap=True, progress=Plain())
-    finetune(
-        pretrained.path,
-        taught,
-        encoded=list(made.values()),
-        recipe="lessons",
-        resume=is_run(taught),
-        changes=lessons,
-        listeners=listeners,
-    )
+    if not is_done(taught):
+        made = make_lessons(files, pretrained.path, out / "lessons", passages=passages, unwrap=True, progress=Plain())
+        finetune(
+            pretrained.path,
+            taught,
+            encoded=list(made.values()),
+            recipe="lessons",
+            resume=is_run(taught),
+            changes=lessons,
+            listeners=listeners,
+        )
     if not is_run(out / NAME):
         print(*export_compact(load_run(taught, device="cpu"), out / NAME), sep="\n")
+    _making(files, out, command(pretraining, lessons, passages)).write(out / MAKING_FILE)
+
+
+def _making(files: list[str], out: Path, words: str) -> Making:
+    corpus = read_corpus(out / "corpus")
+    pretrained, taught = (load_run(out / name, device="cpu") for name in ("pretrained", "taught"))
+    lessons = {
+        f"lesson '{task}', {metric} on {split}": value
+        for task, splits in read_result(taught.path).items()
+        for split, metrics in splits.items()
+        for metric, value in metrics.items()
+    }
+    counts = {"read": corpus.documents.read, "dropped": sum(corpus.documents.dropped.values())}
+    return Making(
+        command=words,
+        books=sorted(Path(file).name for file in files),
+        documents=counts | {name: split.documents for name, split in corpus.splits.items()},
+        bytes={name: split.bytes for name, split in corpus.splits.items()},
+        tokens=corpus.splits["train"].tokens,
+        pretraining=_stage(pretrained, figures(pretrained)),
+        lessons=_stage(taught, lessons),
+    )
+
+
+def _stage(run: Run, found: dict[str, float]) -> Stage:
+    hardware, checkpoint = run.record.trained_on, run.checkpoint
+    device = None if hardware is None else hardware.device
+    return Stage(checkpoint.step, run.recipe.training.batch, checkpoint.seconds, device, found)
 
 
 # ---- what it is ----
 
 
-def describe(files: list[str], out: Path, facts: Facts, measured: Measured, command: str) -> None:
+def describe(out: Path, facts: Facts, measured: Measured) -> None:
     """Write what vouches for a base that was made, and tells people of it: `base.json` last."""
-    folder, corpus, pretrained = out / NAME, read_corpus(out / "corpus"), load_run(out / "pretrained", device="cpu")
+    folder, making = out / NAME, Making.read(out / MAKING_FILE)
     base = _without_places(folder)
-    read = corpus.splits["train"]
     record = BaseRecord(
         name=NAME,
         about=facts.about,
         text=TextRead(
             facts.kinds,
             facts.language,
-            documents=read.documents,
-            bytes=read.bytes,
-            tokens=read.tokens,
+            documents=making.documents["train"],
+            bytes=making.bytes["train"],
+            tokens=making.tokens,
         ),
         parameters=sum(weight.numel() for weight in base.checkpoint.model.values()),
         weights_licence=facts.weights_licence,
         text_licence=facts.text_licence,
-        command=command,
+        command=making.command,
         date=str(base.record.made_with["at"])[: len("2026-11-16")],
-        bits_per_byte=figures(pretrained).get("bits_per_byte"),
+        bits_per_byte=making.pretraining.figures.get("bits_per_byte"),
         files={},
     )
     parts = [
         _opening(record, base),
-        _on_text(record, corpus, facts),
-        _on_making(record, pretrained, load_run(out / "taught", device="cpu")),
+        _on_text(record, making, facts),
+        _on_making(record, making),
         *_on_scores(measured),
         _on_limits(record, base, facts),
         f"## Licences\n\nWeights: {record.weights_licence}. Text: {record.text_licence}.\n",
     ]
-    _write(folder / BOOKS_FILE, "".join(f"{name}\n" for name in sorted(Path(file).name for file in files)))
+    _write(folder / BOOKS_FILE, "".join(f"{name}\n" for name in making.books))
     _write(folder / CARD_FILE, "\n".join(parts))
     sums = {name: file_hash(path) for name, path in files_in(folder).items()}
     replace(record, files=sums).write(folder / BASE_FILE)
@@ -164,10 +222,10 @@ def _write(path: Path, text: str) -> None:
 
 def figures(run: Run) -> dict[str, float]:
     """Return what was logged last of a run up to the checkpoint in use: its evaluation, and the training's loss."""
-    found: dict[str, float] = {}
+    found = {}
     for _, facts in read_lines(run.path / METRICS_FILE):
         found |= facts if facts["step"] <= run.checkpoint.step else {}
-    return found
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
 # ---- the card ----
@@ -184,39 +242,36 @@ def _opening(record: BaseRecord, base: Run) -> str:
     return f"# {record.name}\n\n{_filled(record.about)}\n\n{_filled(network)}\n"
 
 
-def _on_text(record: BaseRecord, corpus: CorpusManifest, facts: Facts) -> str:
-    text, counts = record.text, corpus.documents
-    dropped = sum(counts.dropped.values())
+def _on_text(record: BaseRecord, making: Making, facts: Facts) -> str:
+    text, documents = record.text, making.documents
     rows = [
         ("kinds", facts.kinds),
         ("language", facts.language),
         ("which", facts.chosen),
         ("documents", f"{text.documents:,}, {text.bytes / 1e6:,.1f} MB, {text.tokens:,} tokens"),
         *(
-            (f"kept for {name}", f"{split.documents:,}, {split.bytes / 1e6:,.1f} MB")
-            for name, split in corpus.splits.items()
+            (f"kept for {name}", f"{documents[name]:,}, {size / 1e6:,.1f} MB")
+            for name, size in making.bytes.items()
             if name != "train"
         ),
-        ("found", f"{counts.read:,}, of which {dropped:,} were dropped; {BOOKS_FILE} names their files"),
+        (
+            "found",
+            f"{documents['read']:,}, of which {documents['dropped']:,} were dropped; {BOOKS_FILE} names their files",
+        ),
     ]
     return f"## What it has read\n\n{_table(['', ''], rows)}"
 
 
-def _on_making(record: BaseRecord, pretrained: Run, taught: Run) -> str:
-    found = figures(pretrained)
+def _on_making(record: BaseRecord, making: Making) -> str:
+    found = making.pretraining.figures
     rows = [
         ("pre-training", "training loss", _figure(found.get("loss"))),
         ("", "validation loss", _figure(found.get("valid_loss"))),
         ("", "bits a byte on validation text", _figure(record.bits_per_byte)),
-        *_effort(pretrained),
+        *_effort(making.pretraining),
+        *((name.split(", ")[0], name.split(", ")[1], _figure(value)) for name, value in making.lessons.figures.items()),
+        *(("lessons", *fact[1:]) for fact in _effort(making.lessons)),
     ]
-    for task, splits in read_result(taught.path).items():
-        rows += [
-            (f"lesson '{task}'", f"{metric} on {split}", _figure(value))
-            for split, metrics in splits.items()
-            for metric, value in metrics.items()
-        ]
-    rows += [("lessons", *fact[1:]) for fact in _effort(taught)]
     told = (
         "The figures of the pre-training are those of the network before its lessons, and all of them those before "
         "its weights were rounded to a byte each."
@@ -225,12 +280,11 @@ def _on_making(record: BaseRecord, pretrained: Run, taught: Run) -> str:
     return f"## How it was made\n\n{record.date}, by\n\n    {record.command}\n\n{table}\n{_filled(told)}\n"
 
 
-def _effort(run: Run) -> list[tuple[str, str, str]]:
-    hardware = run.record.trained_on
-    where = "" if hardware is None else f" on {hardware.device}"
+def _effort(stage: Stage) -> list[tuple[str, str, str]]:
+    where = "" if stage.device is None else f" on {stage.device}"
     return [
-        ("", "updates", f"{run.checkpoint.step:,}, of {many(run.recipe.training.batch, 'sequence')} each"),
-        ("", "time", f"{run.checkpoint.seconds:,.0f} s{where}"),
+        ("", "updates", f"{stage.updates:,}, of {many(stage.batch, 'sequence')} each"),
+        ("", "time", f"{stage.seconds:,.0f} s{where}"),
     ]
 
 
@@ -246,6 +300,8 @@ def _on_scores(measured: Measured) -> list[str]:
         if len({tuple(row) for row in rows}) != 1:
             raise FormatError(f"{measured.scores} is no table: a JSON list of objects with the same keys")
         parts.append(_table(list(rows[0]), [tuple(map(str, row.values())) for row in rows]))
+    if measured.remarks is not None:
+        parts.append(measured.remarks.read_text())
     return ["## What it knows\n\n" + "\n".join(parts)] if parts else []
 
 
@@ -280,7 +336,7 @@ def _filled(text: str) -> str:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="+")
+    parser.add_argument("paths", nargs="*")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--facts", type=Path, required=True, metavar="FILE")
     parser.add_argument("--without", type=Path)
@@ -289,17 +345,19 @@ def main() -> None:
     )
     parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the lessons")
     parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--describe", action="store_true", help="make nothing, tell anew of what was made")
     parser.add_argument("--blimp", type=Path, metavar="FILE", help="for the card: what `gpt1 blimp --json` printed")
     parser.add_argument(
         "--scores", type=Path, metavar="FILE", help="for the card: a JSON list of rows with the same keys"
     )
+    parser.add_argument("--remarks", type=Path, metavar="FILE", help="for the card: what else was found, as text")
     given = parser.parse_args()
     facts = check_record(read_json(given.facts, "facts about a base"), Facts, given.facts)
-    files = books(given.paths, given.without)
-    print(f"{len(files):,} books")
-    settings = {"pretraining": given.pretraining, "lessons": given.lessons, "passages": given.passages}
-    make(files, given.out, **settings)
-    describe(files, given.out, facts, Measured(given.blimp, given.scores), command(**settings))
+    if not given.describe:
+        files = books(given.paths, given.without)
+        print(f"{len(files):,} books")
+        make(files, given.out, pretraining=given.pretraining, lessons=given.lessons, passages=given.passages)
+    describe(given.out, facts, Measured(given.blimp, given.scores, given.remarks))
 
 
 def command(pretraining: list[str], lessons: list[str], passages: int) -> str:

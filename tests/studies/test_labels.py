@@ -70,6 +70,7 @@ def test_all_ways_learn_from_the_same_rows_and_more_labels_hold_the_fewer(tmp_pa
     for arm, scratch in (("full", False), ("scratch", True)):
         record = read_run(out / "cells" / f"{arm}-sst2-4-0" / "run")
         assert record.examples == {"sst2": {"train": 4, "dev": 9}}
+        assert (record.tasks["sst2"].dev_splits, record.tasks["sst2"].test_splits) == ((), ("dev",))  # decides nothing
         assert record.recipe.finetuning.scratch is scratch
     identities = [read_run(out / "cells" / f"{arm}-sst2-4-0" / "run").identity for arm in ("full", "scratch")]
     assert identities[0] == identities[1]

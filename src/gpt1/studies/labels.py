@@ -1,7 +1,7 @@
 """How many labels pre-training is worth: fine-tuned against from scratch against counting words, at several counts.
 
 The labels of a count are drawn by seed, evenly over the classes or along the scores, and each count holds the smaller
-ones. What is judged on stays the same for all.
+ones. What is judged on stays the same for all, and decides nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +69,7 @@ ASKED = {"pre-trained": FULL, SCRATCH: SCRATCH, WORDS: WORDS, CHOSEN: CHOSEN}  #
 USUAL = ("pre-trained", SCRATCH, WORDS)
 ALL = "all"  # the labels that a task has
 _STRATA = 10  # of scores
+UNSEEN = "unseen rows"  # no cell made when the best epoch was chosen by what judges is taken for one of these
 
 Key = tuple[str, int]  # arm and count
 Wanted = int | Literal["all"]
@@ -217,17 +218,19 @@ def plan(
 
 
 def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
-    encode = partial(draw.encoded_for, arm.start)
-    if arm.name != CHOSEN:
-        rows = Rows(draw.one.task.name, draw.identity, draw.count, encode)
-        return finetuning_cell(arm, rows, training, draw.seed, draw.count)
-    rows = Rows(draw.one.task.name, draw.identity, draw.count, lambda: _for_judging(encode()))
+    rows = Rows(draw.one.task.name, draw.identity, draw.count, lambda: _for_judging(draw.encoded_for(arm.start)))
     cell = finetuning_cell(arm, rows, training, draw.seed, draw.count)
-    return replace(cell, inputs={**cell.inputs, "version": version(draw.one.task)}, counts_words=True)
+    inputs = {**cell.inputs, "judged_by": UNSEEN}
+    if arm.name != CHOSEN:
+        return replace(cell, inputs=inputs)
+    return replace(cell, inputs={**inputs, "version": version(draw.one.task)}, counts_words=True)
 
 
 def _for_judging(encoded: EncodedTask) -> EncodedTask:
-    """Return a task whose rows for dev decide nothing where they are what judges."""
+    """Return a task whose rows for dev decide nothing where they are what judges.
+
+    TF-IDF does not look at them either; a network whose best epoch they chose would be held against it unfairly.
+    """
     task = encoded.task
     judging = judged_splits(task, [name for name, split in encoded.splits.items() if split.labelled.any()])
     if set(judging) != set(task.dev_splits):
