@@ -33,7 +33,7 @@ def load_tool() -> ModuleType:
 TOOL = load_tool()
 TINY = ["shape.layers=1", "shape.width=16", "shape.heads=2", "shape.feed_forward=32", "shape.context=32"]
 FACTS = TOOL.Facts("a try", "tales of a small town", "English", "by nobody who lived", "nobody's", "MIT")
-FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2"]
+FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2", "logging.log_every=1"]
 
 
 @pytest.fixture
@@ -71,6 +71,7 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     (tmp_path / "rows.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
     run = finetune("small", tmp_path / "run", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
     assert (list(run.tasks), run.record.parent) == (["rows"], "small")
+    assert TOOL.check(files, tmp_path / "again", pretraining=settings["pretraining"], updates=2) < 1e-3
     check_measured(tmp_path, TOOL.command(**settings))
 
 

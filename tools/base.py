@@ -7,26 +7,31 @@ them are not read. `--facts` is a JSON file with what no program can know of the
 
 What the making gave is kept in `making.json`, so that with it and the folder `small` the card can be written anew
 elsewhere, with what was measured since: `python tools/base.py --describe --facts facts.json --blimp ... --out base`.
+With `--check 200` the first 200 updates of the same pre-training are made anew, and their losses held against those
+that the base in the package was made with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
+import signal
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpt1 import finetune, load_run, prepare, pretrain, train_tokenizer
-from gpt1.base.errors import FormatError
+from gpt1.base.errors import FormatError, Interrupted
 from gpt1.base.files import file_hash, read_json, read_lines, whole_file
 from gpt1.base.progress import Silent
 from gpt1.base.record_files import Record
 from gpt1.base.records import RecordPart, check_record
 from gpt1.base.wording import many
-from gpt1.bases.catalog import BASE_FILE, CARD_FILE, BaseRecord, TextRead, files_in
+from gpt1.bases.catalog import BASE_FILE, CARD_FILE, BaseRecord, TextRead, files_in, find_base
 from gpt1.corpus.documents import find_sources
 from gpt1.corpus.manifest import read_corpus
 from gpt1.exchange.to_compact import export_compact
@@ -39,7 +44,7 @@ from gpt1.runs.folder import RUN_FILE, is_run
 
 MERGES = 16_000
 TOLD_EVERY = 200  # updates
-NAME, BOOKS_FILE, MAKING_FILE = "small", "books.txt", "making.json"
+NAME, BOOKS_FILE, LOSSES_FILE, MAKING_FILE = "small", "books.txt", "losses.tsv", "making.json"
 
 
 @dataclass(frozen=True)
@@ -112,16 +117,24 @@ def tell(event: Event) -> None:
 def books(paths: list[str], without: Path | None) -> list[str]:
     """Return the files to read."""
     words = [] if without is None else without.read_text().split()
+    if not paths:  # only to describe
+        return []
     return [source.name for source in find_sources(paths).sources if not any(word in source.name for word in words)]
 
 
-def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[str], passages: int) -> None:
-    """Do what is not done yet."""
-    tokenizer, taught, listeners = out / "tokenizer.json", out / "taught", [tell]
+def make_corpus(files: list[str], out: Path) -> None:
+    """Make a vocabulary and a corpus, unless they are there."""
+    tokenizer = out / "tokenizer.json"
     out.mkdir(parents=True, exist_ok=True)
     if not tokenizer.exists():
         train_tokenizer(files, "bytes", MERGES, tokenizer, unwrap=True, progress=Plain())
     prepare(files, tokenizer, out / "corpus", unwrap=True, duplicates="exact", progress=Plain())
+
+
+def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[str], passages: int) -> None:
+    """Do what is not done yet."""
+    taught, listeners = out / "taught", [tell]
+    make_corpus(files, out)
     pretrained = pretrain(
         "small", out / "corpus", out / "pretrained", resume=True, changes=pretraining, listeners=listeners
     )
@@ -139,6 +152,31 @@ def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[s
     if not is_run(out / NAME):
         print(*export_compact(load_run(taught, device="cpu"), out / NAME), sep="\n")
     _making(files, out, command(pretraining, lessons, passages)).write(out / MAKING_FILE)
+    losses = read_losses(out / "pretrained" / METRICS_FILE)
+    _write(out / NAME / LOSSES_FILE, "".join(f"{step}\t{loss:.4f}\n" for step, loss in losses.items()))
+
+
+def read_losses(metrics: Path) -> dict[int, float]:
+    """Return the losses of a training by update, as it logged them."""
+    return {facts["step"]: facts["loss"] for _, facts in read_lines(metrics) if "loss" in facts}
+
+
+def check(files: list[str], out: Path, *, pretraining: list[str], updates: int) -> float:
+    """Make the first updates of the pre-training anew; return how far a loss was off that of the base, at most."""
+    lines = (find_base(NAME).path / LOSSES_FILE).read_text().splitlines()
+    wanted = {int(step): float(loss) for step, loss in (line.split("\t") for line in lines)}
+    make_corpus(files, out)
+    last = min(step for step in wanted if step >= updates)
+
+    def stop(event: Event) -> None:
+        tell(event)
+        if isinstance(event, Stepped) and event.step == last:
+            os.kill(os.getpid(), signal.SIGINT)  # as a person would, so that the schedule is that of all updates
+
+    with suppress(Interrupted):
+        pretrain("small", out / "corpus", out / "checked", changes=pretraining, listeners=[stop])
+    found = read_losses(out / "checked" / METRICS_FILE)
+    return max(abs(found[step] - loss) for step, loss in wanted.items() if step <= updates)
 
 
 def _making(files: list[str], out: Path, words: str) -> Making:
@@ -338,13 +376,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--facts", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--facts", type=Path, metavar="FILE", help="what no program can know (but for --check)")
     parser.add_argument("--without", type=Path)
     parser.add_argument(
         "--pretraining", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the pre-training"
     )
     parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the lessons")
     parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--check", type=int, metavar="N", help="make the first N updates anew, and compare")
     parser.add_argument("--describe", action="store_true", help="make nothing, tell anew of what was made")
     parser.add_argument("--blimp", type=Path, metavar="FILE", help="for the card: what `gpt1 blimp --json` printed")
     parser.add_argument(
@@ -352,9 +391,15 @@ def main() -> None:
     )
     parser.add_argument("--remarks", type=Path, metavar="FILE", help="for the card: what else was found, as text")
     given = parser.parse_args()
+    files = books(given.paths, given.without)
+    if given.check is not None:
+        off = check(files, given.out, pretraining=given.pretraining, updates=given.check)
+        print(f"losses of {given.check} updates are at most {off:.4f} off those of the base")
+        return
+    if given.facts is None:
+        parser.error("--facts FILE is needed to tell of a base")
     facts = check_record(read_json(given.facts, "facts about a base"), Facts, given.facts)
     if not given.describe:
-        files = books(given.paths, given.without)
         print(f"{len(files):,} books")
         make(files, given.out, pretraining=given.pretraining, lessons=given.lessons, passages=given.passages)
     describe(given.out, facts, Measured(given.blimp, given.scores, given.remarks))
