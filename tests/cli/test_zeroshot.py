@@ -68,6 +68,7 @@ def test_ones_own_task_is_asked_by_its_shape_and_has_no_scale(
     [
         (["--task", "stori"], 2, "unknown task 'stori'"),
         (["--task", "rte"], 2, "no rule is known"),
+        (["--task", "blimp"], 2, "blimp is pairs of sentences, not labelled rows; gpt1 blimp asks a run about them"),
         (["--task", "race"], 1, "has no rows of task 'race'"),
         (["--task", "storycloze", "--split", "tset"], 2, "unknown split 'tset' of 'storycloze'"),
         (["--task", "storycloze", "--shots", "99"], 2, "99 solved examples are asked for"),

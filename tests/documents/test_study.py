@@ -24,7 +24,7 @@ from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.text.tokenizer import Tokenizer
 from tests.report.tools import LABELS, PageReader, write_finetuned
-from tests.studies.tools import LSTM, TRAINING, make_start, source, write_tasks
+from tests.studies.tools import LSTM, TRAINING, make_start, source, write_pairs, write_tasks
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer
     data = write_tasks(folder / "tasks", "sst2", "storycloze")
     task = source(data, "sst2")
     study_zeroshot([books, lstm], folder / "zeroshot", tasks=["sst2", "storycloze"], data=data, device="cpu")
+    study_zeroshot([lstm], folder / "grammar", tasks=["blimp"], data=write_pairs(data), device="cpu")
     study_transfer(books, folder / "transfer", source=task, training=TRAINING)
     study_ablations(books, folder / "ablations", source=task, training=TRAINING, lstm=lstm)
     study_labels(books, folder / "labels", source=task, training=TRAINING, counts=[4, 8])
@@ -75,6 +76,24 @@ def test_checkpoints_that_were_asked_are_curves_by_task(tmp_path: Path, studies:
     assert "storycloze: 0 is a guess (50), 1 the best of the time (77.6; not in the paper's figure)" in found.words
     assert f"sst2, books transformer 3 {hundred(first[-1]['score'])} dev accuracy, 9 examples" in found.words
     assert "The numbers are in zeroshot.csv of the study." in found.words
+
+
+def test_minimal_pairs_are_a_curve_and_one_for_each_field_whose_best_is_a_person(tmp_path: Path, studies: Path) -> None:
+    found = page(tmp_path, studies / "grammar")
+    facts = found_in(studies / "grammar", "zeroshot")["tasks"]["blimp"]
+    (last,) = facts["runs"]["lstm"]
+    assert pictures(found)[0] == f"blimp, normalised score by updates: lstm: {last['normalised']:.2f} at 3"
+    fields = {one["metric"].removeprefix("accuracy/"): 100 * one["score"] for one in facts["groups"]["lstm"]}
+    told = "; ".join(f"{field}: {share:.1f} at 3" for field, share in fields.items())
+    assert pictures(found)[1] == f"blimp in parts, lstm, accuracy by updates: {told}"
+    for words in (
+        "blimp: 0 is a guess (50), 1 a single person (88.6; the majority of twenty has 96.4)",
+        "blimp in parts, lstm; 50 is a guess",
+        "1 the best single model of the time, for blimp a single person (88.6).",
+        f"blimp, lstm lstm 3 {hundred(last['score'])} pairs accuracy, 12 examples",
+        "has 1 checkpoint, too few for a curve",
+    ):
+        assert words in found.words
 
 
 def test_blocks_taken_over_are_a_curve_and_a_table(tmp_path: Path, studies: Path) -> None:

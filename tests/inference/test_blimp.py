@@ -61,6 +61,8 @@ def test_the_likelier_sentence_counts_as_the_reference_has_it(run: Run) -> None:
     )
     assert found.accuracy == pytest.approx(np.mean(list(wanted.values())))
     assert (found.pairs, found.step) == (12, 3)
+    assert [line.prediction == line.label for line in found.lines] == right.tolist()
+    assert "lines" not in found.as_json()
 
 
 def test_a_pair_of_equal_likelihood_is_not_known(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpt1.inference.blimp import BLIMP, CHANCE
 from gpt1.studies.paper import ABLATED, ABLATIONS, ARMS, FULL, SCALES, TABLES, normalised
 from gpt1.tasks.catalog import CATALOGUE
 
@@ -36,3 +37,4 @@ def test_the_scale_goes_from_a_guess_to_the_best_of_the_time() -> None:
         assert normalised(task, scale.chance / 100) == pytest.approx(0)
         assert normalised(task, scale.best / 100) == pytest.approx(1)
     assert normalised("rte", 0.5) is None
+    assert (SCALES[BLIMP].chance, SCALES[BLIMP].best_is) == (100 * CHANCE, "a single person")

@@ -68,6 +68,23 @@ def write_tasks(folder: Path, *tasks: str) -> Path:
     return folder
 
 
+def write_pairs(folder: Path) -> Path:
+    """Write minimal pairs of three paradigms of two fields, where BLiMP lies beside tasks."""
+    (folder / "blimp").mkdir(parents=True)
+    for paradigm, field, size in (("agreement", "forms", 3), ("gaps", "syntax", 5), ("order", "syntax", 4)):
+        rows = [
+            {
+                "good": f"{PEOPLE[place]} {DEEDS[place]} {THINGS[place]}.",
+                "bad": f"{THINGS[place]} {PEOPLE[place]} {DEEDS[place]}.",
+                "paradigm": paradigm,
+                "field": field,
+            }
+            for place in range(size)
+        ]
+        (folder / "blimp" / f"{paradigm}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
 def source(folder: Path, *tasks: str) -> Source:
     """Return tasks of a folder as a study is told of them."""
     return Source(tasks=tasks, data=str(folder))

@@ -184,6 +184,12 @@ def test_the_newest_the_best_and_the_kept_checkpoints_stay(tmp_path: Path) -> No
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 8, 16, 20]
 
 
+def test_what_is_to_be_kept_is_saved_though_it_is_no_time_to_save(tmp_path: Path) -> None:
+    logging = replace(TOY.logging, log_every=99, save_every=None, keep=1, keep_every=6)
+    assert toy_trainer(tmp_path / "run", replace(TOY, logging=logging)).train()
+    assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 6, 12, 18, 20]
+
+
 def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5])
     logging = replace(TOY.logging, evaluate_every=5, save_every=2, keep=1)

@@ -93,8 +93,14 @@ def zeroshot_command(
 ) -> None:
     """Figure 2 right: ask all kept checkpoints of runs about tasks that they were never taught.
 
+    Tasks are those of gpt1 zeroshot, and blimp: grammar, by minimal pairs, which lie in the folder blimp of --data. A
+    run keeps a checkpoint every 500 updates if it is pre-trained with --set logging.keep_every=500; else it keeps the
+    last ones and the best.
+
     \b
-    Example: gpt1 study zeroshot runs/books runs/lstm --task sst2 --task storycloze --data tasks/ --out zeroshot
+    Examples:
+      gpt1 study zeroshot runs/books runs/lstm --task sst2 --task storycloze --data tasks/ --out zeroshot
+      gpt1 study zeroshot runs/books --task blimp --data tasks/ --out grammar
     """
     from gpt1.studies.zeroshot import study_zeroshot
 

@@ -46,7 +46,7 @@ def zeroshot_command(
 
     CoLA: is the sentence likelier than half of them? SST-2: after "very", is "positive" likelier than "negative"?
     Choices: which answer has the likelier words? Pronouns (DPR): with which candidate in its place is the rest of the
-    text likelier? One's own task (module:NAME) is asked so if its shape is choices.
+    text likelier? One's own task (module:NAME) is asked so if its shape is choices. BLiMP's pairs: gpt1 blimp.
 
     \b
     Examples:
@@ -110,6 +110,8 @@ def blimp_command(
     Examples:
       gpt1 blimp runs/books --data blimp/data
       gpt1 blimp runs/books --data tasks/blimp/dev.jsonl.xz --json
+
+    Along a pre-training: gpt1 study zeroshot RUN --task blimp.
     """
     from gpt1.inference.blimp import blimp, read_pairs
 

@@ -5,7 +5,7 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpt1.base.wording import duration, many, x100
 from gpt1.documents.blocks import (
@@ -29,6 +29,7 @@ from gpt1.records.study import (
     AblationsSection,
     ArmDifference,
     ArmFigures,
+    AskedTask,
     CheckpointPoint,
     CurvesSection,
     DifferencesSection,
@@ -215,11 +216,14 @@ def _zeroshot(content: ZeroshotSection) -> list[Block]:
         value = "normalised score" if scale else metric_name(facts["metric"])
         drawn = _picture(task, lines, "updates", value, levels=(0.0, 1.0) if scale else ())
         pictures.append(Picture(drawn.plot, drawn.alternative, f"{task}{_scale_in_words(scale)}"))
+        pictures += _by_group(task, facts)
         for run, points in runs.items():
             rows.append(_last(task, run, content["kinds"].get(run, ""), points))
     if not pictures:
         return []
-    caption = "The last checkpoint of each run; normalised: 0 is a guess, 1 the best single model of the time."
+    others = [f"for {task} {best}" for task, facts in content["tasks"].items() if (best := _best_in_words(facts))]
+    best = ", ".join(["1 the best single model of the time", *others])
+    caption = f"The last checkpoint of each run; normalised: 0 is a guess, {best}."
     header = ["task and run", "updates", "score", "best on the way", "normalised", "best normalised"]
     return [
         Heading("Without learning the task"),
@@ -233,11 +237,32 @@ def _asked(point: CheckpointPoint) -> Point:
     return Point(point["step"], value, value, value)
 
 
+def _by_group(task: str, facts: AskedTask) -> Iterator[Picture]:
+    """Yield for each run a picture of what it knew of each group of a task's examples."""
+    guess = "" if facts["scale"] is None else f"; {facts['scale']['chance']:g} is a guess"
+    for run, points in facts.get("groups", {}).items():
+        lines: dict[str, list[Point]] = {}
+        for point in points:
+            value = x100(point["score"])
+            group = point["metric"].partition("/")[2].replace("_", " ")
+            lines.setdefault(group, []).append(Point(point["step"], value, value, value))
+        if lines:
+            drawn = _picture(f"{task} in parts, {run}", lines, "updates", metric_name(facts["metric"]))
+            yield Picture(drawn.plot, drawn.alternative, f"{drawn.caption}{guess}")
+
+
 def _scale_in_words(scale: ScaleFacts | None) -> str:
     if scale is None:
         return ""
     remark = f"; {scale['remark']}" if scale["remark"] else ""
-    return f": 0 is a guess ({scale['chance']:g}), 1 the best of the time ({scale['best']:g}{remark})"
+    best = scale.get("best_is") or "the best of the time"
+    return f": 0 is a guess ({scale['chance']:g}), 1 {best} ({scale['best']:g}{remark})"
+
+
+def _best_in_words(facts: AskedTask) -> str:
+    """Return what is the best of a task whose best is no model; nothing for the others."""
+    scale = facts["scale"]
+    return f"{scale['best_is']} ({scale['best']:g})" if scale is not None and scale.get("best_is") else ""
 
 
 def _last(task: str, run: str, kind: str, points: Sequence[CheckpointPoint]) -> TableRow:

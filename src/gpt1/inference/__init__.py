@@ -12,7 +12,17 @@ OFFERS = {
         "task_of",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
-    "blimp": ["Blimp", "CHANCE", "PUBLISHED", "blimp", "read_pairs"],
+    "blimp": [
+        "BLIMP",
+        "Blimp",
+        "CHANCE",
+        "MinimalPair",
+        "PUBLISHED",
+        "answer_pairs",
+        "blimp",
+        "make_pair_questions",
+        "read_pairs",
+    ],
     "classification": ["head_shapes", "probabilities_by_portion"],
     "embedding": ["MEAN", "text_ids"],
     "generation": [

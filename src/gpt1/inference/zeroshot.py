@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import RuinedWeights, SettingError
+from gpt1.inference.blimp import BLIMP
 from gpt1.inference.prompts import SENTENCE, Prompts, find_rule, make_prompts
 from gpt1.inference.run import Run
 from gpt1.inference.scoring import mean_log_probabilities, total_log_probabilities
@@ -71,6 +72,8 @@ def zeroshot(
     Before each text stand as many of `shots` solved training examples as fit. `notice` is told what a person should
     know.
     """
+    if task == BLIMP:
+        raise SettingError(f"{BLIMP} is pairs of sentences, not labelled rows; gpt1 blimp asks a run about them")
     find_rule(find_task(task))  # before minutes of reading
     labelled = read_task(task, data=data, encoding=encoding)
     for text in labelled.notices:

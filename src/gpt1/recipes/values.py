@@ -190,7 +190,7 @@ class Logging:
     sample_every: int | None = 1000  # None: no samples of generated text
     save_every: int | None = 1000
     keep: int = 2  # checkpoints, besides the best one
-    keep_every: int | None = None  # every so many updates a checkpoint that is never removed
+    keep_every: int | None = None  # every so many updates a checkpoint is saved that is never removed
     keep_optimizer: bool = True  # the moments, after the last update: without them a run cannot be made longer
 
     def __post_init__(self) -> None:

@@ -164,6 +164,7 @@ class ScaleFacts(TypedDict):
     chance: float
     best: float
     remark: str
+    best_is: NotRequired[str]  # where it is no model of the time
 
 
 # ---- study.json: sections ----
@@ -210,6 +211,7 @@ class AskedTask(TypedDict):
     metric: str
     scale: ScaleFacts | None
     runs: dict[str, list[CheckpointPoint]]
+    groups: NotRequired[dict[str, list[CheckpointPoint]]]  # of parts of the examples: RACE's levels, BLiMP's fields
 
 
 class ZeroshotSection(TypedDict):

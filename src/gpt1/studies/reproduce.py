@@ -19,6 +19,7 @@ from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, summ
 from gpt1.studies.folder import Done, Part, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
+from gpt1.studies.subjects import task_subject
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.readers import tasks_in
 
@@ -47,12 +48,12 @@ def reproduce(
     learned = {name: one for name, one in labelled.items() if name in TABLE_TASKS and one.train}
     check_learnable(learned)
     ablated = {name: one for name, one in learned.items() if name in ABLATED}
-    asked = {name: one for name, one in labelled.items() if name in paper.SCALES}
+    asked = {name: task_subject(one, shots=0, seed=0) for name, one in labelled.items() if name in paper.SCALES}
     training = training.settled_by(start, Path(out))
     full = ablations.plan(arms[:1], learned, training)
     all_arms = ablations.plan(arms, ablated, training)
     layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)
-    questions = zeroshot.plan(runs, asked, shots=0, seed=0, device=training.device, watcher=notebook)
+    questions = zeroshot.plan(runs, asked, device=training.device, watcher=notebook)
 
     def tabulate(done: Done) -> list[StudySection]:
         return [

@@ -1,6 +1,7 @@
 """Figure 2 right: how much of a task a language model knows before it is taught, along its pre-training.
 
-Every checkpoint that a run has kept is asked about every task; a Transformer and an LSTM stand beside each other.
+Every checkpoint that a run has kept is asked about every task, and about BLiMP's pairs; a Transformer and an LSTM stand
+beside each other.
 """
 
 from __future__ import annotations
@@ -14,21 +15,20 @@ from typing import cast
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import short_names, write_lines
-from gpt1.finetuning.data import Source
+from gpt1.base.wording import many
 from gpt1.finetuning.measure import predictions_file
-from gpt1.inference.prompts import examples_to_show, find_rule
 from gpt1.inference.run import Run, load_run
-from gpt1.inference.zeroshot import Questions, answer, make_questions
-from gpt1.records.study import AskedOfStudy, AskedTask, CellFigures, CheckpointPoint, StudyRecord
+from gpt1.records.study import AskedOfStudy, AskedTask, CellFigures, CheckpointPoint, ScaleFacts, StudyRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
 from gpt1.studies.folder import Done, Part, StudySection, conduct
-from gpt1.studies.material import InitRun, TaskData, open_start, read_tasks, tell_labels, weights_identity
+from gpt1.studies.material import InitRun, open_start, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
-from gpt1.tasks.catalog import find_task
+from gpt1.studies.subjects import Asked, Subject, read_subjects
 
 NAME = "zeroshot"
+CURVE = 3  # checkpoints, from which on they show a course
 
 
 def study_zeroshot(
@@ -48,21 +48,17 @@ def study_zeroshot(
     starts = open_runs(runs)
     for start in starts:
         tell_labels(start, notebook)
-    for name in tasks:
-        find_rule(find_task(name))  # before minutes of reading
-    labelled = read_tasks(Source(tasks=tasks, data=str(data)), notebook)
-    for one in labelled.values():
-        examples_to_show(one.labelled, find_rule(one.task), shots)  # before any cell
+    subjects = read_subjects(tasks, data, shots=shots, seed=seed, watcher=notebook)
     if len({start.tokenizer for start in starts}) > 1:
         notebook.say("these runs have different tokenizers: likelihoods, and their means, are of different tokens")
-    cells = plan(starts, labelled, shots=shots, seed=seed, device=device, watcher=notebook)
+    cells = plan(starts, subjects, device=device, watcher=notebook)
     about: AskedOfStudy = {
         "runs": {start.name: str(start.path) for start in starts},
-        "tasks": list(labelled),
+        "tasks": list(subjects),
         "data": str(data),
         "shots": shots,
     }
-    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, labelled, done)], notebook, part)
+    return conduct(Path(out), NAME, about, cells, lambda done: [tabulate(starts, subjects, done)], notebook, part)
 
 
 def open_runs(runs: Sequence[str | Path]) -> list[InitRun]:
@@ -76,29 +72,22 @@ def open_runs(runs: Sequence[str | Path]) -> list[InitRun]:
 
 
 def plan(
-    starts: Sequence[InitRun],
-    labelled: Mapping[str, TaskData],
-    *,
-    shots: int,
-    seed: int,
-    device: str | None,
-    watcher: Notebook,
+    starts: Sequence[InitRun], subjects: Mapping[str, Subject], *, device: str | None, watcher: Notebook
 ) -> list[Cell]:
-    """Return a cell for each run, checkpoint and task."""
+    """Return a cell for each run, checkpoint and subject."""
     cells = []
     for start in starts:
-        ask = _asker(start, labelled, shots, seed, watcher)
+        ask = _asker(start, subjects, watcher)
         opened = _opener(start, device)
         for step, weights in _checkpoints(start, watcher):
-            for name, one in labelled.items():
-                inputs = {**weights, "tokenizer": start.tokenizer, "examples": one.identity}
+            for name, subject in subjects.items():
                 cells.append(
                     Cell(
                         _cell_name(start, name, step),
                         row=f"{name} (zero-shot)",
                         column=start.name,
                         which=f"update {step:,}",
-                        inputs={**inputs, "shots": shots, "seed": seed},
+                        inputs={**weights, "tokenizer": start.tokenizer, **subject.inputs},
                         compute=_computation(ask, opened, name, step),
                     )
                 )
@@ -117,21 +106,24 @@ def _checkpoints(start: InitRun, watcher: Watcher) -> list[tuple[int, dict[str, 
             found.append((step, weights_identity(path)))
         except (FormatError, InputError) as error:
             watcher.say(f"{error}; it is left out")
+    if len(found) < CURVE:
+        watcher.say(
+            f"{start.path} has {many(len(found), 'checkpoint')}, too few for a curve; gpt1 pretrain keeps one every N "
+            "updates with the setting logging.keep_every=N"
+        )
     return found
 
 
-def _asker(
-    start: InitRun, labelled: Mapping[str, TaskData], shots: int, seed: int, watcher: Notebook
-) -> Callable[[str], Questions]:
-    """Return what makes the questions of a task: once, since they are the same for all checkpoints."""
+def _asker(start: InitRun, subjects: Mapping[str, Subject], watcher: Notebook) -> Callable[[str], Asked]:
+    """Return what lays a subject out for a run: once, since it is the same for all checkpoints."""
     run = load_run(start.path, device="cpu")  # of which no weights are read
 
     @lru_cache
-    def ask(task: str) -> Questions:
-        questions = make_questions(labelled[task].labelled, run, shots=shots, seed=seed)
-        for text in questions.asked.notices(start.shape.context):
-            watcher.tell(f"{task}: {text}")  # kept with the cell, so that a sitting without it has it too
-        return questions
+    def ask(name: str) -> Asked:
+        asked = subjects[name].lay_out(run)
+        for text in asked.notices:
+            watcher.tell(f"{name}: {text}")  # kept with the cell, so that a sitting without it has it too
+        return asked
 
     return ask
 
@@ -146,39 +138,42 @@ def _opener(start: InitRun, device: str | None) -> Callable[[int], Run]:
     return opened
 
 
-def _computation(ask: Callable[[str], Questions], opened: Callable[[int], Run], task: str, step: int) -> Compute:
+def _computation(ask: Callable[[str], Asked], opened: Callable[[int], Run], name: str, step: int) -> Compute:
     def compute(folder: Path, listener: Listener) -> CellFigures:
-        run = opened(step)
-        context = run.recipe.shape.context
-        found = answer(run, ask(task))
-        write_lines(predictions_file(folder, found.task, found.split), (line.as_json() for line in found.lines))
-        asked = ask(task).asked
-        notes = [f"{task}: {text}" for text in asked.notices(context)]
-        facts = {name: value for name, value in asdict(found).items() if name != "lines"}
-        where = {"device": device_name(run.device), "notes": notes}
-        return cast(CellFigures, {"score": found.metrics[asked.task.metrics[0]], **facts, **where})
+        run, asked = opened(step), ask(name)
+        found = asked.answer(run)
+        write_lines(predictions_file(folder, name, found.figures["split"]), (line.as_json() for line in found.lines))
+        notes = [f"{name}: {text}" for text in asked.notices]
+        return {**found.figures, "device": device_name(run.device), "notes": notes}
 
     return compute
 
 
-def tabulate(starts: Sequence[InitRun], labelled: Mapping[str, TaskData], done: Done) -> StudySection:
+def tabulate(starts: Sequence[InitRun], subjects: Mapping[str, Subject], done: Done) -> StudySection:
     """Return the curves of all runs, by task."""
     content: dict[str, AskedTask] = {}
     rows: list[Mapping[str, object]] = []
-    for name, one in labelled.items():
-        scale, metric = SCALES.get(name), one.task.metrics[0]
+    for name, subject in subjects.items():
         curves = {start.name: list(_points(start, name, done)) for start in starts}
         rows += [
             {"task": name, "run": start.name, "kind": start.shape.kind, **point}
             for start in starts
             for point in curves[start.name]
         ]
-        content[name] = {
-            "metric": metric,
-            "scale": None if scale is None else {"chance": scale.chance, "best": scale.best, "remark": scale.remark},
-            "runs": {run: [point for point in points if point["metric"] == metric] for run, points in curves.items()},
-        }
+        content[name] = _asked_task(name, subject.metric, curves)
     return StudySection(NAME, {"tasks": content, "kinds": {start.name: start.shape.kind for start in starts}}, rows)
+
+
+def _asked_task(name: str, metric: str, curves: Mapping[str, Sequence[CheckpointPoint]]) -> AskedTask:
+    """Return the curves of a task: of its first metric, and where its examples are of several groups, of each group."""
+    scale = SCALES.get(name)
+    found: AskedTask = {
+        "metric": metric,
+        "scale": None if scale is None else cast(ScaleFacts, asdict(scale)),
+        "runs": {run: [point for point in points if point["metric"] == metric] for run, points in curves.items()},
+    }
+    groups = {run: [point for point in points if "/" in point["metric"]] for run, points in curves.items()}
+    return {**found, "groups": groups} if any(groups.values()) else found
 
 
 def _points(start: InitRun, task: str, done: Done) -> Iterator[CheckpointPoint]:

@@ -27,6 +27,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
+from gpt1.recipes.values import Logging
 from gpt1.runs.checkpoints import Checkpoint, Rank, newest_checkpoint, rank
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
@@ -389,7 +390,7 @@ class Trainer:
 
     def _is_due(self, step: int) -> bool:
         logging = self.recipe.logging
-        often = (logging.log_every, logging.evaluate_every, logging.sample_every, logging.save_every)
+        often = (logging.log_every, logging.evaluate_every, logging.sample_every, *_saving(logging))
         return step in (1, self.updates) or any(_is_time(step, every) for every in often)
 
     def _evaluate_sample_save(self, reading: StepFigures) -> bool:
@@ -400,7 +401,7 @@ class Trainer:
         samples = sample is not None and logging.sample_every is not None
         samples = samples and (_is_time(step, logging.sample_every) or ends)
         # An evaluated checkpoint may be the best, and only what is saved can be.
-        saves = _is_time(step, logging.save_every) or ends or self._stopping or evaluates
+        saves = any(_is_time(step, every) for every in _saving(logging)) or ends or self._stopping or evaluates
         if not (samples or saves):
             return True
         if not all_finite(self.model.parameters(), self.world):  # a sane loss can still be followed by an insane update
@@ -463,6 +464,11 @@ class Trainer:
         if self.world.is_first:
             for listener in self._listeners:
                 listener(event)
+
+
+def _saving(logging: Logging) -> tuple[int | None, int | None]:
+    """Return how often a checkpoint is saved: what is to be kept for ever must be saved first."""
+    return logging.save_every, logging.keep_every
 
 
 def _is_time(step: int, every: int | None) -> bool:
