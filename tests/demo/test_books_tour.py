@@ -166,13 +166,16 @@ def test_moved_and_damaged_it_makes_anew_what_it_can_and_finds_the_same(
     assert any(line.startswith("made again: ") and WORDS in line for line in told.lines)
 
 
-def test_several_seeds_give_their_medians(base: Path, tmp_path: Path) -> None:
+def test_several_seeds_give_their_medians_and_answers_that_are_gone_are_told(base: Path, tmp_path: Path) -> None:
     found = small_tour(tmp_path / "demo", base, seeds=2)
     assert found.seeds == 2
     assert all((run / "seeds.json").is_file() for run in runs_of_books(tmp_path / "demo", 2))
     for row in found.tasks:
         values = facts_in(tmp_path / "demo" / RUNS / f"{row.task}-scratch-2-seeds" / "seeds.json")["summary"]
         assert row.scratch.value == pytest.approx(values[f"{row.task} test accuracy"]["median"])
+    (tmp_path / "demo" / RUNS / "finish-scratch-2-seeds" / "seed-1" / "predictions-finish-test.jsonl").unlink()
+    with pytest.raises(InputError, match=r"finish-scratch-2-seeds lacks answers to the test(.|\n)*rm -r"):
+        small_tour(tmp_path / "demo", base, seeds=2)
 
 
 # ---- what is refused ----
@@ -205,15 +208,6 @@ def test_a_folder_with_other_files_is_refused(base: Path, tmp_path: Path) -> Non
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match=r"letter\.txt"):
         small_tour(tmp_path, base)
-
-
-def test_answers_that_are_gone_are_told_with_the_folder_to_remove(
-    finished: Finished, base: Path, tmp_path: Path
-) -> None:
-    out = Path(shutil.copytree(finished[0], tmp_path / "demo"))
-    (out / RUNS / "finish-scratch" / "predictions-finish-test.jsonl").unlink()
-    with pytest.raises(InputError, match=r"finish-scratch lacks answers to the test.*\n.*rm -r"):
-        small_tour(out, base)
 
 
 # ---- what is shown ----

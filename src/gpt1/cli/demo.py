@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoShown:
     """What a demo has made, as a person is shown it and as a program is told."""
 
     runs: Sequence[Path]
-    told: dict[str, Any]
+    told: Mapping[str, object]
     blocks: Sequence[Block]
     following: str  # what to do next
     title: str | None = None  # of the page
@@ -85,7 +85,7 @@ def command(out: str | None, text: tuple[str, ...], books: bool, seeds: int | No
     click.echo("\n".join(["", f"{time.monotonic() - began:.0f} seconds. The report: {page}", shown.following]))
 
 
-def _stories(out: str, named: dict[str, int], terminal: words.CommandTerminal) -> Shown:
+def _stories(out: str, named: dict[str, int], terminal: words.CommandTerminal) -> DemoShown:
     from gpt1.cli.lines import TrainingLines
     from gpt1.demo.page import TITLE, opening
     from gpt1.demo.recipe import Plan
@@ -94,10 +94,10 @@ def _stories(out: str, named: dict[str, int], terminal: words.CommandTerminal) -
     found = tour(out, **named, plan=Plan(), progress=terminal, listeners=[TrainingLines(terminal)])
     section = opening(found)
     following = "Your own text and labels: gpt1 demo --text FOLDER, then gpt1 finetune --help"
-    return Shown(runs_of(out, found.seeds), asdict(found), section.blocks, following, TITLE, [section])
+    return DemoShown(runs_of(out, found.seeds), asdict(found), section.blocks, following, TITLE, [section])
 
 
-def _books(out: str, named: dict[str, int], terminal: words.CommandTerminal) -> Shown:
+def _books(out: str, named: dict[str, int], terminal: words.CommandTerminal) -> DemoShown:
     from gpt1.cli.lines import TrainingLines
     from gpt1.demo.books_page import BOOKS_TITLE, books_opening
     from gpt1.demo.books_tour import runs_of_books, tour_books
@@ -106,10 +106,10 @@ def _books(out: str, named: dict[str, int], terminal: words.CommandTerminal) -> 
     found = tour_books(out, **named, plan=BooksPlan(), progress=terminal, listeners=[TrainingLines(terminal)])
     section = books_opening(found)
     following = f"Your own labels: gpt1 finetune --init {found.base} --train labels.csv --out classifier"
-    return Shown(runs_of_books(out, found.seeds), asdict(found), section.blocks, following, BOOKS_TITLE, [section])
+    return DemoShown(runs_of_books(out, found.seeds), asdict(found), section.blocks, following, BOOKS_TITLE, [section])
 
 
-def _own_text(out: str, text: Sequence[str], terminal: words.CommandTerminal) -> Shown:
+def _own_text(out: str, text: Sequence[str], terminal: words.CommandTerminal) -> DemoShown:
     from gpt1.cli.lines import TrainingLines
     from gpt1.demo.recipe import Plan
     from gpt1.demo.tour import read_own_text
@@ -119,4 +119,4 @@ def _own_text(out: str, text: Sequence[str], terminal: words.CommandTerminal) ->
     following = (
         f"Teach it your labels: gpt1 finetune --init {shlex.quote(str(run))} --train labels.csv --out classifier"
     )
-    return Shown([run], {"run": str(run)}, [Note(f"The network is pre-trained on your text: {run}")], following)
+    return DemoShown([run], {"run": str(run)}, [Note(f"The network is pre-trained on your text: {run}")], following)

@@ -34,6 +34,7 @@ ROWS, RUNS, WORDS, RESULT, REPORT = "tasks", "runs", "tf-idf.json", "result.json
 MADE_FOR = "made-for.json"  # in the folder of the rows: how many there are, and the base that learns them
 CHANCE = 0.5  # of each task
 METRIC = "accuracy"
+Answers = dict[str, list[int]]  # to the rows of the test, by task
 _OURS = (ROWS, RUNS, WORDS, RESULT, REPORT)
 # The long ones (of two texts an example) first and last: of two processes each does one of them.
 _LONGEST_OUTSIDE = ((FINISH, PRETRAINED), (EXCHANGE, PRETRAINED), (EXCHANGE, SCRATCH), (FINISH, SCRATCH))
@@ -88,7 +89,7 @@ def tour_books(
     out = own_folder(out, _OURS)
     with or_begin_anew(out), alone(out), one_thread(), Crew(progress, listeners) as crew:
         _make_rows(out / ROWS, base, plan)
-        words = once(out / WORDS, lambda: {task.name: _answer_by_words(out, task) for task in BOOK_TASKS}, progress)
+        words = once(out / WORDS, Answers, lambda: _answer_by_words(out), progress)
         crew.begin(_jobs(out, base, plan, seeds))
         crew.finish()
         tasks = [_judge(out, task, seeds, np.array(words[task.name])) for task in BOOK_TASKS]
@@ -99,7 +100,7 @@ def tour_books(
 
 def _make_rows(folder: Path, base: Base, plan: BooksPlan) -> None:
     """Write the rows to learn and to be asked, where they are not there yet; those of another demo are refused."""
-    made_for = {"base": base.name, "sha256": file_hash(base.path / BASE_FILE), "rows": dict(plan.counts)}
+    made_for = {"base": base.name, "described_by": file_hash(base.path / BASE_FILE), "rows": dict(plan.counts)}
     if not (folder / MADE_FOR).is_file():
         write_rows(folder, plan.counts)
         write_record(folder / MADE_FOR, made_for)
@@ -110,11 +111,13 @@ def _make_rows(folder: Path, base: Base, plan: BooksPlan) -> None:
         )
 
 
-def _answer_by_words(out: Path, task: Task) -> list[int]:
-    """Return what TF-IDF answers to the test."""
-    splits = read_folder(task, out / ROWS).splits
-    answers: list[int] = answer_by_words(task, splits["train"], splits["test"]).tolist()
-    return answers
+def _answer_by_words(out: Path) -> Answers:
+    """Return what TF-IDF answers to the test of each task."""
+    found = {}
+    for task in BOOK_TASKS:
+        splits = read_folder(task, out / ROWS).splits
+        found[task.name] = answer_by_words(task, splits["train"], splits["test"]).tolist()
+    return found
 
 
 def _jobs(out: Path, base: Base, plan: BooksPlan, seeds: int) -> list[Job]:

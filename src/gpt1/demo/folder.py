@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gpt1.base.errors import Busy, FormatError, InputError, SettingError
 from gpt1.base.files import (
     lock_folder,
     make_folder,
-    read_sealed,
+    read_record,
     remove_temporaries_below,
     require_own_folder,
     write_record,
 )
 from gpt1.base.progress import Progress
+
+Kept = TypeVar("Kept", bound=Mapping[str, Any])  # what a file holds
 
 
 def own_folder(out: str | Path, names: Sequence[str]) -> Path:
@@ -36,21 +38,21 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
-def once(path: Path, make: Callable[[], dict[str, Any]], progress: Progress) -> dict[str, Any]:
+def once(path: Path, shape: type[Kept], make: Callable[[], Kept], progress: Progress) -> Kept:
     """Return what a file holds, made and written where it is not there yet."""
-    found = read_result(path, progress)
+    found = read_result(path, shape, progress)
     if found is None:
         found = make()
         write_record(path, found)
     return found
 
 
-def read_result(path: Path, progress: Progress) -> dict[str, Any] | None:
+def read_result(path: Path, shape: type[Kept], progress: Progress) -> Kept | None:
     """Return what a file holds; None where it is not there, or damaged, which is told."""
     if not path.exists():
         return None
     try:
-        return read_sealed(path, "a result of the demo")
+        return read_record(path, "a result of the demo", shape)
     except FormatError as error:
         progress.say(f"made again: {error}")
         return None

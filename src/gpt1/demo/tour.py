@@ -48,6 +48,7 @@ LITTLE_TEXT = 100_000  # bytes
 CHANCE = 0.5  # of each task
 VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
 FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
+Shares = dict[str, dict[str, float]]  # of right answers, by task and set, or by step and task
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
 
 
@@ -71,7 +72,7 @@ class TourResult:
     seeds: int
     rows: dict[str, int]  # of each set
     tasks: list[TaskResult]
-    zero_shot: dict[str, dict[str, float]]  # by step and task
+    zero_shot: Shares  # by step and task
 
     @property
     def gain(self) -> float:
@@ -88,7 +89,7 @@ def tour(
         raise InputError(f"{out} holds a demo with text of yours; choose another folder for the stories with `out`")
     with or_begin_anew(out), alone(out), one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
-        words = once(out / BASELINE, lambda: _count_words(out), progress)
+        words = once(out / BASELINE, Shares, lambda: _count_words(out), progress)
         asking = Asking(out, plan.pretraining.logging.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, progress, [*listeners, from_scratch, asking])
@@ -202,14 +203,14 @@ class Asking:
     def __init__(self, out: Path, every: int | None, progress: Progress) -> None:
         self._out, self._every, self._progress = out, every, progress
         self._questions: dict[str, Questions] = {}
-        self._found: dict[str, dict[str, float]] = read_result(out / ZERO_SHOT, progress) or {}
+        self._found = read_result(out / ZERO_SHOT, Shares, progress) or {}
 
     def __call__(self, event: Event) -> None:
         """Ask a checkpoint as soon as it is saved."""
         if isinstance(event, Saved):
             self._ask(event.step)
 
-    def all_checkpoints(self) -> dict[str, dict[str, float]]:
+    def all_checkpoints(self) -> Shares:
         """Return what each checkpoint knew, asked now where it was not asked before."""
         for step, _ in list_checkpoints(self._out / READER):
             self._ask(step)
@@ -244,7 +245,7 @@ def _folder(out: Path, task: str, arm: str, seeds: int) -> Path:
     return out / RUNS / (f"{task}-{arm}" if seeds == 1 else f"{task}-{arm}-{seeds}-seeds")
 
 
-def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[TaskResult]:
+def _collect(out: Path, seeds: int, words: Shares) -> list[TaskResult]:
     found = []
     for task in LEARNED:
         scratch, pretrained = (_scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED))
@@ -266,7 +267,7 @@ def runs_of(out: str | Path, seeds: int) -> list[Path]:
     return [Path(out, READER), *(_folder(Path(out), task.name, arm, seeds) for task in LEARNED for arm in arms)]
 
 
-def _count_words(out: Path) -> dict[str, dict[str, float]]:
+def _count_words(out: Path) -> Shares:
     """Return the accuracy on every set of what counting words is worth."""
     found = {}
     for task in LEARNED:
