@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import tomllib
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -11,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from gpt1.bases.catalog import bases
 from gpt1.demo.books import BOOK_TASKS, COUNTS, EXCHANGE, FINISH, PASSAGES, SPLIT_BOOKS, BookRow, write_rows
+from gpt1.linear.words import answer_by_words
 from gpt1.tasks.readers import read_folder
 
-TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "books.py"))
+ROOT = Path(__file__).parents[2]
+TOOL = runpy.run_path(str(ROOT / "tools" / "books.py"))
 MOST_BYTES = 1_000_000
 FILES = [f"{task.name}/{split}.jsonl" for task in BOOK_TASKS for split in COUNTS]
 
@@ -34,6 +38,19 @@ def test_the_package_has_these_files_and_they_are_small() -> None:
     found = {path.relative_to(PASSAGES).as_posix(): path.stat().st_size for path in PASSAGES.rglob("*.*")}
     assert sorted(found) == sorted(FILES)
     assert sum(found.values()) <= MOST_BYTES
+
+
+def test_they_are_in_what_is_installed() -> None:
+    packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["gpt1.demo"]
+    found = {path.relative_to(PASSAGES).as_posix() for pattern in packaged for path in PASSAGES.parent.glob(pattern)}
+    assert found == set(FILES)
+
+
+def test_words_alone_stay_near_chance() -> None:
+    for task in BOOK_TASKS:
+        splits = read_folder(task, PASSAGES).splits
+        right = answer_by_words(task, splits["train"], splits["test"]) == [row.label for row in splits["test"]]
+        assert right.mean() <= 0.55
 
 
 def test_at_most_three_hundred_labels_are_learned_and_enough_are_tested() -> None:
@@ -90,6 +107,12 @@ def test_the_first_rows_are_written_as_tasks_are_read(tmp_path: Path) -> None:
         whole, few = read_folder(task, PASSAGES).splits, read_folder(task, tmp_path).splits
         assert {split: len(own) for split, own in few.items()} == {"train": 8, "dev": 4, "test": 6}
         assert all(own == whole[split][: len(own)] for split, own in few.items())
+
+
+def test_no_base_that_ships_has_read_one_of_the_books() -> None:
+    for base in bases():
+        read = (base.path / "books.txt").read_text()
+        assert [name for own in SPLIT_BOOKS.values() for name in own if name in read] == []
 
 
 # ---- how they are made ----

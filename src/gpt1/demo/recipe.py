@@ -77,8 +77,8 @@ class Plan:
 
 # ---- with books ----
 
-# The recipe that any base is fine-tuned with, but for the epochs, of which `auto` has 8 for so many labels: with them
-# two cores would need a quarter of an hour. Nobody answers for the network: it is what is shown.
+# The recipe that any base is fine-tuned with, but for the epochs, of which `auto` has 8 for so many labels: two cores
+# without products in bf16 are to be done in eight minutes too. Words do not answer beside the network: it is shown.
 BOOKS_LEARNING = replace(
     AUTO,
     name="demo-books",
