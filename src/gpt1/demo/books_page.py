@@ -43,8 +43,8 @@ def _cell(measured: Measured, *, is_best: bool) -> TableCell:
 
 
 def _leads(task: BookTaskResult) -> list[TableRow]:
-    others = {"TF-IDF": task.over_words, "from scratch": task.over_scratch}
-    return [judged_row(f"over {other}", task.title, one.value, one.low, one.high) for other, one in others.items()]
+    others = {"over TF-IDF": task.over_words, "over the same from scratch": task.over_scratch}
+    return [judged_row(name, task.title, one.value, one.low, one.high) for name, one in others.items()]
 
 
 def _legend(found: BooksResult) -> list[str]:

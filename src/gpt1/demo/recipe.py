@@ -88,7 +88,7 @@ BOOKS_LEARNING = replace(
     derived=("optimizer.lr", "training.batch"),
 )
 
-BOOK_RATES = {PRETRAINED: None, SCRATCH: 5e-4}  # None: what `auto` derives from the size of the base
+BOOK_RATES = {PRETRAINED: None, SCRATCH: 2e-4}  # None: what `auto` derives from the size of the base
 
 
 @dataclass(frozen=True)
