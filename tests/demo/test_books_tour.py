@@ -138,7 +138,7 @@ def test_stopped_on_the_way_it_goes_on_and_finds_the_same(finished: Finished, ba
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
 @pytest.mark.parametrize(
     ("part", "change"),
-    [(RUNS, 12), *(pytest.param(*moment, marks=pytest.mark.slow) for moment in ((ROWS, 5), (WORDS, 1)))],
+    [(RUNS, 12), *(pytest.param(*moment, marks=pytest.mark.slow) for moment in ((ROWS, 5), (RUNS, 1), (RUNS, 40)))],
 )
 def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
     finished: Finished, base: Path, tmp_path: Path, part: str, change: int
