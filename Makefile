@@ -10,7 +10,7 @@ LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-has
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install lock demo test test-slow fuzz check fmt bench clean
+.PHONY: install lock demo demo-books test test-slow fuzz check fmt bench clean
 
 install: $(STAMP)
 
@@ -33,6 +33,9 @@ lock:
 
 demo: install
 	@$(BIN)/gpt1 demo --seeds $(SEEDS)
+
+demo-books: install
+	@$(BIN)/gpt1 demo --books --seeds $(SEEDS)
 
 test: install
 	$(BIN)/pytest -n auto --dist worksteal

@@ -18,6 +18,8 @@ TESTED_IN = {
     "corpus/assembly.py": "corpus/test_prepare.py",
     "corpus/batches.py": "corpus/test_prepare.py",
     "corpus/manifest.py": "corpus/test_prepare.py",
+    "demo/books_page.py": "demo/test_books_tour.py",
+    "demo/folder.py": "demo/test_tour.py",
     "demo/learning.py": "demo/test_tour.py",
     "demo/page.py": "demo/test_tour.py",
     "demo/recipe.py": "demo/test_tour.py",

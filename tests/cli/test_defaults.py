@@ -15,6 +15,7 @@ from gpt1.cli.app import gpt1
 from gpt1.corpus.prepare import Preparation, prepare
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo import tour as demo
+from gpt1.demo.books_tour import BOOKS_FOLDER
 from gpt1.exchange.importing import import_openai, import_transformers
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
@@ -47,7 +48,10 @@ FINETUNED = {"lr": None, "epochs": None, "steps": FINETUNE.training.steps, "seed
 STUDY = (FINETUNED, FinetuningSettings, study_transfer, finetune)  # whose tables are read as those of a fine-tuning
 # Whose defaults the options of a verb are: values by the option's name, or what has it as a field or a parameter.
 OWNERS: dict[str, tuple[Any, ...]] = {
-    "demo": (demo.tour, {"out": f"{demo.FOLDER}; with --text: {demo.OWN_TEXT_FOLDER}"}),
+    "demo": (
+        demo.tour,
+        {"out": f"{demo.FOLDER}; with --text: {demo.OWN_TEXT_FOLDER}; with --books: {BOOKS_FOLDER}"},
+    ),
     "tokenizer train": (train_tokenizer,),
     "tokenizer encode": ({"encoding": ENCODING},),
     "prepare": (Preparation, prepare, prepare_task),

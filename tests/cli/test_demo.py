@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from gpt1.bases import catalog
 from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo.tour import TOKENIZER
 from tests.cli.tools import run
+from tests.demo.test_books_tour import SMALL_BOOKS
 from tests.demo.test_tour import SMALL
 
 Capture = pytest.CaptureFixture[str]
@@ -23,6 +26,7 @@ that nobody had slept, and the lamps were lit in all the houses there.
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt1.demo.recipe.Plan", lambda: SMALL)
+    monkeypatch.setattr("gpt1.demo.recipe.BooksPlan", lambda: SMALL_BOOKS)
 
 
 def read(capsys: Capture, books: Path) -> tuple[int, str]:
@@ -43,6 +47,39 @@ def test_seeds_are_refused_beside_text(capsys: Capture, tmp_path: Path) -> None:
     code, _, said = run(capsys, "demo", "--text", str(tmp_path), "--seeds", "3", "--out", str(tmp_path / "demo"))
     assert (code, "--seeds" in said) == (2, True)
     assert not (tmp_path / "demo").exists()
+
+
+def test_text_is_refused_beside_books(capsys: Capture, tmp_path: Path) -> None:
+    code, _, said = run(capsys, "demo", "--books", "--text", str(tmp_path), "--out", str(tmp_path / "demo"))
+    assert (code, "--books is a demo of its own" in said) == (2, True)
+    assert not (tmp_path / "demo").exists()
+
+
+def test_books_without_a_base_are_refused_with_what_can_be_done(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(catalog, "PACKAGED", tmp_path / "none")
+    code, _, said = run(capsys, "demo", "--books", "--out", str(tmp_path / "demo"))
+    assert code == 2
+    assert "this package has no base of its own" in said
+    assert "the demo without --books pre-trains its own network" in said
+    assert not (tmp_path / "demo").exists()
+
+
+def test_books_are_shown_to_a_person_and_to_a_program(
+    capsys: Capture, tmp_path: Path, stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "PACKAGED", stand_in)
+    command = ("demo", "--books", "--out", str(tmp_path / "demo"))
+    code, printed, said = run(capsys, *command)
+    assert (code, "starting from the base 'small'" in said) == (0, True)
+    assert "Which of two endings finishes the sentence?" in printed
+    assert "gpt1 finetune --init small" in printed
+    code, printed, _ = run(capsys, *command, "--json")
+    found = json.loads(printed)
+    assert (code, found["base"], len(found["tasks"])) == (0, "small", 2)
+    assert Path(found["report"]).is_file()
 
 
 def test_nothing_that_is_said_on_the_way_names_an_option_of_another_verb(capsys: Capture, books: Path) -> None:

@@ -3,6 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "catalog": [
+        "BASE_FILE",
         "Base",
         "NO_BASE",
         "bases",

@@ -7,7 +7,10 @@ __all__ = ["TASKS", "write_world"]
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "books_page": ["BOOKS_TITLE", "books_opening"],
+    "books_tour": ["BOOKS_FOLDER", "runs_of_books", "tour_books"],
+    "folder": ["or_begin_anew"],
     "page": ["TITLE", "opening"],
-    "recipe": ["Plan"],
-    "tour": ["FOLDER", "OWN_TEXT_FOLDER", "REPORT", "or_begin_anew", "read_own_text", "runs_of", "tour"],
+    "recipe": ["BooksPlan", "Plan"],
+    "tour": ["FOLDER", "OWN_TEXT_FOLDER", "REPORT", "read_own_text", "runs_of", "tour"],
 }

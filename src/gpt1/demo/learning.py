@@ -22,6 +22,7 @@ from gpt1.base.progress import Progress
 from gpt1.demo.recipe import SCRATCH
 from gpt1.finetuning.finetune import finetune
 from gpt1.recipes.values import Recipe
+from gpt1.runs.events import Listener
 
 
 @dataclass(frozen=True)
@@ -31,40 +32,43 @@ class Job:
     reader: Path  # the run it starts from, or takes its shape from
     data: Path
     out: Path
-    task: str
+    task: str  # as `module:NAME`
     arm: str
-    rate: float
+    rate: float | None  # None: that of the recipe
     recipe: Recipe
     seeds: int = 1
 
     def __str__(self) -> str:
-        return f"{self.task}, {'from scratch' if self.arm == SCRATCH else 'pre-trained'}"
+        name = self.task.rpartition(":")[2].lower()
+        return f"{name}, {'from scratch' if self.arm == SCRATCH else 'pre-trained'}"
 
 
-def learn(job: Job) -> None:
+def learn(job: Job, listeners: Iterable[Listener] = ()) -> None:
     """Do one fine-tuning, or go on with it."""
+    rate = [] if job.rate is None else [f"optimizer.lr={job.rate}"]
     finetune(
         job.reader,
         job.out,
-        task=f"gpt1.demo.tasks:{job.task.upper()}",
+        task=job.task,
         data=job.data,
         recipe=job.recipe,
-        changes=[f"optimizer.lr={job.rate}", f"finetuning.scratch={str(job.arm == SCRATCH).lower()}"],
+        changes=[*rate, f"finetuning.scratch={str(job.arm == SCRATCH).lower()}"],
         seeds=job.seeds,
         resume=True,
         device="cpu",
+        listeners=listeners,
     )
 
 
 class Crew:
-    """Processes that do jobs, beside this one."""
+    """Processes that do jobs, beside this one; `listeners` hear of those that this one does."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, listeners: Iterable[Listener] = ()) -> None:
         context = Context()
         self._stopping = context.Event()
         self._pool = ProcessPoolExecutor(max(1, cores() - 1), context, _begin, (self._stopping,))
         self._jobs: dict[Future[None], Job] = {}
-        self._progress = progress
+        self._progress, self._listeners = progress, tuple(listeners)
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +92,7 @@ class Crew:
         """Do what nobody has begun, from the end, until all jobs are done."""
         for future, job in reversed(list(self._jobs.items())):
             if future.cancel():
-                learn(job)
+                learn(job, self._listeners)
                 self._progress.say(f"learned: {job}")
         for future in self._jobs:
             if not future.cancelled():

@@ -8,24 +8,15 @@ processes learn from scratch, which needs nothing of it.
 
 from __future__ import annotations
 
-import shlex
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import Busy, FormatError, Gpt1Error, InputError, SettingError
-from gpt1.base.files import (
-    lock_folder,
-    make_folder,
-    read_sealed,
-    remove_temporaries_below,
-    require_own_folder,
-    write_record,
-)
+from gpt1.base.errors import Gpt1Error, InputError
+from gpt1.base.files import read_sealed, write_record
 from gpt1.base.progress import Progress
 from gpt1.base.wording import hundred, x100
 from gpt1.corpus.documents import TEXTS, DocumentPart, TextSource, find_sources, read_parts
@@ -33,6 +24,7 @@ from gpt1.corpus.manifest import read_corpus, shards_of
 from gpt1.corpus.prepare import prepare
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
+from gpt1.demo.folder import alone, once, one_thread, or_begin_anew, own_folder, read_result
 from gpt1.demo.learning import Crew, Job
 from gpt1.demo.recipe import MERGES, PRETRAINED, RATES, SCRATCH, Plan
 from gpt1.demo.tasks import LEARNED
@@ -56,6 +48,7 @@ LITTLE_TEXT = 100_000  # bytes
 CHANCE = 0.5  # of each task
 VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
 FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
+Shares = dict[str, dict[str, float]]  # of right answers, by task and set, or by step and task
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
 
 
@@ -79,7 +72,7 @@ class TourResult:
     seeds: int
     rows: dict[str, int]  # of each set
     tasks: list[TaskResult]
-    zero_shot: dict[str, dict[str, float]]  # by step and task
+    zero_shot: Shares  # by step and task
 
     @property
     def gain(self) -> float:
@@ -91,12 +84,12 @@ def tour(
     out: str | Path, *, seeds: int = 1, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
 ) -> TourResult:
     """Run the demo in a folder, or go on with it, and return what it found."""
-    out = _own_folder(out)
+    out = own_folder(out, _OURS)
     if (out / TOKENIZER).is_file() and not any((out / name).exists() for name in (WORLD, BASELINE)):
         raise InputError(f"{out} holds a demo with text of yours; choose another folder for the stories with `out`")
-    with or_begin_anew(out), _alone(out), _one_thread(), Crew(progress) as crew:
+    with or_begin_anew(out), alone(out), one_thread(), Crew(progress) as crew:
         make_text(out, plan, SEED, progress)
-        words = _once(out / BASELINE, lambda: _count_words(out), progress)
+        words = once(out / BASELINE, Shares, lambda: _count_words(out), progress)
         asking = Asking(out, plan.pretraining.logging.save_every, progress)
         from_scratch = Beginning(lambda: crew.begin(_jobs(out, plan, SCRATCH, seeds)))
         make_reader(out, plan, progress, [*listeners, from_scratch, asking])
@@ -113,12 +106,12 @@ def read_own_text(
     out: str | Path, text: Sequence[str], *, plan: Plan, progress: Progress, listeners: Iterable[Listener] = ()
 ) -> Path:
     """Pre-train the demo's network on texts of the user's instead of stories, and return the run."""
-    out = _own_folder(out)
+    out = own_folder(out, _OURS)
     if (out / WORLD).is_dir():
         raise InputError(f"{out} holds a demo with stories; choose another folder for your text with `out`")
-    with _one_thread():
+    with one_thread():
         cutting = _cutting(find_sources(text).sources)  # what is wrong with the text is told before that of the folder
-        with _alone(out):
+        with alone(out):
             if not (out / TOKENIZER).is_file():
                 train_tokenizer(text, merges=MERGES, out=out / TOKENIZER, progress=progress)
             with or_begin_anew(out):
@@ -210,14 +203,14 @@ class Asking:
     def __init__(self, out: Path, every: int | None, progress: Progress) -> None:
         self._out, self._every, self._progress = out, every, progress
         self._questions: dict[str, Questions] = {}
-        self._found: dict[str, dict[str, float]] = _read(out / ZERO_SHOT, progress) or {}
+        self._found = read_result(out / ZERO_SHOT, Shares, progress) or {}
 
     def __call__(self, event: Event) -> None:
         """Ask a checkpoint as soon as it is saved."""
         if isinstance(event, Saved):
             self._ask(event.step)
 
-    def all_checkpoints(self) -> dict[str, dict[str, float]]:
+    def all_checkpoints(self) -> Shares:
         """Return what each checkpoint knew, asked now where it was not asked before."""
         for step, _ in list_checkpoints(self._out / READER):
             self._ask(step)
@@ -242,7 +235,7 @@ def _jobs(out: Path, plan: Plan, arm: str, seeds: int) -> list[Job]:
             out / READER,
             out / LABELLED_DATA,
             _folder(out, task.name, arm, seeds),
-            *(task.name, arm, RATES[arm], plan.learning, seeds),
+            *(f"gpt1.demo.tasks:{task.name.upper()}", arm, RATES[arm], plan.learning, seeds),
         )
         for task in longest_outside
     ]
@@ -252,7 +245,7 @@ def _folder(out: Path, task: str, arm: str, seeds: int) -> Path:
     return out / RUNS / (f"{task}-{arm}" if seeds == 1 else f"{task}-{arm}-{seeds}-seeds")
 
 
-def _collect(out: Path, seeds: int, words: dict[str, dict[str, float]]) -> list[TaskResult]:
+def _collect(out: Path, seeds: int, words: Shares) -> list[TaskResult]:
     found = []
     for task in LEARNED:
         scratch, pretrained = (_scores(_folder(out, task.name, arm, seeds), task.name) for arm in (SCRATCH, PRETRAINED))
@@ -274,22 +267,7 @@ def runs_of(out: str | Path, seeds: int) -> list[Path]:
     return [Path(out, READER), *(_folder(Path(out), task.name, arm, seeds) for task in LEARNED for arm in arms)]
 
 
-def _own_folder(out: str | Path) -> Path:
-    out = Path(out)
-    require_own_folder(out, lambda entry: entry.name in _OURS or entry.name.endswith(".tmp"))
-    make_folder(out)
-    return out
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Hold the folder against another demo, and clear what one that was killed left in it."""
-    with lock_folder(out):
-        remove_temporaries_below(out)
-        yield
-
-
-def _count_words(out: Path) -> dict[str, dict[str, float]]:
+def _count_words(out: Path) -> Shares:
     """Return the accuracy on every set of what counting words is worth."""
     found = {}
     for task in LEARNED:
@@ -300,51 +278,3 @@ def _count_words(out: Path) -> dict[str, dict[str, float]]:
             if split != "train"
         }
     return found
-
-
-def _once(path: Path, make: Callable[[], dict[str, Any]], progress: Progress) -> dict[str, Any]:
-    """Return what a file holds, made and written where it is not there yet."""
-    found = _read(path, progress)
-    if found is None:
-        found = make()
-        write_record(path, found)
-    return found
-
-
-def _read(path: Path, progress: Progress) -> dict[str, Any] | None:
-    """Return what a file holds; None where it is not there, or damaged, which is told."""
-    if not path.exists():
-        return None
-    try:
-        return read_sealed(path, "a result of the demo")
-    except FormatError as error:
-        progress.say(f"made again: {error}")
-        return None
-
-
-@contextmanager
-def or_begin_anew(out: str | Path) -> Iterator[None]:
-    """Have an error about what the folder holds say how to get rid of it; none of them is one of usage.
-
-    What another command is at work on is never to be got rid of.
-    """
-    try:
-        yield
-    except Busy:
-        raise
-    except (InputError, SettingError, FormatError) as error:
-        kind = FormatError if isinstance(error, FormatError) else InputError
-        anew = f"To begin anew, remove the folder (rm -r {shlex.quote(str(out))}) and give the same command"
-        raise kind(f"{str(error).removesuffix('.')}.\n{anew}.") from error
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -41,7 +41,7 @@ def tune(folder: Path) -> None:
             folder / READER,
             folder / LABELLED_DATA,
             folder / "grid" / f"{task.name}-{arm}-{rate}",
-            *(task.name, arm, rate, plan.learning, SEEDS),
+            *(f"gpt1.demo.tasks:{task.name.upper()}", arm, rate, plan.learning, SEEDS),
         )
         for arm, rate, task in product(RATES, GRID, LEARNED)
     }

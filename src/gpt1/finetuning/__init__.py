@@ -7,5 +7,5 @@ OFFERS = {
     "finetune": ["chosen_recipe", "finetune"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
     "results": ["results", "results_blocks"],
-    "seeds": ["read_result", "summarise"],
+    "seeds": ["found_seeds", "read_result", "summarise"],
 }
