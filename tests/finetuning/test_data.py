@@ -25,7 +25,7 @@ from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.preparing import prepare_task
-from gpt1.text.tokenizer import Tokenizer
+from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from tests.finetuning.tools import CONTEXT, encode, make_examples, make_task, write_table
 
 MOODS = make_task()
@@ -63,11 +63,9 @@ def assert_same(one: EncodedTask, other: EncodedTask) -> None:
 
 
 def test_a_table_read_now_or_prepared_before_is_the_same_to_the_bit(table: Path, trained: Path, tmp_path: Path) -> None:
-    raw, notices = read_source(Source(train=table), trained, CONTEXT)
-    from gpt1.text.tokenizer import load_tokenizer
-
+    raw, notices = read_source(Source(train=table), load_tokenizer(trained), CONTEXT)
     prepare_task(str(table), load_tokenizer(trained), tmp_path / "encoded", context=CONTEXT)
-    kept, silence = read_source(Source(encoded=[tmp_path / "encoded"]), trained, CONTEXT)
+    kept, silence = read_source(Source(encoded=[tmp_path / "encoded"]), load_tokenizer(trained), CONTEXT)
     assert_same(raw["moods"], kept["moods"])
     assert identity(raw) == identity(kept)
     assert any("kept for dev" in notice for notice in notices)
@@ -75,10 +73,10 @@ def test_a_table_read_now_or_prepared_before_is_the_same_to_the_bit(table: Path,
 
 
 def test_tasks_of_the_catalogue_are_read_in_the_order_they_are_named(folder: Path, trained: Path) -> None:
-    found, _ = read_source(Source(tasks=["storycloze", "sst2"], data=str(folder)), trained, CONTEXT)
+    found, _ = read_source(Source(tasks=["storycloze", "sst2"], data=str(folder)), load_tokenizer(trained), CONTEXT)
     assert list(found) == ["storycloze", "sst2"]
     assert {split: len(data) for split, data in found["sst2"].splits.items()} == {"train": 14, "dev": 6}
-    other, _ = read_source(Source(tasks=["sst2", "storycloze"], data=str(folder)), trained, CONTEXT)
+    other, _ = read_source(Source(tasks=["sst2", "storycloze"], data=str(folder)), load_tokenizer(trained), CONTEXT)
     assert identity(found) != identity(other)  # batches would come in another order
 
 
@@ -90,14 +88,14 @@ def test_a_task_of_ones_own_is_found_by_module_and_name(
         "MINE = replace(CATALOGUE['sst2'], name='mine.v2')\n"
     )
     monkeypatch.chdir(tmp_path)
-    found, _ = read_source(Source(tasks=["my_tasks:MINE"], data=str(folder / "sst2")), trained, CONTEXT)
+    found, _ = read_source(Source(tasks=["my_tasks:MINE"], data=str(folder / "sst2")), load_tokenizer(trained), CONTEXT)
     assert list(found) == ["mine.v2"]
 
 
 def test_examples_may_be_values_of_the_callers(trained: Path, words_tokenizer: Tokenizer) -> None:
     rows = make_examples(MOODS, 20)
     labelled = Labelled(MOODS, {"train": rows[:16], "dev": rows[16:]}, ("take care",))
-    found, notices = read_source(Source(examples=labelled), trained, CONTEXT)
+    found, notices = read_source(Source(examples=labelled), load_tokenizer(trained), CONTEXT)
     assert_same(found["moods"], encode_task(MOODS, labelled.splits, words_tokenizer, CONTEXT))
     assert notices[0] == "take care"
     assert all("not in the vocabulary (the commonest: " in text for text in notices[1:])
@@ -106,7 +104,7 @@ def test_examples_may_be_values_of_the_callers(trained: Path, words_tokenizer: T
 def test_encoded_tasks_may_be_values_or_folders(trained: Path, words_tokenizer: Tokenizer, tmp_path: Path) -> None:
     one, other = encode(MOODS, words_tokenizer), encode(make_task("pairs", "pair"), words_tokenizer)
     save(other, tmp_path / "pairs")
-    found, _ = read_source(Source(encoded=[one, tmp_path / "pairs"]), trained, CONTEXT)
+    found, _ = read_source(Source(encoded=[one, tmp_path / "pairs"]), load_tokenizer(trained), CONTEXT)
     assert list(found) == ["moods", "pairs"]
     assert found["moods"] is one
     assert_same(found["pairs"], other)
@@ -115,7 +113,7 @@ def test_encoded_tasks_may_be_values_or_folders(trained: Path, words_tokenizer: 
 def test_two_tasks_of_one_name_are_refused(trained: Path, words_tokenizer: Tokenizer) -> None:
     one = encode(MOODS, words_tokenizer)
     with pytest.raises(SettingError, match="two tasks have one name: moods, moods"):
-        read_source(Source(encoded=[one, one]), trained, CONTEXT)
+        read_source(Source(encoded=[one, one]), load_tokenizer(trained), CONTEXT)
 
 
 # ---- what is named ----
@@ -150,7 +148,7 @@ def test_a_folder_of_tasks_beside_something_else_to_learn_is_refused(given: dict
 @pytest.mark.parametrize("name", ["reviews", "sst2"])
 def test_a_table_without_a_suffix_is_said_to_be_one(table: Path, trained: Path, name: str) -> None:
     with pytest.raises(InputError, match="is a file without a suffix; read are"):
-        read_source(Source(train=table.rename(table.with_name(name))), trained, CONTEXT)
+        read_source(Source(train=table.rename(table.with_name(name))), load_tokenizer(trained), CONTEXT)
 
 
 def test_a_source_can_be_written_down_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

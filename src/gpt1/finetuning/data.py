@@ -82,13 +82,13 @@ class Source:
         )
 
 
-def read_source(source: Source, tokenizer: Path, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
+def read_source(source: Source, tokenizer: Tokenizer, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return the encoded tasks of a source by name, and what a person should be told about them.
 
-    `tokenizer` is a tokenizer or a run; rows are encoded with it, and what is encoded already must be made with it.
+    Rows are encoded with `tokenizer`, and what is encoded already must be made with it.
     """
     tasks = [one if isinstance(one, EncodedTask) else load(one) for one in source.encoded]
-    told = unknown_notices({one.task.name: one for one in tasks}, run_tokenizer(tokenizer))
+    told = unknown_notices({one.task.name: one for one in tasks}, tokenizer)
     encoded, notices = _encode_all(
         read_labelled(source), tokenizer, context, told=source.train is not None, unknown=True
     )
@@ -118,7 +118,7 @@ def read_recorded(
         rows += [complete(read_folder(task, folder, encoding=source.encoding)) for task in tasks]
     if train is not None:
         rows.append(_read_table(source, train, dev, test))
-    encoded, notices = _encode_all(rows, run, context, told=train is not None)
+    encoded, notices = _encode_all(rows, run_tokenizer(run), context, told=train is not None)
     return _by_name([*(load(_plain(folder)) for folder in source.encoded), *encoded]), notices
 
 
@@ -146,20 +146,19 @@ def _plain(named: str) -> Path:
 
 
 def _encode_all(
-    rows: Iterable[Labelled], tokenizer: Path, context: int, *, told: bool, unknown: bool = False
+    rows: Iterable[Labelled], tokenizer: Tokenizer, context: int, *, told: bool, unknown: bool = False
 ) -> tuple[list[EncodedTask], list[str]]:
     """Return labelled rows encoded, and all notices: how a table was understood where that is `told`, and the rest.
 
     What is `unknown` to the vocabulary is one of them where nobody else tells it.
     """
-    opened = run_tokenizer(tokenizer)
     tasks: list[EncodedTask] = []
     notices: list[str] = []
     for labelled in rows:
-        tasks.append(encode_task(labelled.task, labelled.splits, opened, context))
+        tasks.append(encode_task(labelled.task, labelled.splits, tokenizer, context))
         notices += [*([labelled.task.in_short()] if told else []), *labelled.notices]
         if unknown:
-            notices += unknown_notices({labelled.task.name: tasks[-1]}, opened, labelled)
+            notices += unknown_notices({labelled.task.name: tasks[-1]}, tokenizer, labelled)
     return tasks, notices
 
 

@@ -58,7 +58,7 @@ from gpt1.tasks.answers import predictions, soft_targets
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
-from gpt1.text.tokenizer import load_tokenizer
+from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import join_world
 from gpt1.training.session import (
@@ -78,7 +78,9 @@ from gpt1.training.session import (
 if TYPE_CHECKING:
     from gpt1.tasks.examples import Labelled
 
-CUDA_BLOCK = 128  # tokens; a packed row is filled up to a multiple, so that a GPU meets few different sizes
+# Tokens; a packed row is filled up to a multiple, so that a device meets few different sizes. A CPU in 16 bits keeps
+# code and memory for each: 3.6 GB after 80 updates of 33 M parameters, 2.0 GB with the block.
+CUDA_BLOCK, CPU_BLOCK = 128, 64
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class FinetuneRequest:
     """What the caller of `finetune` wants."""
 
     init: Path
+    tokenizer: Tokenizer  # of `init`
     source: Source
     recipe: Recipe
     changes: Sequence[str]
@@ -142,7 +145,8 @@ def finetune(
         raise SettingError(f"at least one seed is needed, not {seeds}")
     base = default_base().path if init is None else run_folder(init)
     begun = (Path(out), *found_seeds(Path(out)).values()) if resume else ()
-    asked = FinetuneRequest(base, source, chosen_recipe(recipe, read_run(base).recipe.shape, begun), changes)
+    chosen = chosen_recipe(recipe, read_run(base).recipe.shape, begun)
+    asked = FinetuneRequest(base, run_tokenizer(base), source, chosen, changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = _read(asked)
@@ -169,8 +173,8 @@ def chosen_recipe(recipe: Recipe | str | None, base: Shape, begun: Iterable[Path
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what is to be learned, checked against the network that is to learn it, and what to tell of it."""
     context = read_run(asked.init).recipe.shape.context
-    tasks, notices = read_source(asked.source, asked.init, context)
-    check_fit(tasks, fingerprint=run_tokenizer(asked.init).fingerprint, context=context, init=asked.init)
+    tasks, notices = read_source(asked.source, asked.tokenizer, context)
+    check_fit(tasks, fingerprint=asked.tokenizer.fingerprint, context=context, init=asked.init)
     check_training(tasks)
     return tasks, [*notices, *truncation_notices(tasks)]
 
@@ -309,7 +313,7 @@ class FinetuneSession(Session[Classifier]):
             vocab_size=self._any_task.vocab_size,
             tasks={name: encoded.task for name, encoded in tasks.items()},
             examples={name: {split: len(data) for split, data in e.splits.items()} for name, e in tasks.items()},
-            unknown=unknown_tokens(tasks, load_tokenizer(init).unknown_id),
+            unknown=unknown_tokens(tasks, self.asked.tokenizer.unknown_id),
             identity=identity(tasks),
             source=self.asked.source.recorded(),
             parent=lasting_name(init),
@@ -357,13 +361,18 @@ class FinetuneSession(Session[Classifier]):
         packing = PackingOptions(
             vocab_size=self._any_task.vocab_size,
             context=context,
-            block=min(CUDA_BLOCK, context) if self.device.type == "cuda" else 1,
+            block=min(self._block(training.precision), context),
             word_dropout=settings.word_dropout,
             dtype=np.float64 if training.precision == "fp64" else np.float32,
         )
         return TaskBatches(
             lessons, batch=training.batch, seed=training.seed, packing=packing, drop_last=settings.drop_last
         )
+
+    def _block(self, precision: str) -> int:
+        if self.device.type == "cuda":
+            return CUDA_BLOCK
+        return CPU_BLOCK if precision in ("bf16", "fp16") else 1
 
     def begin(self) -> None:
         """Note that the run is not at its end."""
