@@ -70,6 +70,36 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path, gate
     assert torch.equal(load_checkpoint(list_checkpoints(tmp_path)[0][1]).model["w"], torch.ones(2))
 
 
+def test_large_ones_of_a_short_training_wait_and_give_way_to_its_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)
+    gate.open(100)
+    with entered(tmp_path) as checkpoints:
+        for step in (1, 2, 3):
+            checkpoints.save(snapshot(step))
+        assert gate.begun == []
+        assert [saved.step for saved in checkpoints.finish()] == [3]  # who waits for the disk has it at once
+        checkpoints.save(snapshot(4))
+    assert gate.begun == [3, 4]  # at the end too
+    assert steps(tmp_path) == [4]
+
+
+def test_a_large_one_whose_place_is_needed_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)
+    gate.open(100)
+    with entered(tmp_path) as checkpoints:
+        checkpoints.save(snapshot(1, cost=0.5, best=0.5))
+        checkpoints.save(snapshot(2, cost=0.6, best=0.5))  # the best one so far gives way to no worse one
+        eventually(lambda: gate.begun == [1], "the first write")
+        checkpoints.save(snapshot(3, cost=0.7, best=0.5))
+        checkpoints.finish()
+    assert gate.begun == [1, 3]
+    assert steps(tmp_path) == [1, 3]
+
+
 def test_one_that_would_be_removed_gives_way_to_a_newer_one(tmp_path: Path, gate: Gate) -> None:
     with entered(tmp_path) as checkpoints:
         checkpoints.save(snapshot(1))

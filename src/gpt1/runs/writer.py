@@ -1,13 +1,15 @@
 """Checkpoints written beside the training: a thread copies, writes, hashes and syncs what the loop hands over.
 
 At most one snapshot is being written and one waits. A third waits for its place, unless the second would be removed as
-soon as the third is there: then it gives way and is never written. Where a write fails, the loop hears of it the next
-time it asks for anything.
+soon as the third is there: then it gives way and is never written. A large one waits some seconds even if nothing is
+being written, so that those of a short training give way to its last one; who needs its place, or waits for the disk,
+has it written at once. Where a write fails, the loop hears of it the next time it asks for anything.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ from gpt1.recipes.values import Logging
 from gpt1.runs.checkpoints import Rank, Tensors, drop_moments, remove_old, save_checkpoint
 from gpt1.runs.events import Saved
 
+SECONDS_A_GIGABYTE = 10.0  # from the beginning of one write to that of the next: ten times what a good disk takes
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -31,6 +35,11 @@ class Snapshot:
     progress: Mapping[str, object]  # of the loop
     rank: Rank | None = None  # where it was evaluated
     is_best: bool = False  # so far
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return sum(tensor.nbytes for part in (self.model, self.optimizer or {}) for tensor in part.values())
 
     def gives_way_to(self, newer: Snapshot, logging: Logging) -> bool:
         """Whether it would be removed once the newer one is on the disk."""
@@ -50,7 +59,8 @@ class CheckpointWriter:
         self._changed = threading.Condition()
         # All below is read and set under the condition.
         self._waiting: Snapshot | None = None
-        self._is_writing = self._is_closing = False
+        self._is_writing = self._is_closing = self._is_urgent = False
+        self._began = time.monotonic()  # the last write, or all of it
         self._written: list[Saved] = []
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
@@ -73,6 +83,7 @@ class CheckpointWriter:
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())  # its tensors may still be on their way
         with self._changed:
+            self._hurry_unless(there_is_time=self._has_place(snapshot))
             self._changed.wait_for(lambda: self._failure or self._has_place(snapshot))
             self._raise_failure()
             self._waiting = snapshot
@@ -88,6 +99,7 @@ class CheckpointWriter:
     def finish(self) -> list[Saved]:
         """Wait until all is on the disk; return what `written` does."""
         with self._changed:
+            self._hurry_unless(there_is_time=self._waiting is None)
             self._changed.wait_for(lambda: self._failure or not (self._waiting or self._is_writing))
         return self.written()
 
@@ -98,6 +110,17 @@ class CheckpointWriter:
 
     def _has_place(self, snapshot: Snapshot) -> bool:
         return self._waiting is None or self._waiting.gives_way_to(snapshot, self._logging)
+
+    def _hurry_unless(self, *, there_is_time: bool) -> None:
+        """Have what waits written as soon as can be."""
+        if not there_is_time:
+            self._is_urgent = True
+            self._changed.notify_all()
+
+    def _seconds_to_wait(self, snapshot: Snapshot) -> float:
+        if self._is_urgent or self._is_closing:
+            return 0.0
+        return self._began + SECONDS_A_GIGABYTE * snapshot.size / 1e9 - time.monotonic()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -122,8 +145,11 @@ class CheckpointWriter:
         """Return the next snapshot to write; None when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closing)
+            while self._waiting and (seconds := self._seconds_to_wait(self._waiting)) > 0:
+                self._changed.wait(seconds)  # or until it is urgent, or another stands in its place
             snapshot, self._waiting = self._waiting, None
-            self._is_writing = snapshot is not None
+            self._is_writing, self._is_urgent = snapshot is not None, False
+            self._began = time.monotonic()
             self._changed.notify_all()
         return snapshot
 
