@@ -107,6 +107,7 @@ def check_measured(folder: Path, command: str) -> None:
         f"| updates | {pretrained.checkpoint.step}, of 4 sequences each |",
         f"{pretrained.checkpoint.seconds:,.0f} s on",
         "| lesson 'damaged' | accuracy on dev |",
+        "| in a byte a weight | bits a byte on validation text |",
         "Weights: MIT. Text: nobody's.",
     ):
         assert fact in card, fact

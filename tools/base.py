@@ -20,9 +20,12 @@ import shlex
 import signal
 import textwrap
 from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from gpt1 import finetune, load_run, prepare, pretrain, train_tokenizer
 from gpt1.base.errors import FormatError, Interrupted
@@ -38,6 +41,7 @@ from gpt1.exchange.to_compact import export_compact
 from gpt1.finetuning.seeds import is_done, read_result
 from gpt1.inference.run import Run
 from gpt1.lessons.making import make_lessons
+from gpt1.pretraining.measure import measure_corpus
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
 from gpt1.runs.files import METRICS_FILE
 from gpt1.runs.folder import RUN_FILE, is_run
@@ -92,6 +96,7 @@ class Making(Record):
     tokens: int
     pretraining: Stage
     lessons: Stage
+    bits_per_byte: dict[str, float]  # of validation text, by what was measured
 
 
 class Plain(Silent):
@@ -131,24 +136,53 @@ def make_corpus(files: list[str], out: Path) -> None:
     prepare(files, tokenizer, out / "corpus", unwrap=True, duplicates="exact", progress=Plain())
 
 
+class LessonsBeside:
+    """Lessons that are made by another process while the network is pre-trained: a minute of processors alone."""
+
+    def __init__(self, files: list[str], run: Path, out: Path, passages: int) -> None:
+        self._asked: dict[str, Any] = {
+            "paths": files,
+            "tokenizer": run,
+            "out": out,
+            "passages": passages,
+            "unwrap": True,
+        }
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"))
+        self._made: Future[dict[str, Any]] | None = None
+
+    def __enter__(self) -> LessonsBeside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, event: Event) -> None:
+        """Begin when the run is there, which says how long a sequence may be."""
+        if isinstance(event, Stepped) and self._made is None:
+            self._made = self._pool.submit(make_lessons, **self._asked)
+
+    def folders(self) -> list[Path]:
+        """Return where the lessons lie, once they are made."""
+        made = make_lessons(**self._asked) if self._made is None else self._made.result()
+        return [self._asked["out"] / name for name in made]
+
+
 def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[str], passages: int) -> None:
     """Do what is not done yet."""
-    taught, listeners = out / "taught", [tell]
     make_corpus(files, out)
-    pretrained = pretrain(
-        "small", out / "corpus", out / "pretrained", resume=True, changes=pretraining, listeners=listeners
-    )
-    if not is_done(taught):
-        made = make_lessons(files, pretrained.path, out / "lessons", passages=passages, unwrap=True, progress=Plain())
-        finetune(
-            pretrained.path,
-            taught,
-            encoded=list(made.values()),
-            recipe="lessons",
-            resume=is_run(taught),
-            changes=lessons,
-            listeners=listeners,
-        )
+    pretrained, taught = out / "pretrained", out / "taught"
+    with LessonsBeside(files, pretrained, out / "lessons", passages) as made:
+        pretrain("small", out / "corpus", pretrained, resume=True, changes=pretraining, listeners=[tell, made.begin])
+        if not is_done(taught):
+            finetune(
+                pretrained,
+                taught,
+                encoded=made.folders(),
+                recipe="lessons",
+                resume=is_run(taught),
+                changes=lessons,
+                listeners=[tell],
+            )
     if not is_run(out / NAME):
         print(*export_compact(load_run(taught, device="cpu"), out / NAME), sep="\n")
     _making(files, out, command(pretraining, lessons, passages)).write(out / MAKING_FILE)
@@ -197,6 +231,10 @@ def _making(files: list[str], out: Path, words: str) -> Making:
         tokens=corpus.splits["train"].tokens,
         pretraining=_stage(pretrained, figures(pretrained)),
         lessons=_stage(taught, lessons),
+        bits_per_byte={
+            name: measure_corpus(load_run(out / name), out / "corpus")["bits_per_byte"]
+            for name in ("pretrained", "taught", NAME)
+        },
     )
 
 
@@ -309,9 +347,11 @@ def _on_making(record: BaseRecord, making: Making) -> str:
         *_effort(making.pretraining),
         *((name.split(", ")[0], name.split(", ")[1], _figure(value)) for name, value in making.lessons.figures.items()),
         *(("lessons", *fact[1:]) for fact in _effort(making.lessons)),
+        ("", "bits a byte on validation text", _figure(making.bits_per_byte["taught"])),
+        ("in a byte a weight", "bits a byte on validation text", _figure(making.bits_per_byte[NAME])),
     ]
     told = (
-        "The figures of the pre-training are those of the network before its lessons, and all of them those before "
+        "The figures of the pre-training are those of the network before its lessons, and those of the lessons before "
         "its weights were rounded to a byte each."
     )
     table = _table(["stage", "", ""], rows)
