@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1 import __version__
-from gpt1.cli.app import VERBS, main
+from gpt1.cli.app import SPINS, VERBS, main
 
 
 def call(*arguments: str) -> int:
@@ -22,6 +23,17 @@ def test_help_imports_few_modules_and_so_comes_at_once() -> None:
     code += "import gpt1.cli; gpt1.cli.main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert int(done.stderr) < 250  # torch alone brings more than a thousand
+
+
+@pytest.mark.parametrize(("theirs", "found"), [(None, SPINS), ("7", "7")])
+def test_threads_sleep_soon_where_others_need_the_cores_unless_the_user_says_otherwise(
+    theirs: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", str(theirs))
+    if theirs is None:
+        monkeypatch.delenv("GOMP_SPINCOUNT")
+    assert call("--version") == 0
+    assert os.environ["GOMP_SPINCOUNT"] == found
 
 
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
