@@ -482,8 +482,7 @@ def test_a_table_with_faults_is_learned_without_them_goes_on_and_is_measured_the
     code, _, err = finetune(capsys, trained, tmp_path / "run", *more, *mending, "--minutes", "0")
     assert code == 0
     assert (
-        "3 of 45 rows left out: 1 row without anything in it (row 41), 1 row without a text (row 42), "
-        "1 row without a label (row 43)"
+        "3 of 45 rows left out: 1 empty row (row 41), 1 row without a text (row 42), 1 row without a label (row 43)"
     ) in err
     assert "'Glad' (1 row) taken for 'glad', 'SAD' (1 row) taken for 'sad'" in err
     record = read_run(tmp_path / "run")

@@ -37,7 +37,7 @@ def test_a_table_is_read_without_its_bad_rows_and_that_is_told(table: Path) -> N
     assert found.task.labels == ("bad", "good")
     assert f"{table}: labels that look the same are one: 'GOOD' (1 row) taken for 'good'" in found.notices
     assert (
-        f"{table}: 4 of 25 rows left out: 1 row that cannot be read (row 24), 1 row without anything in it (row 21), "
+        f"{table}: 4 of 25 rows left out: 1 row that cannot be read (row 24), 1 empty row (row 21), "
         "1 row without a text (row 22), 1 row without a label (row 23)"
     ) in found.notices
 
@@ -80,7 +80,7 @@ def test_a_label_of_dev_that_train_does_not_have_is_a_bad_row_and_test_needs_non
 def test_a_table_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "films.csv"
     path.write_text("text,label\n,good\n,\nx,\n")
-    with pytest.raises(InputError, match="has no rows that can be used: 1 row without anything in it"):
+    with pytest.raises(InputError, match="has no rows that can be used: 1 empty row"):
         read_tables({"train": path}, skip_bad=True)
     path.write_text("text,label\n")
     with pytest.raises(InputError, match=r"films\.csv has no rows$"):

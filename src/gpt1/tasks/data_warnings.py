@@ -20,7 +20,7 @@ LONG_TEXT = 1_000_000  # characters; encoding so long a text takes a while, and 
 
 Texts = tuple[str, ...]
 
-_MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
+MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
 
 
 def look_at_rows(labelled: Labelled) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def refuse_one_label(labels: Iterable[Any], place: object) -> None:
 def doubtful_names(labels: Sequence[str], place: object) -> tuple[str, ...]:
     """Tell of labels that may be scores, or one label written in two ways."""
     notices = []
-    if len(labels) > _MANY_LABELS and all(number(name) is not None for name in labels):
+    if len(labels) > MANY_LABELS and all(number(name) is not None for name in labels):
         notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
     pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]
     if pairs:

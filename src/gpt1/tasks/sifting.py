@@ -25,13 +25,13 @@ Used = TypeVar("Used")
 
 # What a person reads for the rows of each reason, in the order in which they are told.
 REASONS = {
-    Undecodable.reason: "in another encoding",
-    BadRow.reason: "that cannot be read",
-    EMPTY_ROW: "without anything in it",
-    EMPTY_TEXT: "without a text",
-    EMPTY_LABEL: "without a label",
-    SEVERAL_LABELS: "with a list of labels",
-    UNUSABLE: "that cannot be used",
+    Undecodable.reason: "{rows} in another encoding",
+    BadRow.reason: "{rows} that cannot be read",
+    EMPTY_ROW: "empty {rows}",
+    EMPTY_TEXT: "{rows} without a text",
+    EMPTY_LABEL: "{rows} without a label",
+    SEVERAL_LABELS: "{rows} with a list of labels",
+    UNUSABLE: "{rows} that cannot be used",
 }
 
 
@@ -55,6 +55,12 @@ class Sifted(Generic[Used]):
 def read_sifted(path: Path, encoding: str) -> Sifted[Row]:
     """Read a table; a row that cannot be read, or in which nothing stands, is left out."""
     found: Sifted[Row] = Sifted([])
+    read_into(found, path, encoding)
+    return found
+
+
+def read_into(found: Sifted[Row], path: Path, encoding: str) -> None:
+    """Read a table into what was found so far, which keeps the rows before damage."""
     for one in read_rows_or_faults(path, encoding=encoding):
         if isinstance(one, FileError):
             found.left_out.append(unreadable(one))
@@ -62,7 +68,6 @@ def read_sifted(path: Path, encoding: str) -> Sifted[Row]:
             found.left_out.append(SkippedRow(row.number, EMPTY_ROW, "all its cells are empty"))
         else:
             found.rows.append(row)
-    return found
 
 
 def unreadable(fault: FileError) -> SkippedRow:
@@ -99,10 +104,12 @@ def notices(sifted: Sifted[Any], path: Path) -> list[str]:
 
 def in_words(left_out: Sequence[SkippedRow]) -> str:
     """Return how many rows there are of each reason, and where the first of them are."""
-    return ", ".join(
-        f"{many(len(rows), 'row')} {REASONS[reason]} ({row_numbers(rows)})"
-        for reason, rows in by_reason(left_out).items()
-    )
+    return ", ".join(f"{counted(len(rows), why)} ({row_numbers(rows)})" for why, rows in by_reason(left_out).items())
+
+
+def counted(count: int, reason: str) -> str:
+    """Return such as `2 empty rows`."""
+    return f"{count:,} {REASONS[reason].format(rows='row' if count == 1 else 'rows')}"
 
 
 def by_reason(left_out: Iterable[SkippedRow]) -> dict[str, list[int]]:
