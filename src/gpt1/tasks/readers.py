@@ -142,6 +142,7 @@ def read_tables(
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
     tables = {split: _read_to_use(path, encoding, skip_bad) for split, path in paths.items()}
     said: list[str] = []
+    folding: list[str] = []
     with _hinting(skip_bad):
         understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]))
         if skip_bad:
@@ -149,7 +150,7 @@ def read_tables(
             require_rows(tables["train"], paths["train"])
         rows = {split: table.rows for split, table in tables.items()}
         if fold_labels:
-            rows, said = _fold(rows, understood, regression, paths["train"])
+            rows, folding = _fold(rows, understood, regression, paths["train"])
         task = infer_task(rows, paths["train"], understood, regression)
         task = _as_symmetric(task, paths["train"]) if symmetric else task
         splits: dict[str, list[Example]] = {}
@@ -158,7 +159,7 @@ def read_tables(
             require_rows(examples, path)
             splits[split] = examples.rows
             said += notices(examples, path)
-    said += look_at_labels(task, splits["train"], paths["train"])
+    said += [*folding, *look_at_labels(task, splits["train"], paths["train"])]
     return Labelled(task, splits, (*said, *doubtful_names(task.labels, paths["train"])))
 
 
