@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.checking import RARE, Learner, TableFinding, TableReport, check_table
 from gpt1.tasks.data_warnings import LONG_TEXT
 from gpt1.tasks.readers import read_tables
 from gpt1.text.tokenizer import Tokenizer
+from tests.properties import examples
 
 Rows = Sequence[Sequence[object]]
 
@@ -155,7 +158,7 @@ def test_what_is_found_before_damage_is_told_with_it(tmp_path: Path) -> None:
         ("", "no-rows", "it has no rows"),
         ("x,y,z\na,b,c\n", "columns", "which columns are text and label cannot be told"),
         ("text,label\na,1\nb,1\n", "one-label", "every row has the label '1'"),
-        ("text,text\na,1\n", "bad-row", "the file cannot be read from header on"),
+        ("text,text\na,1\n", "bad-row", "the header cannot be read"),
     ],
 )
 def test_what_stops_a_table_as_a_whole_is_a_finding_too(tmp_path: Path, text: str, key: str, said: str) -> None:
@@ -172,7 +175,7 @@ def test_bad_rows_are_told_though_columns_cannot_be(tmp_path: Path) -> None:
 
 def test_rows_without_any_label_stop_it(tmp_path: Path) -> None:
     report = check(tmp_path, [["a", ""], ["b", ""]])
-    assert (report.usable, keys(report), report.is_fit) == (0, ["empty-label"], False)
+    assert (report.usable, keys(report), report.is_fit) == (0, ["empty-label", "no-rows"], False)
 
 
 # ---- labels ----
@@ -307,7 +310,60 @@ def test_rows_in_other_letters_than_most_are_named(tmp_path: Path) -> None:
     assert found.in_words() == "1 row in other letters than Latin, which most are in (row 41)"
 
 
-# ---- options, and work ----
+# ---- the verdict, options, and work ----
+
+CELLS = st.sampled_from(
+    ["good", "Good", "bad", " ", "", "1", "1.0", "2", "nan", "x|y", "a;b", "é", "영화", '"', "\x00", "one film", "text"]
+)
+HEADERS = ["text,label", "a,b,label", "x,y", "text,score", "review,stars,id", "text", "text,text", ""]
+WAYS: list[dict[str, bool]] = [
+    {},
+    {"skip_bad": True},
+    {"fold_labels": True},
+    {"skip_bad": True, "fold_labels": True},
+    {"regression": True},
+    {"regression": True, "skip_bad": True},
+]
+
+
+@examples(150)
+@given(st.sampled_from(HEADERS), st.lists(st.lists(CELLS, min_size=1, max_size=3), max_size=9), st.sampled_from(WAYS))
+def test_a_table_of_any_cells_is_fit_exactly_where_a_training_can_read_it(
+    tmp_path: Path, header: str, cells: list[list[str]], way: dict[str, bool]
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([header, *(",".join(row) for row in cells)]))
+    assert_fit_where_it_can_be_read(path, way)
+
+
+VALUES = st.sampled_from(
+    ["good", "Bad", 1, 1.0, True, None, float("nan"), float("inf"), ["a", "b"], ["x"], {"a": 1}, "", "half \ud800", "0"]
+)
+SHAPES = [["text", "label"], ["a", "b", "label"], ["context", "choices", "label"], ["x", "y"]]
+
+
+@examples(150)
+@given(st.sampled_from(SHAPES), st.lists(st.lists(VALUES, min_size=2, max_size=3), max_size=7), st.sampled_from(WAYS))
+def test_a_table_of_any_values_is_fit_exactly_where_a_training_can_read_it(
+    tmp_path: Path, names: list[str], values: list[list[object]], way: dict[str, bool]
+) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=False))) + "\n" for row in values))
+    assert_fit_where_it_can_be_read(path, way)
+
+
+def assert_fit_where_it_can_be_read(path: Path, way: dict[str, bool]) -> None:
+    try:
+        is_fit = check_table(path, **way).is_fit
+    except SettingError:  # labels that are numbers cannot be folded
+        assert way.get("fold_labels")
+        is_fit = False
+    try:
+        read_tables({"train": path}, **way)
+    except (InputError, SettingError):
+        assert not is_fit
+    else:
+        assert is_fit
 
 
 @pytest.mark.parametrize(
@@ -315,6 +371,7 @@ def test_rows_in_other_letters_than_most_are_named(tmp_path: Path) -> None:
     [
         ({"columns": {"txt": "text"}}, SettingError, "did you mean 'text'"),
         ({"encoding": "utf-9"}, SettingError, "unknown encoding"),
+        ({"fold_labels": True, "regression": True}, SettingError, "`fold_labels` is for labels that are names"),
     ],
 )
 def test_a_wrong_option_is_an_error_not_a_finding(

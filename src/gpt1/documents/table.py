@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpt1.base.tables import file_format
 from gpt1.base.wording import many, some
 from gpt1.documents.blocks import Block, Facts, Heading, Lines, Note
 from gpt1.documents.figures import LONGEST_NAME, shown_text
@@ -10,10 +11,13 @@ from gpt1.tasks.checking import TableFinding, TableReport
 SHOWN_LABELS = 8
 SHOWN_FINDING = 1000  # characters
 NO_TOKENS = "Tokens were not counted, as there is no base; `init` names the run that is to learn from the table."
-BELOW_HEADER = (
-    "Rows are counted from 1, header and blank lines not among them; a spreadsheet's numbers are higher by one or more."
-)
-LINES = "Rows are lines of the file."
+ROWS = "Rows are counted from 1"
+HOW_COUNTED = {
+    "csv": f"{ROWS}, header and blank lines not among them; a spreadsheet's numbers are higher by one or more.",
+    "jsonl": "Rows are lines of the file.",
+    "parquet": f"{ROWS}.",
+}
+HOW_COUNTED["tsv"] = HOW_COUNTED["csv"]
 
 
 def table_blocks(report: TableReport) -> list[Block]:
@@ -23,7 +27,7 @@ def table_blocks(report: TableReport) -> list[Block]:
     blocks: list[Block] = [Note(f"{report.table}: {report.verdict()}"), Facts(_facts(report))]
     for title, findings in (("To be mended", stops), ("To look at", rest)):
         blocks += [block for finding in findings for block in _finding(title, finding)]
-    notes = [BELOW_HEADER if report.has_header else LINES] if any(finding.rows for finding in report.findings) else []
+    notes = [HOW_COUNTED[file_format(report.table)]] if any(finding.rows for finding in report.findings) else []
     notes += [NO_TOKENS] if report.tokens is None and report.language is not None else []
     return [*blocks, Lines(notes)] if notes else blocks
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from gpt1.base.errors import FileError, InputError
-from gpt1.base.tables import Undecodable, file_format
+from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
-from gpt1.tasks.columns import Columns, check_row, infer_columns
+from gpt1.tasks.columns import Columns, check_row, infer_columns, require_names
 from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
@@ -120,11 +121,6 @@ class TableReport:
     findings: list[TableFinding] = field(default_factory=list)
 
     @property
-    def has_header(self) -> bool:
-        """Whether rows are counted below a header, as spreadsheets do not."""
-        return file_format(self.table) != "jsonl"
-
-    @property
     def is_fit(self) -> bool:
         """Whether it can be trained on as it is."""
         return not any(finding.stops for finding in self.findings)
@@ -182,7 +178,7 @@ def check_table(
     found = list(damage)
     understood: Columns | None = None
     if not table.rows:
-        found += [] if table.left_out else [TableFinding("no-rows", "it has no rows", "write some", stops=True)]
+        found.append(_nothing(table))
     else:
         try:
             understood = infer_columns(table.rows, columns or {}, str(path))
@@ -192,8 +188,11 @@ def check_table(
     total = len(table.rows) + len(table.left_out)
     if understood is None:
         return TableReport(str(path), total, len(table.rows), findings=[*_bad_rows(table.left_out, skip_bad), *found])
+    if fold_labels:
+        require_names(understood, regression, path)
+    regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression))
-    found = [*_bad_rows(table.left_out, skip_bad), *found]
+    found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
     return _look_at_all(report, _used(table.rows, understood, regression, fold_labels), table.rows, learner)
 
@@ -204,9 +203,16 @@ def _read(path: Path, encoding: str) -> tuple[Sifted[Row], list[TableFinding]]:
     try:
         read_into(found, path, encoding)
     except FileError as fault:
-        what = f"the file cannot be read from {fault.position} on"
+        is_header = fault.position == "header"
+        what = "the header cannot be read" if is_header else f"the file cannot be read from {fault.position} on"
         return found, [TableFinding(fault.reason, what, fault.message, stops=True)]
     return found, []
+
+
+def _nothing(table: Sifted[Row]) -> TableFinding:
+    if table.left_out:
+        return TableFinding("no-rows", "no row can be used", "mend rows of at least two labels", stops=True)
+    return TableFinding("no-rows", "it has no rows", "write a row for each text, below a header", stops=True)
 
 
 def _roles(columns: Columns) -> dict[str, str]:
@@ -245,7 +251,7 @@ def _whys(skipped: Sequence[SkippedRow], reason: str) -> list[str]:
 
 def _used(rows: Sequence[Row], columns: Columns, regression: bool, fold_labels: bool) -> _Look:
     has_names = not regression and columns.shape != CHOICES
-    read = fold({"train": rows}, columns.label).rows["train"] if fold_labels and has_names else rows
+    read = fold({"train": rows}, columns.label).rows["train"] if fold_labels else rows
     examples = [example_to_answer(columns.draft, row) for row in read]
     if regression:
         scores = [to_score(row, row.label(columns.label)) for row in read]
@@ -438,8 +444,11 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
             "several rows, or start from a run with a longer context"
         )
         found.append(TableFinding("too-long", what, advice, [look.examples[place].row for place in cut]))
-    characters = tokenizer.unknown_characters(Counter(sign for one in answers for text in one.texts for sign in text))
-    for notice in unknown.notice(len(split), characters=characters if unknown.tokens else []):
+    characters: list[str] = []
+    if unknown.tokens:
+        signs = Counter(chain.from_iterable(text for example in answers for text in example.texts))
+        characters = tokenizer.unknown_characters(signs)
+    for notice in unknown.notice(len(split), characters=characters):
         what, _, advice = notice.partition("; ")
         mostly = (by_example[:, 0] > 0) & (by_example[:, 0] >= MOSTLY * by_example[:, 1])
         rows = [look.examples[place].row for place in np.flatnonzero(mostly)]

@@ -19,7 +19,7 @@ from gpt1.base.tables import file_format
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.data_warnings import refuse_one_label
-from gpt1.tasks.examples import SHOWN, Row, example_to_answer, label_name, to_score
+from gpt1.tasks.examples import SHOWN, Row, example_to_answer, label_name, make_example, to_score
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.spellings import number
 
@@ -62,17 +62,26 @@ class Columns:
     @cached_property
     def draft(self) -> Task:
         """A task of these columns whose labels are not known yet."""
-        answers: dict[str, Any] = {"choices": self.choices or 2} if self.shape == CHOICES else {"labels": ("0", "1")}
+        answers: dict[str, Any] = {"choices": self.choices} if self.shape == CHOICES else {"labels": ("0", "1")}
         return self.task(name="table", title="a table", metrics=("accuracy",), **answers)
 
 
 def check_row(columns: Columns, row: Row, *, regression: bool = False, needs_label: bool = True) -> Row:
     """Return a row, unless it cannot be used, whichever labels the table has."""
+    if columns.shape == CHOICES:  # whose labels are known: they are the numbers of answers
+        make_example(columns.draft, row, "train" if needs_label else "test")
+        return row
     example_to_answer(columns.draft, row)
     find = row.require_label if needs_label else row.label
     if (value := find(columns.label)) is not None and regression:
         to_score(row, value)
     return row
+
+
+def require_names(columns: Columns, regression: bool, place: object) -> None:
+    """Refuse to look at the spelling of labels that are numbers."""
+    if regression or columns.shape == CHOICES:
+        raise SettingError(f"`fold_labels` is for labels that are names; those of {place} are numbers")
 
 
 def with_columns(task: Task, chosen: Mapping[str, str]) -> Task:
@@ -123,9 +132,9 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
 
 
 def _choices(train: Sequence[Row], column: str) -> int:
-    """Return how many answers the first row offers that has any."""
+    """Return how many answers the first row offers that has several."""
     lists = (row.cells.get(column) for row in train)
-    return next((len(cell) for cell in lists if isinstance(cell, list)), 0)
+    return next((len(cell) for cell in lists if isinstance(cell, list) and len(cell) > 1), 2)
 
 
 def _told_apart(train: Sequence[Row], columns: Sequence[str]) -> tuple[str, tuple[str, ...], str]:

@@ -18,11 +18,11 @@ from gpt1.base.files import missing
 from gpt1.base.tables import BadRow, Undecodable, read_rows
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.columns import Columns, check_row, infer_columns, infer_task, with_columns
+from gpt1.tasks.columns import Columns, check_row, infer_columns, infer_task, require_names, with_columns
 from gpt1.tasks.data_warnings import doubtful_names, look_at_labels
 from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, RowFault, make_example
 from gpt1.tasks.official import expected_files, find_layout, read_official
-from gpt1.tasks.shapes import BOTH, CHOICES, PAIR
+from gpt1.tasks.shapes import BOTH, PAIR
 from gpt1.tasks.sifting import Sifted, Used, notices, read_sifted, require_rows, sift
 from gpt1.tasks.spellings import fold, label_key
 
@@ -214,8 +214,7 @@ def _fold(
     rows: Mapping[str, list[Row]], understood: Columns, regression: bool, path: Path
 ) -> tuple[dict[str, list[Row]], list[str]]:
     """Return rows whose labels are written in one way each, and what to tell of it."""
-    if regression or understood.shape == CHOICES:
-        raise SettingError(f"`fold_labels` is for labels that are names; those of {path} are numbers")
+    require_names(understood, regression, path)
     folded = fold(rows, understood.label)
     return folded.rows, folded.notices(path)
 
