@@ -139,7 +139,9 @@ def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
     assert "row 2: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
     code, _, err = run(capsys, *words, "--skip-bad")
     assert code == 0
-    assert "2 of 3 rows left out: 1 row without a text (row 2), 1 row that cannot be used (row 3)" in err
+    assert (
+        "2 of 3 rows left out: 1 row without a text (row 2), 1 row with a label that train does not have (row 3)" in err
+    )
     code, _, err = run(capsys, *words, "--skip-bad", "--fold-labels")
     assert code == 0
     assert "'Sad' (1 row) taken for 'sad'" in err

@@ -254,7 +254,7 @@ def test_repeated_texts_and_texts_with_two_labels_are_found_with_both_rows(tmp_p
     good = rows()
     report = check(tmp_path, [*good, good[0], [f" {good[1][0].upper()} ", "bad"], [good[2][0], "bad"]])
     assert finding(report, "duplicates").in_words() == (
-        "2 rows with texts and label of an earlier one (row 41 is row 1, row 42 is row 2)"
+        "2 rows with text and label of an earlier one (row 41 is row 1, row 42 is row 2)"
     )
     assert finding(report, "two-labels").in_words() == "1 text with more than one label (rows 3 and 43)"
 

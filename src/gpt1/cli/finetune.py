@@ -59,9 +59,9 @@ def command(
 ) -> None:
     """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
 
-    After each epoch it is scored on dev; the best epoch is kept, of equals the one with the lowest loss. Ctrl-C,
-    SIGTERM or the end of --minutes stop it with its state saved, and the same command with --resume goes on, bit for
-    bit.
+    Whether a table is fit for it, gpt1 check TABLE tells. After each epoch it is scored on dev; the best epoch is kept,
+    of equals the one with the lowest loss. Ctrl-C, SIGTERM or the end of --minutes stop it with its state saved, and
+    the same command with --resume goes on, bit for bit.
 
     \b
     Examples:

@@ -400,7 +400,7 @@ def _repeats(look: _Look) -> list[TableFinding]:
     found = []
     if repeats:
         where = some([f"row {row} is row {first}" for row, first in repeats])
-        what = f"{many(len(repeats), 'row')} with texts and label of an earlier one"
+        what = f"{many(len(repeats), 'row')} with text and label of an earlier one"
         advice = "such rows count twice, in training or in dev, never in both; take them out unless they are meant"
         found.append(TableFinding("duplicates", what, advice, [row for row, _ in repeats], where))
     torn = [list(own.values()) for own in firsts.values() if len(own) > 1] if look.columns.shape != CHOICES else []

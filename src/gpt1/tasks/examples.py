@@ -22,7 +22,7 @@ SHOWN = 10  # names in a message
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
 EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
-SEVERAL_LABELS, UNUSABLE = "several-labels", "unusable"
+SEVERAL_LABELS, OTHER_LABEL, UNUSABLE = "several-labels", "other-label", "unusable"
 
 _LONG = 80  # characters of a value in a message
 _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
@@ -188,7 +188,8 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
     if task.score_range is None:
         name = label_name(value)
         if name not in task.label_places:
-            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{did_you_mean(name, task.labels)}")
+            near = did_you_mean(name, task.labels)
+            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{near}", OTHER_LABEL)
         return task.label_places[name]
     score, (low, high) = to_score(row, value), task.score_range
     if not low <= score <= high:

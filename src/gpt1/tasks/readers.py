@@ -20,7 +20,7 @@ from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.columns import Columns, check_row, infer_columns, infer_task, require_names, with_columns
 from gpt1.tasks.data_warnings import doubtful_names, look_at_labels
-from gpt1.tasks.examples import SHOWN, Example, Labelled, Row, RowFault, make_example
+from gpt1.tasks.examples import OTHER_LABEL, SHOWN, Example, Labelled, Row, RowFault, label_name, make_example
 from gpt1.tasks.official import expected_files, find_layout, read_official
 from gpt1.tasks.shapes import BOTH, PAIR
 from gpt1.tasks.sifting import Sifted, Used, notices, read_sifted, require_rows, sift
@@ -107,16 +107,15 @@ def read_further(
 
     `columns` maps roles to columns where they are called otherwise than the task's.
     """
-    if split not in task.splits:
-        raise unknown("split", split, task.splits)
-    table = _read_to_use(path, encoding, skip_bad)
     task = with_columns(task, columns or {})
+    make = _maker(task, split)
+    table = _read_to_use(path, encoding, skip_bad)
     told: list[str] = []
     with _hinting(skip_bad):
         if fold_labels and task.labels:
             folded = fold({split: table.rows}, task.label_field, {label_key(name): name for name in task.labels})
             table, told = replace(table, rows=folded.rows[split]), folded.notices(path)
-        examples = _used(table, partial(make_example, task, split=split), skip_bad)
+        examples = _used(table, make, skip_bad)
     require_rows(examples, path)
     return examples.rows, [*notices(examples, path), *told]
 
@@ -164,9 +163,21 @@ def read_tables(
 
 
 def _maker(task: Task, split: str) -> Callable[[Row], Example]:
+    """Return what makes an example of a row, and says which label was meant where it is only written otherwise."""
     if split not in task.splits:
         raise unknown("split", split, task.splits)
-    return partial(make_example, task, split=split)
+    known = {label_key(name) for name in task.labels}
+
+    def make(row: Row) -> Example:
+        try:
+            return make_example(task, row, split)
+        except RowFault as fault:
+            if fault.reason != OTHER_LABEL or label_key(label_name(row.cells[task.label_field])) not in known:
+                raise
+            message = f"{fault.message}; `fold_labels=True` takes labels that look the same for one"
+            raise RowFault(fault.place, fault.number, message, fault.reason) from None
+
+    return make
 
 
 def _as_symmetric(task: Task, path: Path) -> Task:

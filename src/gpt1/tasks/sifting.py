@@ -15,6 +15,7 @@ from gpt1.tasks.examples import (
     EMPTY_LABEL,
     EMPTY_ROW,
     EMPTY_TEXT,
+    OTHER_LABEL,
     SEVERAL_LABELS,
     UNUSABLE,
     Row,
@@ -31,6 +32,7 @@ REASONS = {
     EMPTY_TEXT: "{rows} without a text",
     EMPTY_LABEL: "{rows} without a label",
     SEVERAL_LABELS: "{rows} with a list of labels",
+    OTHER_LABEL: "{rows} with a label that train does not have",
     UNUSABLE: "{rows} that cannot be used",
 }
 
