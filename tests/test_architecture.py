@@ -105,6 +105,7 @@ MANY_PARAMETERS = {
     "corpus/vocabularies.py: train_tokenizer": "for users: one for each way to read text",
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
+    "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
     "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",

@@ -55,6 +55,7 @@ TESTED_IN = {
     "serve/schemas.py": "serve/test_app.py",
     "studies/material.py": "studies/test_labels.py",
     "studies/subjects.py": "studies/test_zeroshot.py",
+    "tasks/columns.py": "tasks/test_readers.py",
     "tasks/examples.py": "tasks/test_readers.py",
     "tasks/formats.py": "tasks/test_official.py",
     "text/cleaning.py": "text/test_words.py",

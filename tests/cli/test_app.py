@@ -56,6 +56,29 @@ def test_every_verb_of_the_tokenizer_has_help_with_an_example(verb: str, capsys:
     assert f"gpt1 tokenizer {verb}" in capsys.readouterr().out
 
 
+# Verbs that read a labelled table, and what names it.
+TABLES = {
+    "check": ["TABLE|MODULE:TASK"],
+    "evaluate": ["--table TABLE"],
+    "finetune": ["--train TABLE", "--dev TABLE", "--test TABLE"],
+    "predict": ["RUN TABLE"],
+    "prepare": ["--dev TABLE", "--test TABLE"],
+    "study ablations": ["--train TABLE", "--dev TABLE", "--test TABLE"],
+    "study labels": ["--train TABLE", "--dev TABLE", "--test TABLE"],
+    "study transfer": ["--train TABLE", "--dev TABLE", "--test TABLE"],
+}
+
+
+@pytest.mark.parametrize(("verb", "named"), TABLES.items())
+def test_a_table_is_called_so_and_its_columns_can_be_named(
+    verb: str, named: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*verb.split(), "--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for words in (*named, "--column ROLE=NAME"):
+        assert words in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [

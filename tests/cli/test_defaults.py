@@ -39,6 +39,7 @@ from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.checking import check_table
 from gpt1.tasks.describe import check_task, show_task
 from gpt1.tasks.preparing import prepare_task
 from gpt1.tasks.splitting import ONE_IN
@@ -57,7 +58,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "prepare": (Preparation, prepare, prepare_task),
     "doctor": (examine,),
     "tasks": (show_task,),
-    "check": (check_task,),
+    "check": (check_task, check_table, {"init": "the base of the package"}),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
     "lessons": (make_lessons,),

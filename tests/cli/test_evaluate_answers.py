@@ -129,6 +129,24 @@ def test_a_folder_of_the_task_is_measured_on_dev(
         assert (title, scores.split()[:2], below.split()[:2]) == ("moods", told, ["update", "5"])
 
 
+def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
+    moods: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "may.csv").write_text("text,label\nAnn is here,glad\n,sad\nTom is low,Sad\n")
+    words = ["evaluate", str(moods), "--table", str(tmp_path / "may.csv"), "--device", "cpu"]
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert "row 2: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
+    code, _, err = run(capsys, *words, "--skip-bad")
+    assert code == 0
+    assert (
+        "2 of 3 rows left out: 1 row without a text (row 2), 1 row with a label that train does not have (row 3)" in err
+    )
+    code, _, err = run(capsys, *words, "--skip-bad", "--fold-labels")
+    assert code == 0
+    assert "'Sad' (1 row) taken for 'sad'" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -136,6 +154,11 @@ def test_a_folder_of_the_task_is_measured_on_dev(
         (["RUN", "--corpus", "c"], 2, "is fine-tuned: measure it on labelled data"),
         (["PRETRAINED", "--table", "x.csv"], 2, "--table is for fine-tuned runs"),
         (["PRETRAINED", "--task", "moods"], 2, "--task is for fine-tuned runs"),
+        (["PRETRAINED", "--column", "text=x"], 2, "--column is for fine-tuned runs"),
+        (["PRETRAINED", "--skip-bad"], 2, "--skip-bad is for fine-tuned runs"),
+        (["RUN", "--column", "text=x"], 2, "--column, --skip-bad and --fold-labels go with a --table"),
+        (["RUN", "--table", "TABLE", "--column", "a=x"], 2, "unknown role of a column 'a' of 'moods'"),
+        (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, "row 1: no column 'txet'; did you mean 'text'?"),
         (["RUN", "--table", "absent.csv"], 1, "absent.csv does not exist"),
         (["RUN", "--table", "x.csv", "--data", "d"], 2, "name one of --data, --table and --encoded, not several"),
         (["RUN", "--data", "absent"], 1, "error: absent does not exist"),
@@ -144,9 +167,15 @@ def test_a_folder_of_the_task_is_measured_on_dev(
     ],
 )
 def test_errors_are_for_people(
-    arguments: list[str], code: int, message: str, moods: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    code: int,
+    message: str,
+    moods: Path,
+    table: Path,
+    trained: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = {"RUN": str(moods), "PRETRAINED": str(trained)}
+    places = {"RUN": str(moods), "PRETRAINED": str(trained), "TABLE": str(table)}
     found, out, err = run(capsys, "evaluate", "--device", "cpu", *(places.get(name, name) for name in arguments))
     assert (found, out) == (code, "")
     assert message in err

@@ -452,3 +452,72 @@ def test_very_many_labels_are_learned_measured_answered_and_reported_in_little(
     page = (tmp_path / "report.html").read_text()
     assert "What is mixed up most, of 250 labels." in page
     assert "How the 200 most frequent labels were answered." in page
+
+
+# ---- tables with faults ----
+
+# What Excel leaves in a sheet, below forty good rows: an empty row, an empty text, an empty label, another spelling.
+FAULTS = ",\n ,glad\nNo label.,\nAnn is merry.,Glad\nTom is low., SAD \n"
+
+
+def faulty(table: Path) -> Path:
+    """Return the table with faults in it, which has the labels glad and sad."""
+    first, *others = MOODS.labels
+    text = re.sub(rf",({re.escape(first)})\b", ",glad", table.read_text())
+    for other in others:
+        text = re.sub(rf",({re.escape(other)})\b", ",sad", text)
+    table.write_text(text + FAULTS)
+    return table
+
+
+def test_a_table_with_faults_is_learned_without_them_goes_on_and_is_measured_the_same(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    more = ("--train", faulty(table), "--steps", "4")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", *more)
+    assert code == 1
+    assert "row 41: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out; gpt1 check " in err
+
+    mending = ("--skip-bad", "--fold-labels")
+    code, _, err = finetune(capsys, trained, tmp_path / "run", *more, *mending, "--minutes", "0")
+    assert code == 0
+    assert (
+        "3 of 45 rows left out: 1 empty row (row 41), 1 row without a text (row 42), 1 row without a label (row 43)"
+    ) in err
+    assert "'Glad' (1 row) taken for 'glad', 'SAD' (1 row) taken for 'sad'" in err
+    record = read_run(tmp_path / "run")
+    assert record.source is not None
+    assert (record.source.skip_bad, record.source.fold_labels) == (True, True)
+    assert record.tasks["moods"].labels == ("glad", "sad")
+
+    assert finetune(capsys, trained, tmp_path / "run", *more, "--skip-bad", "--resume")[0] == 1  # other labels
+    code, _, err = finetune(capsys, trained, tmp_path / "run", *more, *mending, "--resume")
+    assert code == 0, err
+    code, _, err = run(capsys, "evaluate", str(tmp_path / "run"), "--device", "cpu")
+    assert code == 0, err
+    assert "3 of 45 rows left out" in err
+
+    words = ["evaluate", str(tmp_path / "run"), "--table", str(table), "--device", "cpu"]
+    code, _, err = run(capsys, *words)
+    assert code == 0, err
+    assert "3 of 45 rows left out" in err
+    table.write_text(table.read_text().replace("text,label", "words,feeling"))
+    code, _, err = run(capsys, *words, "--column", "text=words", "--column", "label=feeling", "--split", "again")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--encoded", "x", "--skip-bad"], "--skip-bad and --fold-labels go with --train"),
+        (["--task", "rte", "--data", "x", "--fold-labels"], "--skip-bad and --fold-labels go with --train"),
+        (["--train", "TABLE", "--regression", "--fold-labels"], "--fold-labels is for labels that are names"),
+    ],
+)
+def test_what_mends_tables_goes_with_tables(
+    arguments: list[str], message: str, trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "scores.csv").write_text("text,score\n" + "".join(f"text {n},{n}\n" for n in range(20)))
+    words = [str(tmp_path / "scores.csv") if word == "TABLE" else word for word in arguments]
+    code, _, err = finetune(capsys, trained, tmp_path / "run", *words)
+    assert (code, message in err) == (2, True), err

@@ -87,6 +87,16 @@ def test_who_writes_a_line_and_waits_is_answered(moods: str) -> None:
         assert process.wait(600) == 0
 
 
+def test_columns_may_be_called_otherwise(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new.csv").write_text("words,n\nAnn lost a key,1\n")
+    arguments = ("predict", moods, str(tmp_path / "new.csv"), "--device", "cpu")
+    assert run(capsys, *arguments)[0] == 1
+    code, out, _ = run(capsys, *arguments, "--column", "text=words")
+    answer = json.loads(out)
+    assert (code, answer["words"], answer["n"]) == (0, "Ann lost a key", "1")
+    assert "prediction" in answer
+
+
 def test_a_table_without_rows_is_told_so(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "new.csv").write_text("text,n\n")
     told = (1, "", f"error: {tmp_path / 'new.csv'} has no rows\n")
@@ -139,13 +149,16 @@ def test_one_of_several_tasks_is_named(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["RUN"], 2, "Missing argument 'FILE'"),
+        (["RUN"], 2, "Missing argument 'TABLE'"),
         (["RUN", "absent.csv"], 1, "absent.csv does not exist"),
         (["RUN", "TABLE", "--out", "answers.xlsx"], 2, "name that ends in .jsonl, .csv, .tsv"),
         (["RUN", "TABLE", "--out", "TABLE"], 2, "is the table that is read"),
         (["RUN", "TABLE", "--out", "no/such/folder/answers.csv"], 1, "cannot write no/such/folder/answers.csv"),
         (["RUN", "TABLE", "--task", "mods"], 2, "did you mean 'moods'?"),
         (["RUN", "TABLE", "--step", "7"], 2, "has no checkpoint of step 7"),
+        (["RUN", "TABLE", "--column", "text=txet"], 1, "no column 'txet'; did you mean 'text'?"),
+        (["RUN", "TABLE", "--column", "a=text"], 2, "unknown role of a column 'a' of 'moods'"),
+        (["RUN", "TABLE", "--column", "text"], 2, "--column takes ROLE=NAME"),
         (["RUN", "-", "--encoding", "cp1252"], 2, "standard input are UTF-8"),
         (["RUN", "book.txt"], 2, "is a text, not a table"),
         (["absent", "TABLE"], 1, "absent does not exist"),

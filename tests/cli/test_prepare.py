@@ -33,11 +33,28 @@ def test_a_symmetric_table_is_encoded_in_both_orders_and_told(folder: Path, caps
     assert run(capsys, *arguments)[0] == 0  # the same once more
 
 
+def test_a_table_is_encoded_without_its_bad_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"text {n},{'yes' if n % 2 else 'no'}\n" for n in range(20))
+    (folder / "faulty.csv").write_text(f"text,label\n{rows},yes\nx,Yes\n")
+    arguments = ["prepare", "--task", "faulty.csv", "--tokenizer", "tokenizer.json", "--out", "out"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert "row 21: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
+    code, out, err = run(capsys, *arguments, "--skip-bad", "--fold-labels")
+    assert code == 0
+    assert "label label: no, yes" in out
+    assert "faulty.csv: 1 of 22 rows left out: 1 row without a text (row 21)" in err
+    assert "'Yes' (1 row) taken for 'yes'" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["pairs.csv", "--symmetric"], "--symmetric goes only with --task"),
         (["--task", "pairs.csv", "--column", "left"], "--column takes ROLE=NAME"),
+        (["pairs.csv", "--skip-bad"], "--skip-bad goes only with --task"),
+        (["pairs.csv", "--fold-labels"], "--fold-labels goes only with --task"),
+        (["--task", "rte", "--data", "x", "--skip-bad"], "'rte' is a task with its own files and columns"),
         (["--task", "pairs.csv", "--unwrap"], "--unwrap does not go with --task"),
     ],
 )

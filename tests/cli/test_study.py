@@ -85,6 +85,19 @@ def test_studies_of_finetuning_take_the_options_of_training(
     assert [cell["inputs"]["settings"][name] for name in names] == [7, 1, 1e-4]
 
 
+def test_a_study_reads_a_table_with_faults_as_a_training_does(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"text {n} {'yes' if n % 2 else 'no'},{'yes' if n % 2 else 'no'}\n" for n in range(20))
+    (tmp_path / "faulty.csv").write_text(f"text,label\n{rows},yes\nx,Yes\n")
+    words = ["labels", "--init", str(place / "books"), "--train", str(tmp_path / "faulty.csv"), "--counts", "4"]
+    words += ["--arms", "tf-idf", "--out", str(tmp_path / "out")]
+    assert run(capsys, "study", *words)[0] == 1
+    code, _, said = run(capsys, "study", *words, "--skip-bad", "--fold-labels")
+    assert code == 0, said
+    assert "1 of 22 rows left out" in said
+
+
 def test_parts_make_their_cells_and_the_command_without_them_the_tables(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +145,7 @@ def test_reproduce_makes_what_there_is_data_for(
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),
         ([*ASKED, "--counts", "4", "--arms", "chosen", "--scratch-lr", "1"], 2, "--scratch-lr is the rate of the arm"),
+        ([*ASKED, "--counts", "4", "--skip-bad"], 2, "--skip-bad and --fold-labels go with --train"),
         ([*ASKED, "--counts", "4", "--part", "1of2"], 2, "--part takes such as 2/8, the second of eight parts"),
         ([*ASKED, "--counts", "4", "--part", "3/2"], 2, "--part is a number from 1 up and how many there are"),
         (

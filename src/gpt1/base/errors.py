@@ -42,13 +42,13 @@ class RuinedWeights(InputError):
 
 
 class FileError(InputError):
-    """A fault at a known place of a file: `position` in words, `reason` as a short key for counting."""
+    """A fault at a known place of a file: `position` in words, `reason` as a short key for counting, and `message`."""
 
     reason = "unreadable"
 
     def __init__(self, path: str | Path, position: str, message: str) -> None:
         super().__init__(printable(f"{path}, {position}: {message}"))
-        self.position = position
+        self.position, self.message = position, message
         self._given = (str(path), position, message)
 
     def __reduce__(self) -> tuple[type[FileError], tuple[str, str, str]]:  # told across processes

@@ -18,14 +18,14 @@ from gpt1.cli.unknown_options import told
 from gpt1.cli.words import command_of, in_words_of, renamings_told
 
 # Verb -> (module, one line of help). The module has a `command`, or one for each of its verbs, such as
-# `check_command`. The line stands here so that `gpt1 --help` need not import the verb.
+# `import_command`. The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
     "demo": ("gpt1.cli.demo", "Show the whole idea in five minutes, on stories that are made up here."),
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
     "tasks": ("gpt1.cli.tasks", "List the labelled tasks, or show examples of one as tokens."),
-    "check": ("gpt1.cli.tasks", "Tell what a task of your own was understood as, and what is wrong with it."),
+    "check": ("gpt1.cli.check", "Tell all that is wrong with a labelled table, or what a task of your own is."),
     "recipes": ("gpt1.cli.recipes", "Show the recipes, one recipe, or how two differ."),
     "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
     "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),

@@ -21,11 +21,14 @@ step_option = click.option("--step", metavar="N|best|last", help="Which checkpoi
 @click.option("--corpus", metavar="DIR", help="A corpus that `gpt1 prepare` made.  [the one the run was trained on]")
 @click.option("--task", metavar="NAME", help="Fine-tuned: which of its tasks.  [all]")
 @click.option("--data", metavar="DIR", help="Fine-tuned: the folder of its tasks.  [what it was trained with]")
-@click.option("--table", metavar="FILE", help="Fine-tuned: a labelled table with the columns of its task.")
+@click.option("--table", metavar="TABLE", help="Fine-tuned: a labelled table with the columns of its task.")
 @click.option("--encoded", metavar="DIR", help="Fine-tuned: what `gpt1 prepare --task` made.")
 @click.option("--split", metavar="NAME", help="Which part.  [valid; fine-tuned: dev; --table: the file's name]")
 @click.option("--overwrite", is_flag=True, help="--table: replace what was measured on another of the same name.")
+@options.columns
 @options.encoding
+@options.skip_bad
+@options.fold_labels
 @step_option
 @options.device
 @options.as_json
@@ -37,7 +40,7 @@ def command(
     step: str | None,
     device: str | None,
     as_json: bool,
-    **given: str | None,
+    **given: Any,
 ) -> None:
     """Measure how well a run predicts text, or how well a fine-tuned run answers.
 
@@ -63,9 +66,10 @@ def command(
             )
         _evaluate_answers(opened, run, as_json, overwrite, given)
     else:
-        for name in ("task", "data", "table", "encoded", "encoding"):
-            if given[name] is not None:
-                raise click.UsageError(f"--{name} is for fine-tuned runs, and {run} is none")
+        for name in ("task", "data", "table", "encoded", "columns", "encoding", "skip_bad", "fold_labels"):
+            if given[name] not in (None, ()):
+                option = "column" if name == "columns" else name.replace("_", "-")
+                raise click.UsageError(f"--{option} is for fine-tuned runs, and {run} is none")
         _evaluate_text(opened, run, paths, corpus, given["split"], as_json)
 
 
@@ -101,7 +105,9 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
     from gpt1.documents.evaluation import evaluation_blocks, task_scores
     from gpt1.finetuning.measure import evaluate_run, evaluation_file
 
-    named = {name: value for name, value in given.items() if value is not None}
+    named = {name: value for name, value in given.items() if value not in (None, ())}
+    if "columns" in named:
+        named["columns"] = options.roles_and_names(named["columns"])
     found = evaluate_run(opened, **named, overwrite=overwrite, notice=words.notice)
     if as_json:
         evaluations = [one.as_json() for one in found]

@@ -17,14 +17,16 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
 @click.option("--task", multiple=True, metavar="NAME", help="A task (see gpt1 tasks), or module:NAME; repeatable.")
 @click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
-@click.option("--train", metavar="FILE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
-@click.option("--dev", metavar="FILE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
-@click.option("--test", metavar="FILE", help="--train: a table for the final test.")
+@click.option("--train", metavar="TABLE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
+@click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
+@click.option("--test", metavar="TABLE", help="--train: a table for the final test.")
 @click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
 @options.columns
 @options.regression
 @options.symmetric
 @options.encoding
+@options.skip_bad
+@options.fold_labels
 @click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
 @click.option(
     "--epochs",
@@ -57,9 +59,9 @@ def command(
 ) -> None:
     """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
 
-    After each epoch it is scored on dev; the best epoch is kept, of equals the one with the lowest loss. Ctrl-C,
-    SIGTERM or the end of --minutes stop it with its state saved, and the same command with --resume goes on, bit for
-    bit.
+    Whether a table is fit for it, gpt1 check TABLE tells. After each epoch it is scored on dev; the best epoch is kept,
+    of equals the one with the lowest loss. Ctrl-C, SIGTERM or the end of --minutes stop it with its state saved, and
+    the same command with --resume goes on, bit for bit.
 
     \b
     Examples:
@@ -72,7 +74,8 @@ def command(
     from gpt1.finetuning.results import results, results_blocks
 
     told = [*changes, *_settings(given)]
-    sources = ("task", "data", "train", "dev", "test", "encoded", "regression", "symmetric", "encoding")
+    files = ("task", "data", "train", "dev", "test", "encoded")
+    sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels")
     asked = ("recipe", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
     named |= {name: given[name] for name in asked if given[name] is not None}

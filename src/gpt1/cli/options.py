@@ -50,6 +50,15 @@ regression = click.option(
 symmetric = click.option(
     "--symmetric", is_flag=True, default=None, help="Of a labelled table: the order of a pair means nothing."
 )
+skip_bad = click.option(
+    "--skip-bad", is_flag=True, default=None, help="Of a labelled table: leave out rows that cannot be used, and tell."
+)
+fold_labels = click.option(
+    "--fold-labels",
+    is_flag=True,
+    default=None,
+    help="Of a labelled table: labels that differ by case, blanks or Unicode's forms alone are one.",
+)
 recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes lists them), or module:NAME.")
 changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."

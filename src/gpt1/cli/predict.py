@@ -18,11 +18,12 @@ STANDARD_INPUT = "-"
 
 @click.command()
 @click.argument("run")
-@click.argument("file")
+@click.argument("file", metavar="TABLE")
 @click.option("--out", metavar="FILE", help="Where the answers go: .jsonl, .csv or .tsv.  [JSON lines, printed]")
 @options.overwrite
 @click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
 @click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
+@options.columns
 @options.encoding
 @step_option
 @options.int8
@@ -34,6 +35,7 @@ def command(
     overwrite: bool,
     task: str | None,
     skip_bad: bool,
+    columns: tuple[str, ...],
     encoding: str | None,
     step: str | None,
     int8: bool,
@@ -41,7 +43,7 @@ def command(
 ) -> None:
     """Answer the rows of a table with a fine-tuned run.
 
-    FILE is csv, tsv, jsonl or parquet, also compressed, with the text columns that the run was trained on; or - for
+    TABLE is csv, tsv, jsonl or parquet, also compressed, with the text columns that the run was trained on; or - for
     JSON lines on standard input, with those columns as keys, answered as they arrive. Every row comes back with its
     columns and with `prediction`, `probabilities` and `confidence`. A label is not needed.
 
@@ -63,6 +65,7 @@ def command(
         open_run(run, step, device, int8),
         sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
         task=task,
+        columns=options.roles_and_names(columns),
         **({} if encoding is None else {"encoding": encoding}),
         skip_bad=skip_bad,
         notice=words.notice,

@@ -11,7 +11,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
 ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
-ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "context")
+ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "skip_bad", "fold_labels", "context")
 
 
 @click.command()
@@ -40,11 +40,13 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "conte
     "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
 )
 @click.option("--data", metavar="DIR", help="--task: the folder of the task's files, or hub:NAME.")
-@click.option("--dev", metavar="FILE", help="--task TABLE: a table for development.")
-@click.option("--test", metavar="FILE", help="--task TABLE: a table for the final test.")
+@click.option("--dev", metavar="TABLE", help="--task TABLE: a table for development.")
+@click.option("--test", metavar="TABLE", help="--task TABLE: a table for the final test.")
 @options.columns
 @options.regression
 @options.symmetric
+@options.skip_bad
+@options.fold_labels
 @click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.

@@ -53,12 +53,12 @@ def _training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name labelled data: tasks, or tables."""
     tables = (
-        click.option("--train", metavar="FILE", help="A labelled table: csv, tsv, jsonl or parquet."),
-        click.option("--dev", metavar="FILE", help="--train: a table to choose the best epoch on."),
-        click.option("--test", metavar="FILE", help="--train: a table for the final test."),
+        click.option("--train", metavar="TABLE", help="A labelled table: csv, tsv, jsonl or parquet."),
+        click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on."),
+        click.option("--test", metavar="TABLE", help="--train: a table for the final test."),
     )
     found = (_task_option, _data_option, *tables, options.columns, options.regression, options.symmetric)
-    for option in reversed((*found, options.encoding)):
+    for option in reversed((*found, options.encoding, options.skip_bad, options.fold_labels)):
         command = option(command)
     return command
 
@@ -291,7 +291,8 @@ def _source_of(given: dict[str, Any]) -> Source:
     from gpt1.finetuning.data import Source
 
     named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
-    named |= {name: given[name] for name in ("regression", "symmetric", "encoding") if given[name] is not None}
+    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels")
+    named |= {name: given[name] for name in how if given[name] is not None}
     return Source(tasks=given["task"], data=given["data"], columns=options.roles_and_names(given["columns"]), **named)
 
 

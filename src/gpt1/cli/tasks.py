@@ -1,4 +1,4 @@
-"""`gpt1 tasks`: which labelled tasks there are, and how their rows reach a model; `gpt1 check`: one of one's own."""
+"""`gpt1 tasks`: which labelled tasks there are, what one is, and how its rows reach a model."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ import click
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
-_data = click.option("--data", metavar="DIR", help="The folder of the task's files, ours or official, or hub:NAME.")
-_tokenizer = click.option("--tokenizer", metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one.")
-_context = click.option(
+data_option = click.option(
+    "--data", metavar="DIR", help="The folder of the task's files, ours or official, or hub:NAME."
+)
+tokenizer_option = click.option(
+    "--tokenizer", metavar="FILE", help="A tokenizer.json of ours, or a folder that holds one."
+)
+context_option = click.option(
     "--context", type=options.WholeNumber(4), metavar="N", help="Longest sequence in tokens.  [512]"
 )
 
 
 @click.command("tasks")
 @click.argument("name", required=False)
-@_data
+@data_option
 @click.option(
     "--show", "count", type=options.WholeNumber(1), metavar="N", help="Print so many examples, token by token."
 )
 @click.option("--split", metavar="NAME", help="--show: of which split.  [train]")
-@_tokenizer
-@_context
+@tokenizer_option
+@context_option
 @options.encoding
 @options.as_json
 def tasks_command(name: str | None, data: str | None, count: int | None, as_json: bool, **given: Any) -> None:
@@ -51,29 +55,10 @@ def tasks_command(name: str | None, data: str | None, count: int | None, as_json
     else:
         if "split" in settings:
             raise click.UsageError("--split goes with --show")
-        _check(name, data, as_json, settings)
+        tell_task(name, data, as_json, **settings)
 
 
-@click.command("check")
-@click.argument("task", metavar="MODULE:TASK")
-@_data
-@_tokenizer
-@_context
-@options.encoding
-@options.as_json
-def check_command(task: str, data: str | None, as_json: bool, **given: Any) -> None:
-    """Tell what a task of your own was understood as, or what is wrong with it.
-
-    With --data its files are read, and splits, labels and what is doubtful in them are told; with --tokenizer lengths
-    too. Nothing is written.
-
-    \b
-    Example: gpt1 check my_tasks:MAIL --data mails/ --tokenizer tokenizer.json
-    """
-    _check(task, data, as_json, {option: value for option, value in given.items() if value is not None})
-
-
-def _check(task: str, data: str | None, as_json: bool, settings: dict[str, Any]) -> None:
+def tell_task(task: str, data: str | None, as_json: bool, **settings: Any) -> None:
     """Print what a task is, and what its data holds if there is any."""
     from gpt1.base.errors import printable
     from gpt1.tasks.describe import check_task, describe_check

@@ -28,6 +28,7 @@ OFFERS = {
     "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "score", "shown_text"],
     "html": ["MARK", "render", "require_libraries"],
     "study": ["KINDS", "about_study", "judged_row", "judged_table", "study_blocks"],
+    "table": ["table_blocks"],
     "terminal": ["render"],
     "verdict": ["verdict"],
 }

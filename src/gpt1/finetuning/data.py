@@ -43,6 +43,8 @@ class Source:
     regression: bool = False
     symmetric: bool = False
     encoding: str = "utf-8"
+    skip_bad: bool = False  # rows of tables that cannot be used are left out
+    fold_labels: bool = False  # labels of tables that look the same are one
     encoded: Sequence[Path | EncodedTask] = ()
     examples: Labelled | None = None
 
@@ -61,6 +63,8 @@ class Source:
             raise SettingError("`data` is the folder of a `task`; a table or an encoded task stands for itself")
         if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
             raise SettingError("`dev`, `test`, `columns`, `regression` and `symmetric` go with `train`")
+        if self.train is None and (self.skip_bad or self.fold_labels):
+            raise SettingError("`skip_bad` and `fold_labels` go with `train`")
         if self.tasks and self.data is None:
             raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
@@ -78,6 +82,8 @@ class Source:
             regression=self.regression,
             symmetric=self.symmetric,
             encoding=self.encoding,
+            skip_bad=self.skip_bad,
+            fold_labels=self.fold_labels,
             encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
         )
 
@@ -133,6 +139,8 @@ def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, 
         regression=source.regression,
         symmetric=source.symmetric,
         encoding=source.encoding,
+        skip_bad=source.skip_bad,
+        fold_labels=source.fold_labels,
     )
 
 

@@ -107,6 +107,8 @@ def finetune(
     regression: bool = False,
     symmetric: bool = False,
     encoding: str = "utf-8",
+    skip_bad: bool = False,
+    fold_labels: bool = False,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
@@ -123,10 +125,11 @@ def finetune(
     `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
-    `examples` as values. `recipe` is a name, `module:NAME` or a value (None: that of the run to resume, else
-    `finetune` for a base of the paper's size and `auto` for others); `changes` are settings such as
-    `finetuning.lm_weight=0`. With several `seeds` each is trained,
-    and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
+    that differ by case, blanks or Unicode's forms alone for the commonest of them. `recipe` is a name, `module:NAME` or
+    a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
+    `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
+    dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -138,6 +141,8 @@ def finetune(
         regression=regression,
         symmetric=symmetric,
         encoding=encoding,
+        skip_bad=skip_bad,
+        fold_labels=fold_labels,
         encoded=_several(encoded),
         examples=examples,
     )

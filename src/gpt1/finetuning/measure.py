@@ -37,7 +37,7 @@ from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, encode_task, l
 from gpt1.tasks.examples import Labelled
 from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
-from gpt1.tasks.readers import read_split
+from gpt1.tasks.readers import read_further
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
@@ -53,7 +53,10 @@ def evaluate_run(
     data: str | Path | None = None,
     table: str | Path | None = None,
     encoded: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
     encoding: str = "utf-8",
+    skip_bad: bool | None = None,
+    fold_labels: bool | None = None,
     overwrite: bool = False,
     notice: Notice = warnings.warn,
 ) -> list[Evaluation]:
@@ -61,11 +64,14 @@ def evaluate_run(
 
     Other data is the folder of its tasks (`data`), a labelled table with the task's columns (`table`), or what `gpt1
     prepare --task` made (`encoded`). `task` is one of the run's; `split` one of the data's, or the name for a table's.
-    What was measured on another table of the same name is replaced only to `overwrite` it. `notice` is told what a
-    person should know of the data.
+    `columns` maps roles to columns where a table calls them otherwise; `skip_bad` and `fold_labels` are as they were in
+    the training where they are not said. What was measured on another table of the same name is replaced only to
+    `overwrite` it. `notice` is told what a person should know of the data.
     """
     if sum(given is not None for given in (data, table, encoded)) > 1:
         raise SettingError("name one of `data`, `table` and `encoded`, not several")
+    if table is None and (columns or skip_bad or fold_labels):
+        raise SettingError("`columns`, `skip_bad` and `fold_labels` go with a `table`")
     if is_packaged(run.path):
         raise SettingError(
             f"{run.path} is a base of the package, and what is measured is kept in the run's folder; copy it, and "
@@ -76,7 +82,8 @@ def evaluate_run(
     if table is not None:
         learned = task_of(run, task)
         name = split or _name_of(Path(table), learned)
-        rows = _read_table(run, learned, Path(table), name, encoding)
+        how = _as_in_training(run, skip_bad, fold_labels)
+        rows = _read_table(run, learned, Path(table), name, notice, columns=columns, encoding=encoding, **how)
         measured_on = RecordedTable(str(Path(table).resolve()), file_hash(Path(table)))
 
         def may_write() -> None:
@@ -167,10 +174,22 @@ def _require_same_table(kept: Path, task: Task, name: str, table: RecordedTable)
         )
 
 
-def _read_table(run: Run, task: Task, path: Path, name: str, encoding: str) -> EncodedTask:
+def _as_in_training(run: Run, skip_bad: bool | None, fold_labels: bool | None) -> dict[str, bool]:
+    """Return what is done with bad rows and with labels that look the same; what is not said is as it was."""
+    source = run.record.source
+    return {
+        "skip_bad": (source is not None and source.skip_bad) if skip_bad is None else skip_bad,
+        "fold_labels": (source is not None and source.fold_labels) if fold_labels is None else fold_labels,
+    }
+
+
+def _read_table(run: Run, task: Task, path: Path, name: str, notice: Notice, **how: Any) -> EncodedTask:
     """Return the rows of a table as a split of its own, for which all rows need a label."""
     task = replace(task, dev_splits=() if name == "train" else (name,), test_splits=())
-    return _encode(run, Labelled(task, {name: read_split(task, path, name, encoding=encoding)}), [name])
+    examples, told = read_further(task, path, name, **how)
+    for text in told:
+        notice(text)
+    return _encode(run, Labelled(task, {name: examples}), [name])
 
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:

@@ -21,6 +21,7 @@ from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, strea
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.columns import with_columns
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.shapes import SINGLE
 
@@ -78,12 +79,16 @@ def predict_file(
     file: str | Path | ByteStream,
     *,
     task: str | None = None,
+    columns: Mapping[str, str] | None = None,
     encoding: str = "utf-8",
     skip_bad: bool = False,
     notice: Notice = warnings.warn,
 ) -> Answers:
-    """Return the rows of a table, or of a stream of JSON lines, one after another, each with its answer."""
-    known = task_of(run, task)
+    """Return the rows of a table, or of a stream of JSON lines, one after another, each with its answer.
+
+    `columns` maps roles (text, or a and b, ...) to columns where they are called otherwise than in the training.
+    """
+    known = with_columns(task_of(run, task), columns or {})
     if not isinstance(file, str | Path):
         return Answers(run, known, stream_chunks(file), skip_bad, notice)
     chunks = file_chunks(file, encoding)

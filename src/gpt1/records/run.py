@@ -41,6 +41,8 @@ class RecordedSource(RecordPart):
     symmetric: bool
     encoding: str
     encoded: list[str]
+    skip_bad: bool = False
+    fold_labels: bool = False
 
 
 @dataclass(frozen=True)

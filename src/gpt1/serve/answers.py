@@ -105,7 +105,7 @@ class AttentionAnswer(TypedDict):
 class _InputRow(Row):
     """A row of a request, which knows its place there by the field."""
 
-    def error(self, message: str) -> InputError:
+    def error(self, message: str, reason: str = "") -> InputError:
         return InputError(f"{self.place}: {message}")
 
 

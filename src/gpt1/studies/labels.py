@@ -52,10 +52,10 @@ from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.data_warnings import number
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
+from gpt1.tasks.spellings import number
 
 NAME = "labels"
 WORDS, CHOSEN = "tf-idf", "chosen"

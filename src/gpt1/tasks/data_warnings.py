@@ -5,7 +5,6 @@ Rows of one label are refused, as nothing can be learnt from them; all else is t
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,12 +14,13 @@ from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import SHOWN, Example, Labelled, same_texts
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.spellings import number, variants
 
 LONG_TEXT = 1_000_000  # characters; encoding so long a text takes a while, and next to nothing of it fits a model
 
 Texts = tuple[str, ...]
 
-_MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
+MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
 
 
 def look_at_rows(labelled: Labelled) -> tuple[str, ...]:
@@ -87,22 +87,10 @@ def refuse_one_label(labels: Iterable[Any], place: object) -> None:
 def doubtful_names(labels: Sequence[str], place: object) -> tuple[str, ...]:
     """Tell of labels that may be scores, or one label written in two ways."""
     notices = []
-    if len(labels) > _MANY_LABELS and all(number(name) is not None for name in labels):
+    if len(labels) > MANY_LABELS and all(number(name) is not None for name in labels):
         notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
-    alike: dict[str | float, list[str]] = {}
-    for name in labels:
-        value = number(name)
-        alike.setdefault(name.casefold() if value is None else value, []).append(name)
-    pairs = [" and ".join(f"'{name}'" for name in names) for names in alike.values() if len(names) > 1]
+    pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]
     if pairs:
-        notices.append(f"{place}: labels taken for different ones though they look the same: {some(pairs, SHOWN)}")
+        said = f"labels taken for different ones though they look the same: {some(pairs, SHOWN)}"
+        notices.append(f"{place}: {said}; `fold_labels=True` takes them for one")
     return tuple(notices)
-
-
-def number(name: str) -> float | None:
-    """Return the number that a label's name spells, if any."""
-    try:
-        value = float(name)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None  # a class may be called "inf"

@@ -1,7 +1,8 @@
 """One labelled row, checked: what its cells must hold, and what is said where they do not.
 
 Who reads which file knows where rows come from; here a row is cells with a place, and becomes an example or an error.
-A row that cannot be used is an error: which row is to be mended or left out is not ours to decide.
+A row that cannot be used is an error: which row is to be mended or left out is not ours to decide (`sifting.py` leaves
+rows out where a person says so).
 """
 
 from __future__ import annotations
@@ -20,8 +21,22 @@ from gpt1.text.cleaning import to_utf8
 SHOWN = 10  # names in a message
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
+EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
+SEVERAL_LABELS, OTHER_LABEL, UNUSABLE = "several-labels", "other-label", "unusable"
+
 _LONG = 80  # characters of a value in a message
 _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
+
+
+class RowFault(InputError):
+    """A row that can be read but not used; `reason` is a short key for counting, as of a fault of the file."""
+
+    def __init__(self, place: str, number: int, message: str, reason: str = UNUSABLE) -> None:
+        super().__init__(place, number, message, reason)  # by which it comes whole from another process
+        self.place, self.number, self.message, self.reason = place, number, message, reason
+
+    def __str__(self) -> str:
+        return printable(f"{self.place}, row {self.number}: {self.message}")
 
 
 @dataclass(frozen=True)
@@ -32,9 +47,14 @@ class Row:
     place: str
     number: int
 
-    def error(self, message: str) -> InputError:
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands in any cell."""
+        return all(map(_is_empty, self.cells.values()))
+
+    def error(self, message: str, reason: str = UNUSABLE) -> InputError:
         """Return an error about this row."""
-        return InputError(printable(f"{self.place}, row {self.number}: {message}"))
+        return RowFault(self.place, self.number, message, reason)
 
     def cell(self, column: str) -> Any:
         """Return what stands in a column, or say which columns there are."""
@@ -55,7 +75,8 @@ class Row:
         """Return the label in a column, None if there is none."""
         value = self.cells.get(column)
         if isinstance(value, list | dict):
-            raise self.error(f"'{column}' holds {_brief(value)}; several labels a row are not supported, write one")
+            said = f"'{column}' holds {_brief(value)}; several labels a row are not supported, write one"
+            raise self.error(said, SEVERAL_LABELS)
         if isinstance(value, str):
             self.check_text(value, column)
             if len(value) > LONGEST_LABEL:
@@ -68,7 +89,7 @@ class Row:
         """Return the label in a column, or say that there is none."""
         if (value := self.label(column)) is None:
             self.cell(column)
-            raise self.error(f"the label in '{column}' is empty; label the row or take it out")
+            raise self.error(f"the label in '{column}' is empty; label the row or take it out", EMPTY_LABEL)
         return value
 
 
@@ -142,7 +163,7 @@ def _is_empty(value: Any) -> bool:
 
 def _text(row: Row, value: Any, field: str) -> str:
     if _is_empty(value):
-        raise row.error(f"'{field}' is empty; fill it or take the row out")
+        raise row.error(f"'{field}' is empty; fill it or take the row out", EMPTY_TEXT)
     if not isinstance(value, str):
         raise row.error(f"'{field}' holds {_brief(value)}, expected text")
     row.check_text(value, field)
@@ -167,7 +188,8 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
     if task.score_range is None:
         name = label_name(value)
         if name not in task.label_places:
-            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{did_you_mean(name, task.labels)}")
+            near = did_you_mean(name, task.labels)
+            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{near}", OTHER_LABEL)
         return task.label_places[name]
     score, (low, high) = to_score(row, value), task.score_range
     if not low <= score <= high:

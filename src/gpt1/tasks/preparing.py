@@ -35,6 +35,8 @@ def prepare_task(
     symmetric: bool = False,
     context: int = CONTEXT,
     encoding: str = "utf-8",
+    skip_bad: bool = False,
+    fold_labels: bool = False,
     restart: bool = False,
 ) -> tuple[EncodedTask, tuple[str, ...]]:
     """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
@@ -51,6 +53,8 @@ def prepare_task(
         regression=regression,
         symmetric=symmetric,
         encoding=encoding,
+        skip_bad=skip_bad,
+        fold_labels=fold_labels,
     )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):
@@ -68,13 +72,15 @@ def read_task(
     regression: bool = False,
     symmetric: bool = False,
     encoding: str = "utf-8",
+    skip_bad: bool = False,
+    fold_labels: bool = False,
 ) -> Labelled:
     """Read a task of the catalogue, of a module, or of labelled tables, with rows for dev and with all notices.
 
     `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too); `data`
     is the folder of a task with a name, or `hub:NAME`.
     """
-    if Path(task).suffix and not _MODULE.fullmatch(task):
+    if is_table(task):
         if data is not None:
             raise SettingError(
                 f"{task} is a table, so `data` has no meaning; give further tables with `dev` and `test`"
@@ -87,13 +93,20 @@ def read_task(
             regression=regression,
             symmetric=symmetric,
             encoding=encoding,
+            skip_bad=skip_bad,
+            fold_labels=fold_labels,
         )
     named = find_task(task)
-    if dev or test or columns or regression or symmetric:
+    if dev or test or columns or regression or symmetric or skip_bad or fold_labels:
         raise SettingError(f"'{task}' is a task with its own files and columns; `data` names their folder")
     if data is None:
         raise SettingError(f"where is the data of '{task}'? Name its folder with `data`")
     return read_data(named, data, encoding)
+
+
+def is_table(name: str) -> bool:
+    """Whether a name is that of a table, not of a task."""
+    return bool(Path(name).suffix) and not _MODULE.fullmatch(name)
 
 
 def read_data(task: Task, data: str | Path, encoding: str) -> Labelled:

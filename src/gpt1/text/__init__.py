@@ -4,6 +4,7 @@
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
     "cleaning": ["TAME", "clean", "to_utf8"],
+    "language": ["Language", "look_at_language"],
     "pieces": ["LIMIT", "pieces"],
     "specials": ["SPECIALS", "special_ids"],
     "streaming": ["TextStream"],

@@ -1,0 +1,43 @@
+"""Is this table fit to train on, with this base? What `gpt1 check TABLE` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import SettingError
+from gpt1.bases.catalog import bases, is_packaged, lasting_name
+from gpt1.runs.folder import read_run, run_folder, run_tokenizer
+from gpt1.tasks.checking import Learner, TableReport, check_table
+from gpt1.tasks.shapes import CONTEXT
+
+
+def examine_table(
+    table: str | Path,
+    *,
+    init: str | Path | None = None,
+    tokenizer: str | Path | None = None,
+    context: int = CONTEXT,
+    **reading: Any,
+) -> TableReport:
+    """Return all that is wrong with a table for whoever is to start from the run or base `init`.
+
+    Without one it is the first base of the package, if there is any. A `tokenizer` with a `context` may stand for a run
+    that is still to be made. How the table is read is said as to `check_table`.
+    """
+    if init is not None and tokenizer is not None:
+        raise SettingError("`init` has its own tokenizer and context; name it, or a `tokenizer`")
+    return check_table(table, learner=_learner(init, tokenizer, context), **reading)
+
+
+def _learner(init: str | Path | None, tokenizer: str | Path | None, context: int) -> Learner | None:
+    if tokenizer is not None:
+        return Learner(str(tokenizer), run_tokenizer(Path(tokenizer)), context)
+    packaged = bases()
+    if init is None and not packaged:
+        return None
+    folder = packaged[0].path if init is None else run_folder(init)
+    shape = read_run(folder).recipe.shape
+    name = f"the base '{lasting_name(folder)}'" if is_packaged(folder) else str(init)
+    language = next((base.record.text.language for base in packaged if base.path == folder.resolve()), "")
+    return Learner(name, run_tokenizer(folder), shape.context, language)

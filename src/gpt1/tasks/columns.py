@@ -1,0 +1,239 @@
+"""What the columns of a labelled table are, text or label: by their names, by what a person says, or by what they hold.
+
+The labels are read from the training rows; they and the columns are kept in the task that is returned, so that every
+later file is read by the same rules.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
+from gpt1.base.tables import file_format
+from gpt1.base.wording import some
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.data_warnings import refuse_one_label
+from gpt1.tasks.examples import SHOWN, Row, example_to_answer, label_name, make_example, to_score
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
+from gpt1.tasks.spellings import number
+
+# Names that tell what a column is for. The first of a list wins outright; of the others only one may be there.
+_TEXT_NAMES = ("text", "sentence", "review", "content", "body", "message", "document", "comment")
+_LABEL_NAMES = ("label", "class", "category", "target", "gold_label", "sentiment", "stars", "rating", "score")
+_PAIR_NAMES = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text1", "text2"),
+)
+# What the caller may call the text columns, and which shape they then make.
+_TEXT_ROLES = ("text", "a", "b", "context", "question", "choices")
+_SHAPE_OF = {
+    ("text",): SINGLE,
+    ("a", "b"): PAIR,
+    ("context", "question", "choices"): CHOICES,
+    ("context", "choices"): CHOICES,
+}
+
+_ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by what it holds alone
+_LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are read, and as what."""
+
+    shape: str
+    texts: tuple[str, ...]
+    label: str
+    choices: int = 0
+
+    def task(self, **about: Any) -> Task:
+        """Return a task of these columns."""
+        return Task(shape=self.shape, fields=self.texts, label_field=self.label, **about)
+
+    @cached_property
+    def draft(self) -> Task:
+        """A task of these columns whose labels are not known yet."""
+        answers: dict[str, Any] = {"choices": self.choices} if self.shape == CHOICES else {"labels": ("0", "1")}
+        return self.task(name="table", title="a table", metrics=("accuracy",), **answers)
+
+
+def check_row(columns: Columns, row: Row, *, regression: bool = False, needs_label: bool = True) -> Row:
+    """Return a row, unless it cannot be used, whichever labels the table has."""
+    if columns.shape == CHOICES:  # whose labels are known: they are the numbers of answers
+        make_example(columns.draft, row, "train" if needs_label else "test")
+        return row
+    example_to_answer(columns.draft, row)
+    find = row.require_label if needs_label else row.label
+    if (value := find(columns.label)) is not None and regression:
+        to_score(row, value)
+    return row
+
+
+def require_names(columns: Columns, regression: bool, place: object) -> None:
+    """Refuse to look at the spelling of labels that are numbers."""
+    if regression or columns.shape == CHOICES:
+        raise SettingError(f"`fold_labels` is for labels that are names; those of {place} are numbers")
+
+
+def with_columns(task: Task, chosen: Mapping[str, str]) -> Task:
+    """Return a task that is read from columns called otherwise, which a person names by their roles."""
+    shape = PAIR if task.shape == BOTH else task.shape
+    roles = next(names for names, own in _SHAPE_OF.items() if own == shape and len(names) == len(task.fields))
+    for role in chosen:
+        if role not in (*roles, "label"):
+            raise unknown("role of a column", role, (*roles, "label"), of=f"'{task.name}'")
+    fields = tuple(chosen.get(role, field) for role, field in zip(roles, task.fields, strict=True))
+    return replace(task, fields=fields, label_field=chosen.get("label", task.label_field))
+
+
+def sort_labels(names: set[str]) -> tuple[str, ...]:
+    """Sort label names: by value if all are numbers, else by letters."""
+    values = {name: number(name) for name in names}
+    if None in values.values():
+        return tuple(sorted(names))
+    return tuple(sorted(names, key=lambda name: (values[name], name)))
+
+
+def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -> Columns:
+    """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
+    header = list(train[0].cells)
+    for role, column in chosen.items():
+        if role not in (*_TEXT_ROLES, "label"):
+            raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))
+        if column not in header:
+            raise InputError(
+                f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {some(header, SHOWN)})"
+            )
+    label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label", place)
+    shape, texts = _chosen_texts(chosen) or _known_texts([name for name in header if name != label], place)
+    rest = [name for name in header if name not in texts and name != label]
+    if not texts and label and len(rest) == 1:
+        shape, texts = SINGLE, (rest[0],)
+    elif texts and not label and len(rest) == 1:
+        label = rest[0]
+    elif not texts and not label and len(rest) == 2:
+        shape, texts, label = _told_apart(train, rest)
+    if not texts or not label:
+        missing = "text" if not texts else "label"
+        raise InputError(
+            f"{place}: which column is the {missing}? Name it with `columns={{{missing!r}: 'COLUMN'}}` "
+            f"(columns: {some(header, SHOWN)}){'' if texts or label else _hint_at_header(train, place)}"
+        )
+    return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0)
+
+
+def _choices(train: Sequence[Row], column: str) -> int:
+    """Return how many answers the first row offers that has several."""
+    lists = (row.cells.get(column) for row in train)
+    return next((len(cell) for cell in lists if isinstance(cell, list) and len(cell) > 1), 2)
+
+
+def _told_apart(train: Sequence[Row], columns: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
+    """Return which of two columns is the text and which the label, if one repeats its values and the other does not."""
+    kinds = {name: len({str(row.cells.get(name)) for row in train}) for name in columns}
+    label, text = sorted(columns, key=kinds.__getitem__)
+    repeats = 1 < kinds[label] <= len(train) // _ROWS_A_LABEL and kinds[text] > len(train) // 2
+    return (SINGLE, (text,), label) if repeats and not _hint_at_header(train, train[0].place) else (SINGLE, (), "")
+
+
+def _hint_at_header(train: Sequence[Row], place: str) -> str:
+    """Return the hint that a table has no header if its first line looks like one of its rows."""
+    if file_format(place) not in ("csv", "tsv"):
+        return ""
+    for name in train[0].cells:
+        if len(name) > _LONG_NAME or any(row.cells[name] == name for row in train):
+            return "; the first line looks like a row: is the header missing? Write one, such as text,label"
+    return ""
+
+
+def _chosen_texts(chosen: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
+    """Return shape and columns if the caller named text columns."""
+    roles = tuple(role for role in _TEXT_ROLES if role in chosen)
+    if not roles:
+        return None
+    if roles not in _SHAPE_OF:
+        raise SettingError(
+            f"columns for {' and '.join(roles)} make no task; name text, or a and b, or context and choices"
+        )
+    return _SHAPE_OF[roles], tuple(chosen[role] for role in roles)
+
+
+def _known_texts(header: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
+    """Return shape and columns as far as the names of the columns tell them."""
+    names = _plain_names(header)
+    for roles in (*_SHAPE_OF, *_PAIR_NAMES):
+        if roles != ("text",) and all(role in names for role in roles):
+            return _SHAPE_OF.get(roles, PAIR), tuple(_only(names[role], role, place) for role in roles)
+    text = _known_column(header, _TEXT_NAMES, "text", place)
+    return SINGLE, (text,) if text else ()
+
+
+def _known_column(header: Sequence[str], known: Sequence[str], role: str, place: str) -> str:
+    """Return the column whose name tells that it has this role, or an empty string."""
+    names = _plain_names(header)
+    found = [column for name in known if name in names for column in names[name]]
+    if found and known[0] in names:
+        return _only(names[known[0]], role, place)
+    return _only(found, role, place) if found else ""
+
+
+def _plain_names(header: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns by their names without regard to case and blanks around them."""
+    found: dict[str, list[str]] = {}
+    for name in header:
+        found.setdefault(name.strip().lower(), []).append(name)
+    return found
+
+
+def _only(columns: Sequence[str], role: str, place: str) -> str:
+    """Return the one column that has a role by its name, or ask which."""
+    if len(columns) > 1:
+        raise InputError(
+            f"{place}: which column is the {role}, {' or '.join(columns)}? Name it with "
+            f"`columns={{{role!r}: 'COLUMN'}}`"
+        )
+    return columns[0]
+
+
+def infer_task(rows: Mapping[str, list[Row]], path: Path, columns: Columns, regression: bool) -> Task:
+    """Return the task that the columns and the labels of a table describe."""
+    train, label = rows["train"], columns.label
+    task = partial(columns.task, name=_task_name(path), title=printable(f"rows of {path.name}"))
+    if columns.shape == CHOICES:
+        answers = train[0].cell(columns.texts[-1])
+        if not isinstance(answers, list) or len(answers) < 2:
+            raise train[0].error(f"'{columns.texts[-1]}' holds {answers!r}, expected a list of two answers or more")
+        return task(choices=len(answers), metrics=("accuracy",))
+    if regression:
+        # Every table counts: a score of dev just above the highest of train is no fault of the row.
+        found = [(row, row.label(label)) for split in rows.values() for row in split]
+        scores = [to_score(row, value) for row, value in found if value is not None]
+        _refuse_one_label(scores, train, label, path)
+        return task(score_range=(min(scores), max(scores)), metrics=("pearson", "spearman"))
+    names = {label_name(value) for row in train if (value := row.label(label)) is not None}
+    _refuse_one_label(names, train, label, path)
+    return task(labels=sort_labels(names), metrics=("accuracy",))
+
+
+def _refuse_one_label(found: Collection[str | float], train: Sequence[Row], label: str, path: Path) -> None:
+    """Refuse rows of one label only; where some have none, the first of those is what is to be mended."""
+    if len(set(found)) == 1:
+        for row in train:
+            row.require_label(label)
+    refuse_one_label(found, path)
+
+
+def _task_name(path: Path) -> str:
+    """Return the name of a file without its suffixes, such as a task may have."""
+    # Some systems part letters from their accents, which are not letters by themselves.
+    stem = unicodedata.normalize("NFC", path.name.split(".")[0].lower())
+    return re.sub(r"[\W_]+", "-", stem)[:_LONG_NAME].strip("-") or "table"

@@ -1,0 +1,89 @@
+"""One label written in several ways: 'Positive', 'positive ' and 'ＰＯＳＩＴＩＶＥ' look the same to a person."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpt1.base.wording import many, some
+from gpt1.tasks.examples import SHOWN, Row, label_name
+
+_INVISIBLE = "Cf"  # Unicode's category of what takes no place, such as a byte order mark inside a cell
+
+
+def number(name: str) -> float | None:
+    """Return the number that a label's name spells, if any."""
+    try:
+        value = float(name)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None  # a class may be called "inf"
+
+
+def label_key(name: str) -> str | float:
+    """Return what labels share that differ by case, blanks or Unicode's forms alone, or are one number."""
+    if (value := number(name)) is not None:
+        return value
+    plain = unicodedata.normalize("NFKC", name)
+    seen = "".join(sign for sign in plain if unicodedata.category(sign) != _INVISIBLE)
+    return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
+
+
+def variants(names: Iterable[str]) -> list[list[str]]:
+    """Return the groups of two names or more that look the same, in the order in which they come."""
+    alike: dict[str | float, list[str]] = {}
+    for name in names:
+        alike.setdefault(label_key(name), []).append(name)
+    return [group for group in alike.values() if len(group) > 1]
+
+
+def commonest_spellings(counts: Mapping[str, int]) -> dict[str | float, str]:
+    """Return for each key of labels how it is written most often; of equals the one that comes first."""
+    chosen: dict[str | float, str] = {}
+    for name, count in counts.items():
+        key = label_key(name)
+        if key not in chosen or count > counts[chosen[key]]:
+            chosen[key] = name
+    return chosen
+
+
+@dataclass(frozen=True)
+class Respelt:
+    """Rows whose labels are written in one way each, and which were written in another, in how many rows."""
+
+    rows: dict[str, list[Row]]
+    changed: Mapping[tuple[str, str], int]  # by label, and how it was written
+
+    def notices(self, place: object) -> list[str]:
+        """Tell which labels were taken for which."""
+        by_label: dict[str, list[str]] = {}
+        for (label, name), count in self.changed.items():
+            by_label.setdefault(label, []).append(f"'{name}' ({many(count, 'row')})")
+        told = [f"{' and '.join(names)} taken for '{label}'" for label, names in by_label.items()]
+        return [f"{place}: labels that look the same are one: {some(told, SHOWN)}"] if told else []
+
+
+def fold(tables: Mapping[str, Sequence[Row]], column: str, known: Mapping[str | float, str] | None = None) -> Respelt:
+    """Return the rows of tables with one way of writing each label: the `known` one, or the commonest in `train`."""
+    names = {split: [_name(row, column) for row in rows] for split, rows in tables.items()}
+    chosen = commonest_spellings(Counter(filter(None, names["train"]))) if known is None else known
+    label_of = {name: chosen.get(label_key(name), name) for own in names.values() for name in own if name}
+    changed: Counter[tuple[str, str]] = Counter()
+    found: dict[str, list[Row]] = {}
+    for split, rows in tables.items():
+        found[split] = []
+        for row, name in zip(rows, names[split], strict=True):
+            if not name or (label := label_of[name]) == name:
+                found[split].append(row)
+            else:
+                changed[label, name] += 1
+                found[split].append(replace(row, cells={**row.cells, column: label}))
+    return Respelt(found, changed)
+
+
+def _name(row: Row, column: str) -> str:
+    value = row.label(column)
+    return "" if value is None else label_name(value)

@@ -1,0 +1,45 @@
+"""A table is checked for the run or base that is to learn from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpt1.base.errors import SettingError
+from gpt1.inspection.table import examine_table
+from gpt1.runs.folder import read_run
+from gpt1.text.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "films.csv"
+    path.write_text("text,label\n" + "".join(f"Ann sold hat {n},{'yes' if n % 2 else 'no'}\n" for n in range(40)))
+    return path
+
+
+def test_without_a_base_tokens_are_not_counted(table: Path) -> None:
+    assert examine_table(table).tokens is None
+
+
+def test_a_run_tells_its_context_and_words(table: Path, trained: Path) -> None:
+    tokens = examine_table(table, init=trained).tokens
+    assert tokens is not None
+    assert (tokens.learner, tokens.context) == (str(trained), read_run(trained).recipe.shape.context)
+
+
+def test_the_base_of_the_package_is_taken_where_none_is_named(table: Path, small: Path) -> None:
+    for init in (None, small.name):
+        tokens = examine_table(table, init=init).tokens
+        assert tokens is not None
+        assert tokens.learner == f"the base '{small.name}'"
+
+
+def test_a_tokenizer_stands_for_a_run_to_be_made(table: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    words_tokenizer.save(tmp_path / "tokenizer.json")
+    tokens = examine_table(table, tokenizer=tmp_path / "tokenizer.json", context=16).tokens
+    assert tokens is not None
+    assert tokens.context == 16
+    with pytest.raises(SettingError, match="`init` has its own tokenizer"):
+        examine_table(table, init="run", tokenizer="tokenizer.json")

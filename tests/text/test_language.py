@@ -1,0 +1,43 @@
+"""In which letters texts are written, and whether they read like English."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpt1.text.language import look_at_language
+
+ENGLISH = "I liked what they did with this film, but it was not the one that you would have seen before. "
+GERMAN = "Der Film war sehr gut, aber das Ende ist zu lang, und was will man in so einem Kino noch mehr sehen? "
+DUTCH = "De film was erg goed, maar het einde is te lang of misschien niet, en we weten het ook niet. "
+KOREAN = "영화가 정말 재미있었다 다시는 보고 싶지 않다 "
+
+
+@pytest.mark.parametrize(
+    ("text", "is_english", "words"),
+    [
+        (ENGLISH * 20, True, "reads like English: "),
+        (GERMAN * 20, False, "does not read like English: 0.0 % of its words are common ones of English"),
+        (DUTCH * 20, False, "does not read like English: "),
+        (KOREAN * 5, False, "not English: Hangul letters"),
+        (ENGLISH, None, "Latin letters; 20 words are too few to tell the language"),
+        ("login " * 970 + "the " * 30, None, "perhaps English: 3.0 % of its words are common ones of English"),
+        ("1 2 3 !?", None, "too few letters to tell"),
+        ("", None, "too few letters to tell"),
+    ],
+)
+def test_texts_are_judged_by_letters_and_common_words(text: str, is_english: bool | None, words: str) -> None:
+    found = look_at_language([text])
+    assert found.is_english is is_english
+    assert found.in_words().startswith(words)
+
+
+def test_scripts_are_told_with_their_shares_and_rows_of_others_are_named() -> None:
+    found = look_at_language([KOREAN * 10, "очень хороший фильм, правда", "12 !", KOREAN])
+    assert list(found.scripts) == ["Hangul", "Cyrillic"]
+    assert found.strays == [1]
+    assert found.in_words().startswith("not English; letters: Hangul ")
+
+
+def test_signs_of_one_script_have_one_name() -> None:
+    assert list(look_at_language(["ひらがな カタカナ 漢字 " * 10]).scripts) == ["CJK"]
+    assert list(look_at_language(["ｆｕｌｌ width é ß µ ª " * 10]).scripts) == ["Latin"]
