@@ -71,7 +71,6 @@ ASKED: dict[str, tuple[str, ...]] = {
     "predict, together": ("predict", "runs/together", "reviews.csv", *CPU),
     "predict, estimator": ("predict", "estimator", "reviews.csv", *CPU),
     "evaluate answers": ("evaluate", "runs/reviews", "--table", "reviews.csv", "--split", "all", "--json", *CPU),
-    "study labels": (*LABELS, "--out", "studies/labels", "--json"),
     "study zeroshot": (*ZEROSHOT, "--out", "studies/zeroshot", "--json"),
 }
 
@@ -122,6 +121,13 @@ def in_order(value: Any) -> Any:
 @pytest.mark.parametrize("name", ASKED)
 def test_what_was_made_before_is_answered_from_as_then(name: str, world: Path) -> None:
     assert in_order(answer(ASKED[name])) == likeness(json.loads(SAID.read_text())[name])
+
+
+def test_networks_whose_epoch_was_chosen_by_what_judges_are_not_mixed_with_those_of_today(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code((*LABELS, "--out", "studies/labels")) == 1
+    assert "full-reviews-8-0 was made from other inputs: judged_by was null" in capsys.readouterr().err
 
 
 def test_what_numbers_are_made_of_text_alone_is_written_again_byte_for_byte(world: Path) -> None:
