@@ -48,8 +48,8 @@ VERBS = {
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 # How often a thread of a CPU's products looks for work before it sleeps. The library's 300,000 takes the core from
-# whoever has the work where other programs run too: 20 updates beside two of them took 145 s, and so they take 30.
-SPINS = "1000"
+# whoever has the work where other programs run too: 20 updates beside two of them took 145 s, and so they take 47.
+SPINS = "5000"
 
 
 class Verbs(click.Group):
