@@ -158,7 +158,8 @@ def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
     recipe = {
         name: todays_section(name, value) if isinstance(value, dict) else value for name, value in sections.items()
     }
-    for section, name, then in (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False)):
+    later = (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False), ("finetuning", "calibrate", False))
+    for section, name, then in later:
         recipe[section].setdefault(name, then)  # which is as it was when nobody could choose
     return {**facts, "recipe": recipe}
 

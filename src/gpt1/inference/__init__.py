@@ -2,6 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "abstaining": ["HALF", "promise"],
     "answering": [
         "Predictions",
         "answer",
@@ -10,6 +11,7 @@ OFFERS = {
         "left_behind",
         "reading_notices",
         "task_of",
+        "temperature_of",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": [

@@ -24,6 +24,7 @@ from gpt1.tasks.assessment import answer_name, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
+from gpt1.tasks.temperature import soften
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 
@@ -72,6 +73,17 @@ def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDA
 
 def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
+    temperature = temperature_of(run, task)
+    for examples, found in _answer_by_members(run, task, split):
+        yield examples, soften(found, temperature)
+
+
+def temperature_of(run: Run, task: Task) -> float:
+    """Return the temperature at which a run answers a task."""
+    return 1.0 if run.calibration is None else run.calibration.tasks[task.name].temperature
+
+
+def _answer_by_members(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     ensemble = run.ensembles.get(task.name)
     weights = ALONE if ensemble is None else ensemble.weights
     if NETWORK not in weights:  # words alone, which take no time
