@@ -61,6 +61,7 @@ def test_what_is_promised_is_told_with_what_it_stands_on() -> None:
         "with 95 % confidence at most 5 % of the answers to rows like those for dev are wrong (answers of confidence "
         "0.93 and above: of 120 to rows that were kept for it 2 were wrong)"
     )
+    assert "(all answers: of 200 to rows" in in_words(Promise(0.05, 0.0, 200, 200, 2))
 
 
 @pytest.mark.parametrize("risk", [0, -1, 1, 5, float("nan")])

@@ -9,6 +9,7 @@ OFFERS = {
         "answer_by_portion",
         "answer_split",
         "left_behind",
+        "network_temperature",
         "reading_notices",
         "task_of",
         "temperature_of",

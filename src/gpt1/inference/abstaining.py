@@ -70,10 +70,10 @@ def abstentions(found: Predictions, promised: Promise | None) -> NDArray[np.bool
 
 def in_words(found: Promise) -> str:
     """Return what is promised, and by what."""
+    which = f"answers of confidence {found.threshold:g} and above" if found.threshold else "all answers"
     return (
         f"with {x100(CONFIDENCE):g} % confidence at most {_percent(found.risk)} of the answers to rows like those for "
-        f"dev are wrong (answers of confidence {found.threshold:g} and above: of {found.answered:,} to rows that were "
-        f"kept for it {found.wrong:,} were wrong)"
+        f"dev are wrong ({which}: of {found.answered:,} to rows that were kept for it {found.wrong:,} were wrong)"
     )
 
 

@@ -120,6 +120,15 @@ def task_of(run: Run, name: str | None = None) -> Task:
     return run.tasks[name or next(iter(run.tasks))]
 
 
+def network_temperature(run: Run, task: Task) -> float:
+    """Return by what the scores of a run's network are to be divided where it goes elsewhere, to be as sure as the run.
+
+    Where others answer beside it or in its place, its scores are left as they are: the temperature is not its own.
+    """
+    ensemble = run.ensembles.get(task.name)
+    return temperature_of(run, task) if ensemble is None or ensemble.weights == ALONE else 1.0
+
+
 def left_behind(run: Run, task: Task) -> list[str]:
     """Return what a person should know where the network of a run goes elsewhere without its counted words."""
     ensemble = run.ensembles.get(task.name)
