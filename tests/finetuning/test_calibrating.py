@@ -68,14 +68,14 @@ def test_half_of_dev_decides_and_the_other_is_kept_for_what_is_promised(bytes_to
     assert deciding({"scores": scores})["scores"].splits["dev"] is scores.splits["dev"]
 
 
-def test_epoch_members_and_temperature_are_chosen_by_that_half_alone(
+def test_epoch_and_members_are_chosen_by_that_half_alone(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ensembling, "ENOUGH", 10)
     encoded, told = encode(MOODS, bytes_tokenizer, 48, 40), Told()
     with_words = (*CHANGES, "finetuning.ensemble=true")
     run = learn(parent, tmp_path / "run", encoded, with_words, listeners=[told])
-    assert "20 rows for dev choose the epoch; 20 are kept for what abstaining promises" in told
+    assert "20 rows for dev choose the epoch; 20 others say how sure answers are to be" in told
     assert "on 20 dev rows" in told
     found = found_of(run)
     assert (found.examples, len(found.seen or ()), len(found.kept or ())) == (20, 20, 20)
@@ -83,18 +83,21 @@ def test_epoch_members_and_temperature_are_chosen_by_that_half_alone(
     assert asked.examples == 40  # it is measured on all
 
 
-def test_the_temperature_is_that_of_the_rows_that_decide_and_every_answer_has_it(
+def test_the_temperature_is_that_of_the_rows_that_chose_nothing_and_every_answer_has_it(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     encoded = encode(MOODS, bytes_tokenizer, 48, 40)
     run = learn(parent, tmp_path / "run", encoded)
-    half, dev = deciding({"moods": encoded})["moods"].splits["dev"], encoded.splits["dev"]
-    plain = probabilities(run.ready_classifier, "moods", half)
-    temperature = temperature_of(run, MOODS)
-    assert temperature == fit_temperature(plain, half.labels) != 1
-    assert f"temperature {temperature:.2f}, fitted on 20 dev rows" in found_of(run).why
-    shares, answers = answer_split(run, MOODS, dev)
+    choosing, dev = rows_of(deciding({"moods": encoded})["moods"]), encoded.splits["dev"]
     before = probabilities(run.ready_classifier, "moods", dev)
+    kept = [row for row in range(len(dev)) if dev.sequences(row)[0].tobytes() not in choosing]
+    temperature = temperature_of(run, MOODS)
+    assert len(kept) == 20
+    assert temperature == pytest.approx(fit_temperature(before[kept], dev.labels[kept]), abs=1e-5) != 1
+    assert f"temperature {temperature:.2f}, fitted on 20 rows for dev that chose nothing" in found_of(run).why
+    right = before[kept].argmax(1) == dev.labels[kept]
+    assert found_of(run).kept.right[::-1] == pytest.approx(np.sort(before[kept].max(1)[right]))  # type: ignore[union-attr]
+    shares, answers = answer_split(run, MOODS, dev)
     np.testing.assert_allclose(shares, soften(before, temperature))
     assert (answers == before.argmax(1)).all()
     evaluation = Evaluation.read(evaluation_file(run.path, "moods", "dev"))
@@ -120,7 +123,7 @@ def test_the_paper_s_recipe_scores_and_few_rows_have_no_temperature(
     assert Evaluation.read(evaluation_file(few.path, "moods", "dev")).tempered is None
 
 
-def test_where_both_answer_together_their_weights_are_the_temperature(
+def test_where_both_answer_together_their_weights_are_the_temperature_of_the_same_rows(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = ensembling.TaskEnsemble({"network": 0.5, "words": 0.7}, "because", words="")
@@ -130,13 +133,13 @@ def test_where_both_answer_together_their_weights_are_the_temperature(
 
     monkeypatch.setattr(ensembling, "_decide", decide)
     monkeypatch.setattr(ensembling, "ENOUGH", 10)
-    run = learn(
-        parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 40), (*CHANGES, "finetuning.ensemble=true")
-    )
-    found = found_of(run)
-    assert found.temperature == 1
-    assert "the weights of the network and of counted words" in found.why
-    assert len(found.kept or ()) == 20
+    changes = (*CHANGES, "finetuning.ensemble=true")
+    run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 16), changes)
+    assert (found_of(run).temperature, found_of(run).kept) == (1, None)
+    assert "the weights of the network and of counted words" in found_of(run).why
+    more = learn(parent, tmp_path / "more", encode(MOODS, bytes_tokenizer, 48, 40), changes)
+    assert "that chose nothing" in found_of(more).why  # other rows than those of the weights
+    assert len(found_of(more).kept or ()) == 20
 
 
 def test_it_is_of_the_best_weights_and_of_no_others(parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path) -> None:

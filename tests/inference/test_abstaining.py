@@ -40,7 +40,7 @@ def test_rows_that_are_not_sure_enough_have_no_answer_and_say_so(tmp_path: Path,
     told += [str(one.message) for one in warned]
     plain = list(run.predict(ROWS))
     for row, before in zip(found, plain, strict=True):
-        assert row["abstained"] == (float(str(before["confidence"])) < threshold)
+        assert row["abstained"] == (float(str(before["confidence"])) < round(threshold, 6))
         assert row["prediction"] == (None if row["abstained"] else before["prediction"])
         assert (row["probabilities"], row["confidence"]) == (before["probabilities"], before["confidence"])
     answered = sum(not row["abstained"] for row in found)
@@ -58,10 +58,22 @@ def test_without_it_nothing_is_added(tmp_path: Path, words_tokenizer: Tokenizer)
 
 def test_what_is_promised_is_told_with_what_it_stands_on() -> None:
     assert in_words(Promise(0.05, 0.93, 200, 120, 2)) == (
-        "with 95 % confidence at most 5 % of the answers to rows like those for dev are wrong (answers of confidence "
-        "0.93 and above: of 120 to rows that were kept for it 2 were wrong)"
+        "with 95 % confidence at most 5 % of the answers to rows like those for dev are wrong (of 200 rows that were "
+        "kept for it 120 are answered so, 2 of these wrong)"
     )
-    assert "(all answers: of 200 to rows" in in_words(Promise(0.05, 0.0, 200, 200, 2))
+
+
+def test_a_temperature_does_not_change_which_rows_are_answered(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    sure_run(tmp_path / "run", words_tokenizer, MOODS, ROWS)
+    record = CalibrationRecord.read(tmp_path / "run" / CALIBRATION_FILE)
+    found = []
+    for temperature in (1.0, 3.0, 0.5):
+        changed = {"moods": replace(record.tasks["moods"], temperature=temperature)}
+        replace(record, tasks=changed).write(tmp_path / "run" / CALIBRATION_FILE)
+        with pytest.warns(UserWarning, match="answered"):
+            found.append(list(load_run(tmp_path / "run", device="cpu").predict(ROWS, abstain=0.1)))
+    assert len({tuple(row["prediction"] for row in rows) for rows in found}) == 1
+    assert len({tuple(row["confidence"] for row in rows) for rows in found}) == 3
 
 
 @pytest.mark.parametrize("risk", [0, -1, 1, 5, float("nan")])

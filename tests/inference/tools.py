@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from gpt1.inference.answering import answer
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.run import load_run
 from gpt1.model import build_classifier, build_model
@@ -17,6 +19,7 @@ from gpt1.records.run import RunRecord
 from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.folder import begin_run
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.examples import Example
 from gpt1.tasks.promises import Surenesses
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
@@ -71,9 +74,9 @@ def sure_run(folder: Path, tokenizer: Tokenizer, task: Task, rows: Sequence[str]
 
     Of 100 answers that were kept, those above the middle are right but for some, and all others are wrong.
     """
-    make_calibrated(folder, tokenizer, task)
-    told = sorted(float(str(row["confidence"])) for row in load_run(folder, device="cpu").predict(rows))
-    middle = told[len(told) // 2]
+    run = load_run(make_calibrated(folder, tokenizer, task), device="cpu")
+    examples = [Example((text,), None, place) for place, text in enumerate(rows)]
+    middle = float(np.sort(answer(run, task, examples).sure)[len(rows) // 2])
     sure = Surenesses([middle] * (60 - wrong), [middle] * wrong + [0.0] * 40)
     calibration = TaskCalibration("because", examples=100, seen=sure, kept=sure)
     CalibrationRecord(STEP, {task.name: calibration}).write(folder / CALIBRATION_FILE)

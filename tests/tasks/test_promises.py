@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from gpt1.tasks.promises import CONFIDENCE, Promise, Surenesses, find_promise, least_examples, sureness, tail
+from gpt1.tasks.promises import CONFIDENCE, Promise, Surenesses, find_promise, least_examples, surenesses, tail
 
 Floats = NDArray[np.float64]
 DRAWS = 200
@@ -94,5 +94,7 @@ def test_where_all_are_right_all_are_answered_and_where_all_are_wrong_none() -> 
     assert find_promise(Surenesses([], []), Surenesses([], []), 0.05) is None
 
 
-def test_what_is_decided_by_is_the_confidence_that_is_told() -> None:
-    assert sureness(np.array([[0.12345649, 0.87654351]])).tolist() == [0.876544]
+def test_the_surest_come_first() -> None:
+    found = surenesses(np.array([0.5, 0.9, 0.7]), np.array([True, True, False]))
+    assert found == Surenesses([0.9, 0.5], [0.7])
+    assert (len(found), found.at_least(0.7)) == (3, (2, 1))

@@ -1,8 +1,9 @@
-"""How sure a run's answers are to be: a temperature fitted on dev; and which rows of dev decide nothing else.
+"""How sure a run's answers are to be: a temperature fitted on dev; and which rows of dev choose nothing.
 
-What abstaining promises of new rows is proven by rows that are like them to the run: not learned, and not asked when
-the epoch, who answers, and the temperature were chosen. So one half of the rows for dev chooses, and the other is kept
-apart for the promise, where there are enough for both.
+Rows by which an epoch was chosen are answered better than new ones. So one half of the rows for dev chooses the epoch
+and who answers, and the other, where there are enough for both, is like new rows to the run: a temperature that is
+fitted on it is not too low, and what abstaining promises is proven by it. The temperature is none of what chooses: it
+changes neither which answer wins nor, as what is decided by is taken before it, which answers are given.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Places = NDArray[np.int64]
 
 
 def deciding(tasks: Mapping[str, EncodedTask]) -> dict[str, EncodedTask]:
-    """Return tasks with those rows for dev that may decide something: all, or the half that is not kept apart."""
+    """Return tasks with those rows for dev that choose: all, or the half that is not kept apart."""
     return {
         name: replace(one, splits={**one.splits, **{split: some for split, (some, _) in _halves(one).items()}})
         for name, one in tasks.items()
@@ -48,7 +49,7 @@ def parting_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
         if halves := _halves(encoded):
             first, second = (sum(len(pair[place]) for pair in halves.values()) for place in (0, 1))
             told.append(
-                f"{name}: {first:,} rows for dev choose the epoch; {second:,} are kept for what abstaining promises"
+                f"{name}: {first:,} rows for dev choose the epoch; {second:,} others say how sure answers are to be"
             )
     return told
 
@@ -68,37 +69,41 @@ def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
     if task.score_range is not None:
         return TaskCalibration("scores have no probabilities, so there is no temperature")
     halves = _halves(encoded)
-    some = [pair[0] for pair in halves.values()] or [choose(split, places.tolist()) for split, places in _dev(encoded)]
-    labels, found = _asked(run, task, some)
-    temperature, why = _fitted(run, task, labels, found)
     if not halves:
-        return TaskCalibration(why, temperature, len(labels))
-    kept_labels, kept = _asked(run, task, [pair[1] for pair in halves.values()])
+        labels, found = _asked(run, task, [choose(split, places.tolist()) for split, places in _dev(encoded)])
+        return TaskCalibration(*_fitted(run, task, labels, found), len(labels))
+    seen, kept = ([pair[place] for pair in halves.values()] for place in (0, 1))
+    labels, found = _asked(run, task, kept)
+    temperature = fit_temperature(found, labels)
     return TaskCalibration(
-        why,
+        _in_words(temperature, labels, found, "that chose nothing"),
         temperature,
         len(labels),
-        seen=_sure(labels, found, temperature),
-        kept=_sure(kept_labels, kept, temperature),
+        seen=_sure(*_asked(run, task, seen)),
+        kept=_sure(labels, found),
     )
 
 
-def _fitted(run: Run, task: Task, labels: NDArray[Any], found: Floats) -> tuple[float, str]:
-    """Return a temperature, and in words whence it comes."""
+def _fitted(run: Run, task: Task, labels: NDArray[Any], found: Floats) -> tuple[str, float]:
+    """Return in words whence a temperature comes, and the temperature, where all rows for dev chose already."""
     if len(labels) < ENOUGH:
         rows = many(len(labels), "row")
         return (
-            1.0,
             f"probabilities are as they come: a temperature is fitted on {ENOUGH} rows for dev, there are {rows}",
+            1.0,
         )
     ensemble = run.ensembles.get(task.name)
     if ensemble is not None and len(ensemble.weights) > 1:
-        return 1.0, "no temperature: the weights of the network and of counted words were fitted on the same rows"
+        return "no temperature: the weights of the network and of counted words were fitted on the same rows", 1.0
     temperature = fit_temperature(found, labels)
+    return _in_words(temperature, labels, found, "that chose the epoch too"), temperature
+
+
+def _in_words(temperature: float, labels: NDArray[Any], found: Floats, which: str) -> str:
     before, after = (_log_loss(soften(found, one), labels) for one in (1.0, temperature))
-    return temperature, (
-        f"temperature {temperature:.2f}, fitted on {len(labels):,} dev rows (log loss there {before:.3f} before, "
-        f"{after:.3f} after)"
+    return (
+        f"temperature {temperature:.2f}, fitted on {len(labels):,} rows for dev {which} (log loss there {before:.3f} "
+        f"before, {after:.3f} after)"
     )
 
 
@@ -106,8 +111,8 @@ def _log_loss(probabilities: Floats, labels: NDArray[Any]) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean())
 
 
-def _sure(labels: NDArray[Any], found: Floats, temperature: float) -> Surenesses:
-    return surenesses(soften(found, temperature), found.argmax(1), labels)
+def _sure(labels: NDArray[Any], found: Floats) -> Surenesses:
+    return surenesses(found.max(1), found.argmax(1) == labels)
 
 
 def _asked(run: Run, task: Task, splits: Sequence[EncodedSplit]) -> tuple[NDArray[Any], Floats]:

@@ -356,7 +356,7 @@ class FinetuneSession(Session[Classifier]):
         )
 
     def _deciding(self, recipe: Recipe) -> Mapping[str, EncodedTask]:
-        """Return the tasks with the rows for dev that epoch, members and temperature are chosen by."""
+        """Return the tasks with the rows for dev by which the epoch and who answers are chosen."""
         return deciding(self.tasks) if recipe.finetuning.calibrate else self.tasks
 
     def _updates(self, recipe: Recipe) -> int:

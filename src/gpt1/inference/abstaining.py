@@ -2,7 +2,8 @@
 
 The promise: over the draw of the examples that were kept apart, with 95 % confidence, of all answers that the run gives
 to new rows like them at most the share `risk` is wrong in the long run. How it is proven: `tasks/promises.py`; which
-examples were kept apart: `finetuning/calibrating.py`.
+examples were kept apart: `finetuning/calibrating.py`. What is decided by is how sure an answer was before any
+temperature, which was fitted on these very examples.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpt1.inference.run import Run
 from gpt1.records.calibration import TaskCalibration
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples, sureness
+from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples
 
 LEAST_RISK = 1e-4
 HALF = 100  # of the rows for dev, below which they are not parted
@@ -64,16 +65,16 @@ def abstentions(found: Predictions, promised: Promise | None) -> NDArray[np.bool
     """Return which answers are not to be given."""
     if promised is None:
         return np.zeros(len(found), bool)
-    silent: NDArray[np.bool_] = sureness(found.probabilities) < promised.threshold
+    silent: NDArray[np.bool_] = found.sure < promised.threshold
     return silent
 
 
 def in_words(found: Promise) -> str:
     """Return what is promised, and by what."""
-    which = f"answers of confidence {found.threshold:g} and above" if found.threshold else "all answers"
     return (
         f"with {x100(CONFIDENCE):g} % confidence at most {_percent(found.risk)} of the answers to rows like those for "
-        f"dev are wrong ({which}: of {found.answered:,} to rows that were kept for it {found.wrong:,} were wrong)"
+        f"dev are wrong (of {many(found.examples, 'row')} that were kept for it {found.answered:,} are answered so, "
+        f"{found.wrong:,} of these wrong)"
     )
 
 

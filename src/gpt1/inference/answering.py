@@ -6,7 +6,7 @@ fine-tuning uses, and answered by portions, whatever order they come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class Predictions:
 
     task: Task
     probabilities: Floats  # of the classes, answers or bins [examples, answers]
+    sure: Floats  # the probability of the likeliest before any temperature, by which it is decided what is not answered
     answers: NDArray[Any]  # index of the class or the answer, or the score
     cut: NDArray[np.int64]  # tokens that the context had no room for
     unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
@@ -58,17 +59,25 @@ class Predictions:
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
     split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
-    found, answered = answer_split(run, task, split)
+    plain = _collected(task, split, _answer_by_members(run, task, split))
+    found = soften(plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
-    return Predictions(task, found, answered, split.cut, counts[:, 0], counts[:, 1])
+    return Predictions(
+        task, found, plain.max(1, initial=0), predictions(task, found), split.cut, counts[:, 0], counts[:, 1]
+    )
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
-    found = np.zeros((len(split), answers(task)))
-    for examples, shares in answer_by_portion(run, task, split):
-        found[examples] = shares
+    found = _collected(task, split, answer_by_portion(run, task, split))
     return found, predictions(task, found)
+
+
+def _collected(task: Task, split: EncodedSplit, portions: Iterable[tuple[NDArray[np.int64], Floats]]) -> Floats:
+    found = np.zeros((len(split), answers(task)))
+    for examples, shares in portions:
+        found[examples] = shares
+    return found
 
 
 def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:

@@ -22,8 +22,8 @@ class TaskCalibration(RecordPart):
     why: str  # in words
     temperature: float = 1.0
     examples: Count = 0  # on which it was fitted
-    seen: Surenesses | None = None  # of examples for dev that decided something: the epoch, who answers, temperature
-    kept: Surenesses | None = None  # of those that decided nothing
+    seen: Surenesses | None = None  # before the temperature, of examples for dev that chose the epoch and who answers
+    kept: Surenesses | None = None  # of those that chose nothing
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,6 @@ class Promised(TypedDict):
 
     risk: float
     confidence: float
-    threshold: float
     examples: int
     answered: int
     wrong: int
@@ -140,20 +138,27 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
 
     promised = None if asked.abstain is None else _promise(engine, task, asked.abstain)
 
-    def answer_rows(examples: Sequence[Example]) -> list[RowAnswer]:
+    def answer_rows(examples: Sequence[Example]) -> list[tuple[RowAnswer, float]]:
         found = answer(engine.run, task, examples)
-        return [_worded(found, place) for place in range(len(found))]
+        return [(_worded(found, place), float(found.sure[place])) for place in range(len(found))]
 
-    found: list[RowAnswer] = await _answered(engine, ("classify", task.name), answer_rows, examples)
-    data: list[RowAnswer] = [{**one, "index": place} for place, one in enumerate(found)]  # among those of the request
+    found: list[tuple[RowAnswer, float]]
+    found = await _answered(engine, ("classify", task.name), answer_rows, examples)
+    data: list[RowAnswer] = [{**one, "index": place} for place, (one, _) in enumerate(found)]  # of the request
     if promised is None:
         return {"object": "list", "model": asked.model, "task": task.name, "data": data}
     return {
         "object": "list",
         "model": asked.model,
         "task": task.name,
-        "promise": cast(Promised, {"confidence": CONFIDENCE, **asdict(promised)}),
-        "data": [_or_none(one, promised) for one in data],
+        "promise": {
+            "risk": promised.risk,
+            "confidence": CONFIDENCE,
+            "examples": promised.examples,
+            "answered": promised.answered,
+            "wrong": promised.wrong,
+        },
+        "data": [_or_none(one, sure < promised.threshold) for one, (_, sure) in zip(data, found, strict=True)],
     }
 
 
@@ -164,9 +169,7 @@ def _promise(engine: Engine, task: Task, risk: float) -> Promise:
         raise bad(str(error), param="abstain") from None
 
 
-def _or_none(given: RowAnswer, promised: Promise) -> RowAnswer:
-    """Return an answer, or that there is none; a confidence is told as it is decided by."""
-    abstained = given["confidence"] is not None and given["confidence"] < promised.threshold
+def _or_none(given: RowAnswer, abstained: bool) -> RowAnswer:
     return {**given, "label": None if abstained else given["label"], "abstained": abstained}
 
 

@@ -54,7 +54,6 @@ OFFERS = {
         "Surenesses",
         "find_promise",
         "least_examples",
-        "sureness",
         "surenesses",
     ],
     "readers": ["read_folder", "read_split", "tasks_in"],

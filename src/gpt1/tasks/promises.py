@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.records import RecordPart
 from gpt1.tasks.answers import Floats
-from gpt1.tasks.assessment import DIGITS
 
 CONFIDENCE = 0.95  # with which a promise is kept
 _NEARLY = 0.95
@@ -52,15 +50,8 @@ class Promise:
     wrong: int  # of those that were answered
 
 
-def sureness(probabilities: Floats) -> Floats:
-    """Return the confidence in each answer as it is told, so that what a person reads is what is decided by."""
-    found: Floats = np.round(probabilities.max(1), DIGITS)
-    return found
-
-
-def surenesses(probabilities: Floats, answers: NDArray[Any], labels: NDArray[Any]) -> Surenesses:
+def surenesses(sure: Floats, right: NDArray[np.bool_]) -> Surenesses:
     """Return how sure answers were, the surest first."""
-    sure, right = sureness(probabilities), answers == labels
     return Surenesses(*(sorted(sure[which].tolist(), reverse=True) for which in (right, ~right)))
 
 
