@@ -28,6 +28,7 @@ from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import _read_own
 from gpt1.finetuning.results import results, results_blocks
 from gpt1.finetuning.seeds import read_result
+from gpt1.inference.abstaining import promise
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.pretraining.stream import TokenStream
 from gpt1.report.gather import gather, gather_studies
@@ -41,6 +42,7 @@ from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import TrainerState
 from tests.exchange.tools import write_release
 from tests.finetuning.tools import SETTINGS, encode, make_examples, make_pretrained, make_task, write_table
+from tests.inference.tools import sure_run
 from tests.records import facts_in
 
 DELETED, TWICE = object(), object()
@@ -218,6 +220,18 @@ def test_an_evaluation(run: Path) -> None:
     path = next(run.glob("evaluation-*.json"))
     opened = load_run(run, device="cpu")
     assert faults(Record(path, lambda: (gather([run]), results(opened), results_blocks(opened)))) == []
+
+
+def test_how_sure_answers_are(trained: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    sure_run(tmp_path / "run", words_tokenizer, MOODS, ["Ann", "the cat"], wrong=1)
+
+    def read() -> None:
+        found = load_run(tmp_path / "run", device="cpu")
+        list(found.predict(["Ann"]))
+        promise(found, MOODS, 0.1)
+        gather([tmp_path / "run"])
+
+    assert faults(Record(tmp_path / "run" / "calibration.json", read)) == []
 
 
 def test_predictions(run: Path) -> None:

@@ -30,6 +30,7 @@ from gpt1.estimators import GPTClassifier
 from gpt1.estimators.folders import EstimatorRecord
 from gpt1.exchange.names import ExportSums
 from gpt1.recipes.changes import SECTIONS, todays_section
+from gpt1.records.calibration import CalibrationRecord
 from gpt1.records.ensemble import EnsembleRecord
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import RunRecord
@@ -48,6 +49,7 @@ RECORDS: dict[str, type[Record]] = {
     "run.json": RunRecord,
     "evaluation-*.json": Evaluation,
     "ensemble.json": EnsembleRecord,
+    "calibration.json": CalibrationRecord,
     "result.json": SeedResult,
     "seeds.json": SeedsResult,
     "cell.json": CellRecord,
@@ -69,6 +71,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "predict": ("predict", "runs/reviews", "reviews.csv", *CPU),
     "predict, seeds": ("predict", "runs/seeds", "reviews.csv", *CPU),
     "predict, together": ("predict", "runs/together", "reviews.csv", *CPU),
+    "predict, sure": ("predict", "runs/sure", "reviews.csv", "--abstain", "0.15", *CPU),
     "predict, estimator": ("predict", "estimator", "reviews.csv", *CPU),
     "evaluate answers": ("evaluate", "runs/reviews", "--table", "reviews.csv", "--split", "all", "--json", *CPU),
     "study zeroshot": (*ZEROSHOT, "--out", "studies/zeroshot", "--json"),
@@ -164,7 +167,8 @@ def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
     recipe = {
         name: todays_section(name, value) if isinstance(value, dict) else value for name, value in sections.items()
     }
-    for section, name, then in (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False)):
+    later = (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False), ("finetuning", "calibrate", False))
+    for section, name, then in later:
         recipe[section].setdefault(name, then)  # which is as it was when nobody could choose
     return {**facts, "recipe": recipe}
 

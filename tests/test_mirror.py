@@ -41,6 +41,7 @@ TESTED_IN = {
     "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",
     "model/transformer.py": "model/test_network.py",
+    "records/calibration.py": "finetuning/test_calibrating.py",
     "records/ensemble.py": "finetuning/test_ensembling.py",
     "records/evaluation.py": "finetuning/test_measure.py",
     "records/run.py": "runs/test_folder.py",

@@ -15,7 +15,8 @@ from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
-from tests.inference.tools import make_run
+from tests.conftest import make_text
+from tests.inference.tools import make_run, sure_run
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -178,3 +179,27 @@ def test_errors_are_for_people(
     found, out, err = run(capsys, "predict", "--device", "cpu", *(places.get(name, name) for name in arguments))
     assert (found, out) == (code, "")
     assert message in err
+
+
+def test_with_a_risk_only_sure_rows_are_answered_and_the_share_is_told(
+    words_tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [make_text(1, seed).strip() for seed in range(20)]
+    sure_run(tmp_path / "run", words_tokenizer, MOODS, texts)
+    table, out = tmp_path / "new.jsonl", tmp_path / "answers.csv"
+    table.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    asked = ("predict", str(tmp_path / "run"), str(table), "--device", "cpu")
+    code, _, err = run(capsys, *asked, "--abstain", "0.1", "--out", str(out))
+    rows = [row for _, row in read_rows(out)]
+    answered = [row for row in rows if row["abstained"] == "False"]
+    assert code == 0
+    assert all(row["prediction"] in MOODS.labels for row in answered)
+    assert all(row["prediction"] == "" for row in rows if row["abstained"] == "True")
+    words = " ".join(err.split())
+    assert words.startswith(
+        f"{len(answered)} of 20 rows answered ({100 * len(answered) / 20:.1f} %): with 95 % confidence"
+    )
+    assert words.endswith(f"{out}: 20 rows written")
+    code, _, err = run(capsys, *asked, "--abstain", "0.01")
+    assert (code, "takes 299 answers" in " ".join(err.split())) == (1, True)
+    assert run(capsys, *asked, "--abstain", "5")[0] == 2

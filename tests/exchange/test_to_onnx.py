@@ -17,10 +17,11 @@ from gpt1.base.torch_internals import EXPORT_LOGGER
 from gpt1.exchange.to_onnx import export_onnx
 from gpt1.inference.run import load_run
 from gpt1.recipes.values import LSTM
+from gpt1.records.calibration import TaskCalibration
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
-from tests.inference.tools import make_run
+from tests.inference.tools import make_calibrated, make_run
 
 TASK = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -56,6 +57,17 @@ def test_a_fine_tuned_run_answers_wherever_its_extract_token_stands(tmp_path: Pa
             hidden, _ = run.classifier.body(ids)
             wanted = run.classifier.heads["moods"](hidden[rows, extract])
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
+
+
+def test_a_temperature_goes_out_with_the_head(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    folder = make_calibrated(tmp_path / "run", words_tokenizer, TASK, moods=TaskCalibration("because", 2.5))
+    run = load_run(folder, device="cpu")
+    export_onnx(run, tmp_path / "model.onnx")
+    ids = torch.randint(0, words_tokenizer.vocab_size, (2, 5))
+    with torch.no_grad():
+        wanted = run.classifier.heads["moods"](run.classifier.body(ids)[0][:, 3]) / 2.5
+    found = answers(tmp_path / "model.onnx", ids=ids.numpy(), extract=np.array([3, 3]))
+    np.testing.assert_allclose(found, wanted.numpy(), atol=1e-4)
 
 
 def test_exporting_leaves_the_run_as_it_was(trained: Path, tmp_path: Path) -> None:

@@ -15,16 +15,17 @@ from gpt1.base.errors import FormatError, Gpt1Error, InputError
 from gpt1.exchange.importing import import_transformers
 from gpt1.exchange.names import check_shape
 from gpt1.exchange.to_transformers import export_transformers, folded
-from gpt1.inference.classification import probabilities
+from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import LSTM, Shape
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.shapes import PAIR, SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.exchange.tools import CONTEXT, openai_gpt, relative, save_openai_gpt, write_vocabulary
-from tests.inference.tools import make_run
+from tests.inference.tools import STEP, make_run
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +127,21 @@ def test_a_byte_vocabulary_goes_out_with_the_same_ids(
         assert loaded.decode(loaded.encode(text)) == text
 
 
-@pytest.mark.parametrize("shape", [SINGLE, PAIR])
-def test_a_fine_tuned_run_goes_out_with_its_answers(shape: str, tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize(("shape", "temperature"), [(SINGLE, 1.0), (PAIR, 1.0), (SINGLE, 2.5)])
+def test_a_fine_tuned_run_goes_out_with_its_answers_and_as_sure(
+    shape: str, temperature: float, tmp_path: Path, words_tokenizer: Tokenizer
+) -> None:
     from transformers import OpenAIGPTForSequenceClassification
 
     fields = ("text",) if shape == SINGLE else ("a", "b")
     task = Task(
         name="moods.x", title="moods", shape=shape, labels=("x", "y", "z"), metrics=("accuracy",), fields=fields
     )
-    made = load_run(make_run(tmp_path / "run", words_tokenizer, task, feed_forward=128, head_bias=2.0), device="cpu")
+    sure = ["finetuning.calibrate=true"]
+    make_run(tmp_path / "run", words_tokenizer, task, feed_forward=128, head_bias=2.0, changes=sure)
+    calibration = CalibrationRecord(STEP, {task.name: TaskCalibration("because", temperature)})
+    calibration.write(tmp_path / "run" / CALIBRATION_FILE)
+    made = load_run(tmp_path / "run", device="cpu")
     said = export_transformers(made, tmp_path / "out")
     assert "start" in said[-1]
     theirs = OpenAIGPTForSequenceClassification.from_pretrained(tmp_path / "out").eval()
@@ -150,7 +157,7 @@ def test_a_fine_tuned_run_goes_out_with_its_answers(shape: str, tmp_path: Path, 
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
     with torch.no_grad():
         found = theirs(ids, attention_mask=mask).logits.double().softmax(-1)
-    wanted = torch.from_numpy(probabilities(made.classifier, task.name, split))
+    wanted = torch.from_numpy(answer_split(made, task, split)[0])
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
 

@@ -161,6 +161,7 @@ KINDS = (
     Kind("events.jsonl", ("runs/books/events.jsonl",), ("report, pre-trained", "pretrain --resume, done")),
     Kind("events.jsonl, half", ("runs/half-reviews/events.jsonl",), ("finetune --resume",)),
     Kind("ensemble.json", ("runs/reviews/ensemble.json",), (*OF_REVIEWS, "report, fine-tuned")),
+    Kind("calibration.json", ("runs/reviews/calibration.json",), (*OF_REVIEWS, "report, fine-tuned")),
     Kind("counted words", ("runs/reviews/words-*.safetensors",), OF_REVIEWS),
     Kind("evaluation", ("runs/reviews/evaluation*.json",), ("report, fine-tuned", "evaluate answers")),
     Kind("predictions", ("runs/reviews/predictions*.jsonl",), ("report, fine-tuned", "evaluate answers")),

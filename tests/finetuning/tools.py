@@ -41,6 +41,7 @@ SETTINGS = (
     "logging.keep=2",
     "logging.keep_optimizer=true",  # to compare, and to make runs longer
     "finetuning.ensemble=false",  # the network alone; tests/finetuning/test_ensembling.py is of the others
+    "finetuning.calibrate=false",  # as sure as it comes; tests/finetuning/test_calibrating.py is of the others
 )
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from gpt1.inference.answering import answer
 from gpt1.inference.classification import head_shapes
+from gpt1.inference.run import load_run
 from gpt1.model import build_classifier, build_model
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.records.run import RunRecord
 from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.folder import begin_run
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.examples import Example
+from gpt1.tasks.promises import Surenesses
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import SMALL_RUN
@@ -53,3 +59,25 @@ def make_run(
     weights = {name: tensor * (torch.nan if ruined else 1) for name, tensor in model.named_parameters()}
     save_checkpoint(folder, STEP, weights, {}, {"cost": 0.5})
     return folder
+
+
+def make_calibrated(folder: Path, tokenizer: Tokenizer, *tasks: Task, **given: TaskCalibration) -> Path:
+    """Make a fine-tuned run of which it was found how sure its answers are, by task."""
+    make_run(folder, tokenizer, *tasks, changes=["finetuning.calibrate=true"])
+    found = {task.name: given.get(task.name, TaskCalibration("as they come")) for task in tasks}
+    CalibrationRecord(STEP, found).write(folder / CALIBRATION_FILE)
+    return folder
+
+
+def sure_run(folder: Path, tokenizer: Tokenizer, task: Task, rows: Sequence[str], wrong: int = 0) -> float:
+    """Make a run that may answer about half of these rows with a risk of 0.1; return how sure it must be.
+
+    Of 100 answers that were kept, those above the middle are right but for some, and all others are wrong.
+    """
+    run = load_run(make_calibrated(folder, tokenizer, task), device="cpu")
+    examples = [Example((text,), None, place) for place, text in enumerate(rows)]
+    middle = float(np.sort(answer(run, task, examples).sure)[len(rows) // 2])
+    sure = Surenesses([middle] * (60 - wrong), [middle] * wrong + [0.0] * 40)
+    calibration = TaskCalibration("because", examples=100, seen=sure, kept=sure)
+    CalibrationRecord(STEP, {task.name: calibration}).write(folder / CALIBRATION_FILE)
+    return middle

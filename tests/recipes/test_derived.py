@@ -44,7 +44,7 @@ def test_few_examples_are_read_in_small_batches_and_often(examples: int, batch: 
     assert (training.batch, training.epochs) == (batch, epochs)
 
 
-def test_what_is_not_derived_is_the_papers_but_for_the_warm_up_and_who_answers() -> None:
+def test_what_is_not_derived_is_the_papers_but_for_the_warm_up_who_answers_and_how_surely() -> None:
     found = settled(AUTO, 2_000_000, 200)
     assert found.derived == ()
     assert differences(FINETUNE, found) == {
@@ -53,6 +53,7 @@ def test_what_is_not_derived_is_the_papers_but_for_the_warm_up_and_who_answers()
         "training.batch": (32, 16),
         "training.epochs": (3, 12),
         "finetuning.ensemble": (False, True),
+        "finetuning.calibrate": (False, True),
     }
     assert settled(FINETUNE, 2_000_000, 200) == FINETUNE
 
@@ -91,7 +92,8 @@ def test_a_base_of_the_papers_size_is_fine_tuned_as_the_paper_does() -> None:
 def test_settings_show_from_what_they_are_derived() -> None:
     assert settings(AUTO)["optimizer.lr"] == "derived from the parameters of the base"
     assert {name for name, value in settings(AUTO).items() if "derived from" in str(value)} == DERIVED.keys()
-    assert differences(FINETUNE, AUTO).keys() == {*DERIVED, "schedule.warmup_share", "finetuning.ensemble"}
+    others = {"schedule.warmup_share", "finetuning.ensemble", "finetuning.calibrate"}
+    assert differences(FINETUNE, AUTO).keys() == {*DERIVED, *others}
 
 
 def test_a_setting_that_has_a_value_is_not_derived_as_well() -> None:

@@ -17,6 +17,10 @@ from gpt1.inference.run import load_run
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import host_of
 from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, Request, ScoreRequest
+from gpt1.text.tokenizer import Tokenizer
+from tests.conftest import make_text
+from tests.inference.tools import sure_run
+from tests.serve.conftest import MOODS
 from tests.serve.tools import (
     LONG,
     Client,
@@ -119,6 +123,34 @@ def test_texts_pairs_and_choices_are_classified_as_the_run_predicts(client: http
         assert [one["label"] for one in answer["data"]] == [str(one["prediction"]) for one in wanted]
         assert all(one["probabilities"][one["label"]] == one["confidence"] for one in answer["data"])
         assert [one["probabilities"] for one in answer["data"]] == [one["probabilities"] for one in wanted]
+
+
+def test_with_a_risk_what_is_not_sure_enough_has_no_label_and_the_promise_is_told(
+    tmp_path: Path, words_tokenizer: Tokenizer, client: httpx.Client
+) -> None:
+    texts = [make_text(1, seed).strip() for seed in range(20)]
+    threshold = sure_run(tmp_path / "sure", words_tokenizer, MOODS, texts)
+    with serving(str(tmp_path / "sure")) as served:
+        plain = ask(served, "classify", model="sure", input=texts).json()
+        found = ask(served, "classify", model="sure", input=texts, abstain=0.1).json()
+        refused = ask(served, "classify", model="sure", input=texts, abstain=0.01)
+        wrong = ask(served, "classify", model="sure", input=texts, abstain=5)
+    assert "promise" not in plain
+    assert found["promise"] == {
+        "risk": 0.1, "confidence": 0.95, "examples": 100, "answered": 60, "wrong": 0,
+    }  # fmt: skip
+    for row, before in zip(found["data"], plain["data"], strict=True):
+        assert "abstained" not in before
+        assert row["abstained"] == (before["confidence"] < round(threshold, 6))
+        assert row["label"] == (None if row["abstained"] else before["label"])
+        assert row["probabilities"] == before["probabilities"]
+    assert {row["abstained"] for row in found["data"]} == {True, False}
+    status, _, said = error_of(refused)
+    assert (status, refused.json()["error"]["param"]) == (400, "abstain")
+    assert said.startswith("the run 'sure' cannot promise that at most 1 % of its answers to 'moods' are wrong")
+    assert (error_of(wrong)[0], wrong.json()["error"]["param"]) == (400, "abstain")
+    without = ask(client, "classify", model="taught", task="moods", input="Ann", abstain=0.1)
+    assert "the run 'taught' was fine-tuned without finetuning.calibrate" in error_of(without)[2]
 
 
 def test_a_text_whose_end_is_not_read_says_so(client: httpx.Client) -> None:

@@ -22,6 +22,12 @@ STANDARD_INPUT = "-"
 @click.option("--out", metavar="FILE", help="Where the answers go: .jsonl, .csv or .tsv.  [JSON lines, printed]")
 @options.overwrite
 @click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
+@click.option(
+    "--abstain",
+    type=options.Number(0, min_open=True, max=1, max_open=True),
+    metavar="RISK",
+    help="Answer only where at most this share of the answers is wrong, 0.05 for 5 %; with 95 % confidence.",
+)
 @click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
 @options.columns
 @options.encoding
@@ -34,6 +40,7 @@ def command(
     out: str | None,
     overwrite: bool,
     task: str | None,
+    abstain: float | None,
     skip_bad: bool,
     columns: tuple[str, ...],
     encoding: str | None,
@@ -47,9 +54,13 @@ def command(
     JSON lines on standard input, with those columns as keys, answered as they arrive. Every row comes back with its
     columns and with `prediction`, `probabilities` and `confidence`. A label is not needed.
 
+    With --abstain a row whose answer is not sure enough has an empty `prediction`, and `abstained` says so. The promise
+    is of rows like those for dev, half of which were kept for it; choose RISK before you look at answers.
+
     \b
     Examples, of a run that learned from a column 'text':
       gpt1 predict runs/reviews new.csv --out answers.csv
+      gpt1 predict runs/reviews new.csv --out sure.csv --abstain 0.05
       echo '{"text": "A quiet, lovely film."}' | gpt1 predict runs/reviews -
     """
     from gpt1.inference.predicting import predict_file
@@ -68,16 +79,18 @@ def command(
         columns=options.roles_and_names(columns),
         **({} if encoding is None else {"encoding": encoding}),
         skip_bad=skip_bad,
+        abstain=abstain,
         notice=words.notice,
     )
     if out is not None:
-        write_rows(_told(answers, out), Path(out), answers.added, overwrite=overwrite)
+        done = "answered" if abstain is None else "written"
+        write_rows(_told(answers, out, done), Path(out), answers.added, overwrite=overwrite)
     else:
         for row in answers:
             click.echo(json_line(row), nl=False)
 
 
-def _told(rows: Iterator[dict[str, Any]], out: str) -> Iterator[dict[str, Any]]:
+def _told(rows: Iterator[dict[str, Any]], out: str, done: str) -> Iterator[dict[str, Any]]:
     """Say now and then, and at the end, how many rows are answered."""
     from gpt1.base.progress import PLAIN_SECONDS
     from gpt1.base.wording import many
@@ -88,5 +101,5 @@ def _told(rows: Iterator[dict[str, Any]], out: str) -> Iterator[dict[str, Any]]:
         yield row
         if (now := time.monotonic()) - told >= PLAIN_SECONDS:
             told = now
-            click.echo(f"{many(count, 'row')} answered, {count / (now - began):,.0f} a second", err=True)
-    click.echo(f"{out}: {many(count, 'row')} answered", err=True)
+            click.echo(f"{many(count, 'row')} {done}, {count / (now - began):,.0f} a second", err=True)
+    click.echo(f"{out}: {many(count, 'row')} {done}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import (
@@ -88,8 +89,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
         cells += [_by_words(one)] if words else []
         cells += [_commonest(one.classes)] if common else []
         if calibrated:
-            found = one.calibration
-            cells += [number(x) for x in (found.ece, found.brier, found.nll)] if found else [TableCell("–")] * 3
+            cells += _calibrated(one)
         rows.append(TableRow(one.split, cells))
     caption = "Scores are x 100; below one is its 95 % interval, over examples."
     caption += " Counting words is TF-IDF and a linear model on the same rows." if words else ""
@@ -97,7 +97,22 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     caption += (
         " Of the expected calibration error (ECE), Brier score and log loss less is better." if calibrated else ""
     )
+    if any(one.tempered for one in evaluations):
+        caption += (
+            " Below ECE is what it was before the temperature, which was fitted on dev: there ECE looks a little "
+            "better than it is."
+        )
     return Table(caption, header, rows)
+
+
+def _calibrated(evaluation: Evaluation) -> list[TableCell]:
+    """Return three figures of probabilities; below the first, what it was without a temperature."""
+    found, tempered = evaluation.calibration, evaluation.tempered
+    if found is None:
+        return [TableCell("–")] * 3
+    ece = number(found.ece)
+    note = "" if tempered is None else f"before {figure(tempered.ece_before)}"
+    return [replace(ece, note=note), number(found.brier), number(found.nll)]
 
 
 def _all_names(figures: Iterable[dict[str, float]]) -> list[str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 import torch
 
 from gpt1.base.errors import InputError
-from gpt1.base.files import lock_folder, whole_file
+from gpt1.base.files import json_bytes, lock_folder, whole_file
+from gpt1.base.records import sealed
 from gpt1.inference.run import Run, load_run
 from gpt1.linear.files import ensemble_files
+from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.runs.checkpoints import clean_up, save_checkpoint
 from gpt1.runs.compact import compact, expanded
 from gpt1.runs.folder import begin_run, is_begun_copy, made_for
@@ -19,19 +21,28 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 def export_compact(run: Run, out: str | Path) -> list[str]:
     """Write a run as one of a quarter of its size, for every verb but going on with it; return what to know of it."""
     out, weights, step = Path(out), run.checkpoint.model, run.checkpoint.step
-    small, besides = compact(weights), ensemble_files(run.path)
+    small, besides = compact(weights), {path.name: path.read_bytes() for path in ensemble_files(run.path)}
+    if run.calibration is not None:
+        besides[CALIBRATION_FILE] = json_bytes(sealed(run.calibration.without_promises().as_json()))
     with lock_folder(out):
-        files = {TOKENIZER_FILE, *(path.name for path in besides)}
-        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, files):
+        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE, *besides}):
             raise InputError(f"{out} is there already; choose a new or empty folder for the run")
         clean_up(out)
         save_checkpoint(out, step, small, None, run.checkpoint.progress, made_for(run.record))
-        for path in besides:
-            with whole_file(out / path.name) as file:
-                file.write(path.read_bytes())
+        for name, content in besides.items():
+            with whole_file(out / name) as file:
+                file.write(content)
         begin_run(out, run.record, run.path / TOKENIZER_FILE)  # which makes the folder a run
     load_run(out, device="cpu").checkpoint  # noqa: B018  read it as everybody will
-    return [_told(weights, small)]
+    return [_told(weights, small), *_left_behind(run)]
+
+
+def _left_behind(run: Run) -> list[str]:
+    """Tell that what was proven of a network is not proven of one whose weights are rounded."""
+    tasks = {} if run.calibration is None else run.calibration.tasks
+    if all(one.kept is None for one in tasks.values()):
+        return []
+    return ["what can be promised of answers by abstaining is of the weights as they were, and stays behind"]
 
 
 def _told(weights: dict[str, torch.Tensor], small: dict[str, torch.Tensor]) -> str:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.files import result_file
 from gpt1.base.torch_internals import EXPORT_LOGGER
-from gpt1.inference.answering import left_behind, task_of
+from gpt1.inference.answering import left_behind, network_temperature, task_of
 from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
 from gpt1.model.classifier import head_name
@@ -90,6 +90,9 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
         )
     classifier = deepcopy(run.classifier).cpu().float()
     classifier.body.compute_in(torch.float32)
+    with torch.no_grad():
+        for weight in classifier.heads[head_name(wanted.name)].parameters():
+            weight.div_(network_temperature(run, wanted))
     specials = ", ".join(f"{name} {id}" for name, id in run.tokenizer.specials.items())
     said = [
         "inputs: ids [texts, tokens] and extract [texts], the place of the extract token in each; output: logits "

@@ -26,7 +26,7 @@ from gpt1.exchange.names import (
     to_theirs,
     write_sums,
 )
-from gpt1.inference.answering import left_behind, task_of
+from gpt1.inference.answering import left_behind, network_temperature, task_of
 from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
@@ -105,7 +105,8 @@ def _classifier(run: Run, task: Task) -> tuple[Tensors, dict[str, object]]:
         # Start stands first and nowhere else: as padding it is never taken for the last token of a text.
         "pad_token_id": run.tokenizer.specials["start"],
     }
-    return {**to_theirs(body, shape.layers), "score.weight": model[f"{head}.weight"].float()}, described
+    score = model[f"{head}.weight"].double() / network_temperature(run, task)  # of weight and folded bias alike
+    return {**to_theirs(body, shape.layers), "score.weight": score.float()}, described
 
 
 def folded(weight_AC: Tensor, bias_A: Tensor, where: str) -> Tensor:

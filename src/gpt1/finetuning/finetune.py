@@ -19,6 +19,7 @@ from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below
 from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
+from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.data import (
     Source,
     check_fit,
@@ -50,6 +51,7 @@ from gpt1.recipes.catalog import RECIPES
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import in_words, recipe_for, settled
 from gpt1.recipes.values import Recipe, Shape
+from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Listener, Stepped
@@ -92,6 +94,7 @@ class FinetuneRequest:
     source: Source
     recipe: Recipe
     changes: Sequence[str]
+    seeds: int = 1  # of which the best on dev is kept
 
 
 def finetune(
@@ -161,17 +164,20 @@ def finetune(
         return load_run(_train_several(asked, conditions, seeds, tasks, notices), device=device)
 
 
-def chosen_recipe(recipe: Recipe | str | None, base: Shape, begun: Iterable[Path]) -> Recipe:
-    """Return the recipe that is asked for; without one, that of what was begun in a folder, else the one for the base.
+def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Path]) -> Recipe:
+    """Return the recipe that is asked for; without one, that of what was begun in folders, else the one for the base.
 
     A folder without a run, or with one that cannot be read, says nothing; who needs that run tells.
     """
     if recipe is not None:
         return as_recipe(recipe)
-    for folder in begun:
+    for folder in folders:
         with suppress(FormatError, InputError):
-            if is_run(folder) and (known := RECIPES.get(read_run(folder).recipe.name)):
-                return known
+            if is_run(folder) and (known := RECIPES.get((begun := read_run(folder).recipe).name)):
+                if begun.finetuning.calibrate == known.finetuning.calibrate:
+                    return known
+                # A run that was begun before there was such a setting goes on without.
+                return replace(known, finetuning=replace(known.finetuning, calibrate=begun.finetuning.calibrate))
     return recipe_for(base)
 
 
@@ -215,7 +221,7 @@ def _train_seeds(
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     for seed in seeds:
         left = None if minutes is None else max(0.0, (end - time.monotonic()) / 60)
-        own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"])
+        own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], seeds=len(seeds))
         here = replace(conditions, out=folder_of(out, seed), minutes=left)
         session = FinetuneSession(own, here, tasks, notices if seed == seeds[0] else [])
         if conditions.resume and is_done(here.out):
@@ -342,7 +348,9 @@ class FinetuneSession(Session[Classifier]):
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
         notify(_in_short(recipe, model, self.tasks, updates, self.device))
-        evaluate = _evaluator(model, self.tasks)
+        for text in parting_notices(self.tasks) if settings.calibrate else ():
+            notify(text)
+        evaluate = _evaluator(model, self._deciding(recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
         return TrainerConfig(
@@ -355,6 +363,10 @@ class FinetuneSession(Session[Classifier]):
             evaluate=evaluate,
             has_parent=True,
         )
+
+    def _deciding(self, recipe: Recipe) -> Mapping[str, EncodedTask]:
+        """Return the tasks with the rows for dev by which the epoch and who answers are chosen."""
+        return deciding(self.tasks) if recipe.finetuning.calibrate else self.tasks
 
     def _updates(self, recipe: Recipe) -> int:
         training = recipe.training
@@ -384,15 +396,19 @@ class FinetuneSession(Session[Classifier]):
         forget_result(self.out)
 
     def end(self, notify: Notify) -> bool:
-        """Decide who answers, measure the run on all but its training examples, and note that it is at its end."""
+        """Decide who answers and how surely, measure the run on all it was not trained on, and note that it is over."""
         run = load_run(self.out, device=str(self.device))
         if run.recipe.finetuning.ensemble:
             retrain = self._retrain if self.world.size == 1 else None
-            if not make_ensembles(run, self.tasks, retrain, notify):
+            (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
+            if not make_ensembles(run, self._deciding(run.recipe), retrain, notify):
                 return False
             run = run.anew()
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
+        if run.recipe.finetuning.calibrate:
+            calibrate(run, self.tasks, self.asked.seeds, notify)
+            run = run.anew()
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()
@@ -403,7 +419,12 @@ class FinetuneSession(Session[Classifier]):
     def _retrain(self, part: int, tasks: Mapping[str, EncodedTask]) -> Run | None:
         """Return a run that has learned some of the examples as this one has learned all; None: the time was up."""
         # Parts are short, and begun anew after a kill: a checkpoint at the end is enough.
-        changes = ["finetuning.ensemble=false", "training.patience=none", "logging.save_every=1000000"]
+        changes = [
+            "finetuning.ensemble=false",
+            "finetuning.calibrate=false",
+            "training.patience=none",
+            "logging.save_every=1000000",
+        ]
         own = replace(self.asked, recipe=read_run(self.out).recipe, changes=changes)
         here = replace(
             self.conditions,

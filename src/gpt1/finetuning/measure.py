@@ -26,12 +26,23 @@ from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporarie
 from gpt1.base.records import sealed
 from gpt1.bases.catalog import is_packaged
 from gpt1.finetuning.data import check_fit, identity, read_recorded
-from gpt1.inference.answering import answer_by_portion, task_of
+from gpt1.inference.answering import answer_by_portion, task_of, temperature_of
 from gpt1.inference.run import Run
 from gpt1.linear.words import encoded_texts
-from gpt1.records.evaluation import Cut, Evaluation, Prediction, RecordedTable
-from gpt1.tasks.answers import predictions
-from gpt1.tasks.assessment import Answered, Mistake, answer_name, assess, hold_against, joined, share_names
+from gpt1.records.evaluation import Cut, Evaluation, Prediction, RecordedTable, Tempered
+from gpt1.tasks.answers import Floats, predictions
+from gpt1.tasks.assessment import (
+    Answered,
+    Assessment,
+    Mistake,
+    answer_name,
+    assess,
+    expected_error,
+    hold_against,
+    joined,
+    reliability,
+    share_names,
+)
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, encode_task, load
 from gpt1.tasks.examples import Labelled
@@ -39,6 +50,7 @@ from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
 from gpt1.tasks.readers import read_further
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.temperature import soften
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
 
@@ -237,7 +249,7 @@ def measure_split(
     known = np.flatnonzero(data.labelled)
     if not len(known):
         raise InputError(f"split '{split}' of '{task.name}' has no labels to measure by; gpt1 predict answers its rows")
-    answered = _answer(run, task, data)
+    answered, before = _answer(run, task, data)
     found = assess(task, data.labels[known], answered.of(known), groups=data.groups[known] if task.groups else None)
     cut = data.cut[data.cut > 0]
     mistakes = [_with_text(run.tokenizer, task, data, int(known[one.index]), one) for one in found.mistakes]
@@ -251,6 +263,7 @@ def measure_split(
         unknown=count_unknown(unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)),
         table=table,
         words=_by_words(run, task, data, known),
+        tempered=_tempered(run, task, found, answered.answers[known] == data.labels[known], before[known]),
         **{**vars(found), "mistakes": mistakes},
     )
     remove_temporaries(run.path)
@@ -272,14 +285,24 @@ def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]
     return scores(task, labelled.labels, answers)
 
 
-def _answer(run: Run, task: Task, data: EncodedSplit) -> Answered:
-    """Return what a run answers to each example, held against its label, in memory that classes hardly add to."""
-    return joined(
-        [
-            (examples, hold_against(task, data.labels[examples], found))
-            for examples, found in answer_by_portion(run, task, data)
-        ]
-    )
+def _tempered(run: Run, task: Task, found: Assessment, right: NDArray[np.bool_], before: Floats) -> Tempered | None:
+    """Return what the temperature of a run's answers did, where they have one."""
+    temperature = temperature_of(run, task)
+    if temperature == 1 or found.calibration is None:
+        return None
+    return Tempered(temperature, expected_error(reliability(before, right)))
+
+
+def _answer(run: Run, task: Task, data: EncodedSplit) -> tuple[Answered, Floats]:
+    """Return what a run answers to each example, held against its label, in memory that classes hardly add to.
+
+    Besides, how sure the answers would be without a temperature.
+    """
+    parts, before = [], np.zeros(len(data))
+    for examples, found in answer_by_portion(run, task, data):
+        parts.append((examples, hold_against(task, data.labels[examples], found)))
+        before[examples] = soften(found, 1 / temperature_of(run, task)).max(1)
+    return joined(parts), before
 
 
 def _known_task(run: Run, encoded: EncodedTask) -> Task:

@@ -47,10 +47,13 @@ def results_blocks(run: Run) -> list[Block]:
     seeds = _seeds(run)
     found = [one for name in run.tasks for one in _evaluations(run, name).values()]
     chosen = [Note(f"{name}: {one.record.why}.") for name, one in run.ensembles.items()]
+    calibrated = {} if run.calibration is None else run.calibration.tasks
+    sure = [Note(f"{name}: {one.why}.") for name, one in calibrated.items()]
     return [
         *([] if seeds is None else seeds_blocks(seeds)),
         *task_scores(found),
         *chosen,
+        *sure,
         Note(f"{run.path} {_next_step(run, found)}"),
     ]
 

@@ -2,14 +2,17 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "abstaining": ["HALF", "promise"],
     "answering": [
         "Predictions",
         "answer",
         "answer_by_portion",
         "answer_split",
         "left_behind",
+        "network_temperature",
         "reading_notices",
         "task_of",
+        "temperature_of",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": [

@@ -6,7 +6,7 @@ fine-tuning uses, and answered by portions, whatever order they come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from gpt1.tasks.assessment import answer_name, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
+from gpt1.tasks.temperature import soften
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 
@@ -33,6 +34,7 @@ class Predictions:
 
     task: Task
     probabilities: Floats  # of the classes, answers or bins [examples, answers]
+    sure: Floats  # the probability of the likeliest before any temperature, by which it is decided what is not answered
     answers: NDArray[Any]  # index of the class or the answer, or the score
     cut: NDArray[np.int64]  # tokens that the context had no room for
     unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
@@ -57,21 +59,40 @@ class Predictions:
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
     split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
-    found, answered = answer_split(run, task, split)
+    plain = _collected(task, split, _answer_by_members(run, task, split))
+    found = soften(plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
-    return Predictions(task, found, answered, split.cut, counts[:, 0], counts[:, 1])
+    return Predictions(
+        task, found, plain.max(1, initial=0), predictions(task, found), split.cut, counts[:, 0], counts[:, 1]
+    )
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
-    found = np.zeros((len(split), answers(task)))
-    for examples, shares in answer_by_portion(run, task, split):
-        found[examples] = shares
+    found = _collected(task, split, answer_by_portion(run, task, split))
     return found, predictions(task, found)
+
+
+def _collected(task: Task, split: EncodedSplit, portions: Iterable[tuple[NDArray[np.int64], Floats]]) -> Floats:
+    found = np.zeros((len(split), answers(task)))
+    for examples, shares in portions:
+        found[examples] = shares
+    return found
 
 
 def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
+    temperature = temperature_of(run, task)
+    for examples, found in _answer_by_members(run, task, split):
+        yield examples, soften(found, temperature)
+
+
+def temperature_of(run: Run, task: Task) -> float:
+    """Return the temperature at which a run answers a task."""
+    return 1.0 if run.calibration is None else run.calibration.tasks[task.name].temperature
+
+
+def _answer_by_members(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     ensemble = run.ensembles.get(task.name)
     weights = ALONE if ensemble is None else ensemble.weights
     if NETWORK not in weights:  # words alone, which take no time
@@ -106,6 +127,15 @@ def task_of(run: Run, name: str | None = None) -> Task:
     if name is not None and name not in run.tasks:
         raise unknown("task", name, run.tasks, of=str(run.path))
     return run.tasks[name or next(iter(run.tasks))]
+
+
+def network_temperature(run: Run, task: Task) -> float:
+    """Return by what the scores of a run's network are to be divided where it goes elsewhere, to be as sure as the run.
+
+    Where others answer beside it or in its place, its scores are left as they are: the temperature is not its own.
+    """
+    ensemble = run.ensembles.get(task.name)
+    return temperature_of(run, task) if ensemble is None or ensemble.weights == ALONE else 1.0
 
 
 def left_behind(run: Run, task: Task) -> list[str]:

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from gpt1.base.errors import FileError, InputError, SettingError
-from gpt1.base.wording import many, some
+from gpt1.base.wording import many, some, x100
+from gpt1.inference.abstaining import abstentions, in_words, promise
 from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
@@ -26,6 +27,7 @@ from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.shapes import SINGLE
 
 ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "prediction", "probabilities", "confidence", "error"
+ABSTAINED = "abstained"
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
 
 _ROWS = "rows"  # what rows that came from no file are called
@@ -39,18 +41,20 @@ def predict_rows(
     *,
     task: str | None = None,
     skip_bad: bool = False,
+    abstain: float | None = None,
     notice: Notice = warnings.warn,
 ) -> Answers:
     """Return the rows one after another, each with its answer; errors count them from 1.
 
     A row needs the text columns of the task; its label, if any, is not looked at. Where the task has one text, a row
     may be the text itself. With `skip_bad` a row that cannot be used comes back with an error in place of an answer.
-    `notice` is told what a person should know.
+    With `abstain` only so many answers are given that at most this share of them is wrong (`abstaining.py`); other rows
+    have None in place of one. `notice` is told what a person should know.
     """
     known = task_of(run, task)
     _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
-    return Answers(run, known, by_chunks(found), skip_bad, notice)
+    return Answers(run, known, by_chunks(found), skip_bad, abstain, notice)
 
 
 def _require_rows(rows: object) -> None:
@@ -82,6 +86,7 @@ def predict_file(
     columns: Mapping[str, str] | None = None,
     encoding: str = "utf-8",
     skip_bad: bool = False,
+    abstain: float | None = None,
     notice: Notice = warnings.warn,
 ) -> Answers:
     """Return the rows of a table, or of a stream of JSON lines, one after another, each with its answer.
@@ -90,20 +95,30 @@ def predict_file(
     """
     known = with_columns(task_of(run, task), columns or {})
     if not isinstance(file, str | Path):
-        return Answers(run, known, stream_chunks(file), skip_bad, notice)
+        return Answers(run, known, stream_chunks(file), skip_bad, abstain, notice)
     chunks = file_chunks(file, encoding)
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
-    return Answers(run, known, chain([first], chunks), skip_bad, notice)
+    return Answers(run, known, chain([first], chunks), skip_bad, abstain, notice)
 
 
 class Answers(Iterator[dict[str, object]]):
     """Rows with their answers, of which `added` names the columns; made by `predict_rows` and `predict_file`."""
 
-    def __init__(self, run: Run, task: Task, chunks: Iterator[Sequence[Found]], skip_bad: bool, notice: Notice) -> None:
+    def __init__(
+        self,
+        run: Run,
+        task: Task,
+        chunks: Iterator[Sequence[Found]],
+        skip_bad: bool,
+        abstain: float | None,
+        notice: Notice,
+    ) -> None:
         self._run, self._skip_bad, self._notice = run, skip_bad, notice
         self._task = task
+        self.promise = None if abstain is None else promise(run, task, abstain)
+        self.abstained = 0  # rows so far that have no answer
         self._rows = self._bad = self._cut = 0
         self._strange: Counter[str] = Counter()  # characters of rows with something that is not in the vocabulary
         self.unknown, self.tokens = array("I"), array("I")  # of each row, those not in the vocabulary, and all it read
@@ -124,6 +139,7 @@ class Answers(Iterator[dict[str, object]]):
     def _choose_names(self, rows: Sequence[Row]) -> dict[str, str]:
         """Return names for our columns, none of which the first rows have."""
         ours = [ANSWER] if self._task.score_range is not None else [ANSWER, PROBABILITIES, CONFIDENCE]
+        ours += [] if self.promise is None else [ABSTAINED]
         ours += [ERROR] if self._skip_bad else []
         taken = {column for row in rows for column in row.cells}
         names = {name: name for name in ours}
@@ -139,6 +155,10 @@ class Answers(Iterator[dict[str, object]]):
             yield from self._answer(chunk)
         if self._bad:
             self._notice(f"{self._bad:,} of {many(self._rows, 'row')} could not be used: see '{self._names[ERROR]}'")
+        if self.promise is not None:
+            answered = self._rows - self._bad - self.abstained
+            share = f" ({x100(answered / self._rows):.1f} %)" if self._rows else ""
+            self._notice(f"{answered:,} of {many(self._rows, 'row')} answered{share}: {in_words(self.promise)}")
         counts = np.stack((self.unknown, self.tokens), 1)
         strange = self._run.tokenizer.unknown_characters(self._strange)
         for text in reading_notices(self._rows, self._cut, counts, self._run.recipe.shape.context, strange):
@@ -186,7 +206,10 @@ class Answers(Iterator[dict[str, object]]):
         for strange in np.flatnonzero(found.unknown).tolist():
             self._strange.update(chain.from_iterable(examples[strange].texts))
         self.tokens.extend(found.tokens.tolist())
+        silent = abstentions(found, self.promise)
+        self.abstained += int(silent.sum())
         for place in range(len(found)):
             shares = found.shares(place)
             told = {} if shares is None else {PROBABILITIES: shares, CONFIDENCE: max(shares.values())}
-            yield {ANSWER: found.name(place), **told}
+            told |= {} if self.promise is None else {ABSTAINED: bool(silent[place])}
+            yield {ANSWER: None if silent[place] else found.name(place), **told}

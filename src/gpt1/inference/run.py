@@ -29,6 +29,7 @@ from gpt1.linear.files import Ensemble, read_ensembles
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
 from gpt1.recipes.values import Shape
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING
 from gpt1.records.seeds import RESULT_FILE, SEEDS_FILE
@@ -137,6 +138,17 @@ class Run:
         return read_ensembles(self.path, self.tasks)
 
     @cached_property
+    def calibration(self) -> CalibrationRecord | None:
+        """How sure answers are to be, where that was found for the weights in use; not before a training is over."""
+        asked, path = self.has_tasks and self.recipe.finetuning.calibrate, self.path / CALIBRATION_FILE
+        if not asked or not (path.exists() or (self.path / RESULT_FILE).exists()):
+            return None
+        found = CalibrationRecord.read(path)
+        if found.tasks.keys() != self.tasks.keys():
+            raise FormatError(f"{path} is of other tasks than {self.path}; {found.REMEDY}")
+        return found if found.step == self.checkpoint.step else None
+
+    @cached_property
     def ready_classifier(self) -> Classifier:
         """The classifier around `network`, for use and not for training."""
         return self.classifier.with_body(self.network).eval()
@@ -192,11 +204,16 @@ class Run:
         """
         return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
-    def predict(self, rows: Iterable[Mapping[str, object] | str], *, task: str | None = None) -> Answers:
-        """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`."""
+    def predict(
+        self, rows: Iterable[Mapping[str, object] | str], *, task: str | None = None, abstain: float | None = None
+    ) -> Answers:
+        """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`.
+
+        With `abstain` only so many are answered that at most this share of the answers is wrong; see `predict_rows`.
+        """
         from gpt1.inference.predicting import predict_rows  # which knows what a run is
 
-        return predict_rows(self, rows, task=task)
+        return predict_rows(self, rows, task=task, abstain=abstain)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.record.kind}, recipe {self.recipe.name!r})"

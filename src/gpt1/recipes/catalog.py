@@ -97,7 +97,7 @@ AUTO = replace(
     optimizer=replace(FINETUNE.optimizer, lr=PAPER.optimizer.lr),  # what is derived has its default until then
     schedule=replace(FINETUNE.schedule, warmup_share=0.06),
     training=replace(FINETUNE.training, batch=PAPER.training.batch, epochs=PAPER.training.epochs),
-    finetuning=replace(FINETUNE.finetuning, ensemble=True),
+    finetuning=replace(FINETUNE.finetuning, ensemble=True, calibrate=True),
     derived=tuple(DERIVED),
 )
 

@@ -210,6 +210,7 @@ class Finetuning:
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
+    calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
 
     def __post_init__(self) -> None:
         _check(

@@ -2,8 +2,9 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "calibration": ["CALIBRATION_FILE", "CalibrationRecord", "TaskCalibration"],
     "ensemble": ["ENSEMBLE_FILE", "EnsembleRecord", "TaskEnsemble"],
-    "evaluation": ["Cut", "Evaluation", "Prediction", "RecordedTable"],
+    "evaluation": ["Cut", "Evaluation", "Prediction", "RecordedTable", "Tempered"],
     "run": ["FINETUNING", "Hardware", "Imported", "PRETRAINING", "RecordedCorpus", "RecordedSource", "RunRecord"],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],
     "study": [

@@ -29,6 +29,14 @@ class RecordedTable(RecordPart):
     sha256: str
 
 
+@dataclass(frozen=True)
+class Tempered(RecordPart):
+    """What the temperature of answers did."""
+
+    temperature: float
+    ece_before: float  # the expected calibration error without it
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prediction(RecordPart):
     """A line of `predictions-TASK-SPLIT.jsonl`: what was answered to an example."""
@@ -53,6 +61,7 @@ class _Measured(Record):
     unknown: Unknown | None = None  # what the vocabulary does not have, where that was counted
     table: RecordedTable | None = None
     words: dict[str, float] | None = None  # the metrics of counting words on the same examples
+    tempered: Tempered | None = None  # where answers have a temperature
 
 
 @dataclass(frozen=True, kw_only=True)

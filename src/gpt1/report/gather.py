@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.files import read_lines, require_plain, short_names
@@ -20,6 +20,7 @@ from gpt1.base.records import LARGEST, Count, RecordPart, check_record
 from gpt1.documents.blocks import Curve
 from gpt1.documents.figures import LONGEST_NAME, shown_text
 from gpt1.recipes.values import Recipe
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord
 from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
@@ -81,6 +82,9 @@ class AttentionMaps(Record):
     weights: list[list[list[list[float]]]]
 
 
+OfTasks = TypeVar("OfTasks", EnsembleRecord, CalibrationRecord)
+
+
 @dataclass(frozen=True)
 class Log:
     """What events.jsonl tells, in lines: the first of each kind, and how many there are."""
@@ -106,6 +110,7 @@ class GatheredRun:
     evaluations: list[Evaluation]
     seeds: SeedsResult | None
     ensemble: EnsembleRecord | None  # where it was decided who answers
+    calibration: CalibrationRecord | None  # where it was found how sure answers are to be
 
     @property
     def recipe(self) -> Recipe:
@@ -173,14 +178,16 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, record.tasks),
         seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
-        ensemble=_read_ensemble(folder / ENSEMBLE_FILE, record.tasks),
+        ensemble=_read_of_tasks(folder / ENSEMBLE_FILE, EnsembleRecord, record.tasks),
+        calibration=_read_of_tasks(folder / CALIBRATION_FILE, CalibrationRecord, record.tasks),
     )
 
 
-def _read_ensemble(path: Path, tasks: dict[str, Task]) -> EnsembleRecord | None:
+def _read_of_tasks(path: Path, kind: type[OfTasks], tasks: dict[str, Task]) -> OfTasks | None:
+    """Return what is kept of each task of a run, where there is such a file."""
     if not path.is_file():
         return None
-    found = EnsembleRecord.read(path)
+    found = kind.read(path)
     if found.tasks.keys() != tasks.keys():
         raise FormatError(f"{path} is of other tasks than the run; {found.REMEDY}")
     return found

@@ -230,6 +230,7 @@ def _finetuned_facts(run: GatheredRun) -> list[tuple[str, str]]:
     rate = f"learning rate {run.recipe.optimizer.lr:g}"
     facts.append(("training", f"{updates}{training.batch} examples, {rate}, {_beside(settings.lm_weight)}"))
     facts += [] if run.ensemble is None else [("answers", one.why) for one in run.ensemble.tasks.values()]
+    facts += [] if run.calibration is None else [("how surely", one.why) for one in run.calibration.tasks.values()]
     facts += [("hardware", hardware)] if (hardware := _trained_on(run)) else []
     return [*facts, ("seed", str(run.record.seed))]
 

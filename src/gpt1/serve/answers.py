@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError, RuinedWeights, SettingError, unknown
+from gpt1.inference.abstaining import promise
 from gpt1.inference.answering import Predictions, answer
 from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
@@ -22,6 +23,7 @@ from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example, Row, example_to_answer
+from gpt1.tasks.promises import CONFIDENCE, Promise
 
 ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the square of it
 DIGITS = 4  # of a share of attention
@@ -31,12 +33,23 @@ class RowAnswer(TypedDict):
     """What is answered to a row, and how much of it was read and known; probabilities where there are labels."""
 
     index: int
-    label: str | float
+    label: str | float | None  # None: it is not sure enough
+    abstained: NotRequired[bool]  # where a request asks for it
     probabilities: dict[str, float] | None
     confidence: float | None
     truncated: bool
     tokens: int
     unknown_tokens: int
+
+
+class Promised(TypedDict):
+    """What is promised of answers; by how many labelled rows, of which so many answered, of which so many wrong."""
+
+    risk: float
+    confidence: float
+    examples: int
+    answered: int
+    wrong: int
 
 
 class RowAnswers(TypedDict):
@@ -45,6 +58,7 @@ class RowAnswers(TypedDict):
     object: Literal["list"]
     model: str
     task: str
+    promise: NotRequired[Promised]
     data: list[RowAnswer]
 
 
@@ -122,13 +136,41 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     except InputError as error:
         raise bad(str(error), param="input") from None
 
-    def answer_rows(examples: Sequence[Example]) -> list[RowAnswer]:
-        found = answer(engine.run, task, examples)
-        return [_worded(found, place) for place in range(len(found))]
+    promised = None if asked.abstain is None else _promise(engine, task, asked.abstain)
 
-    found: list[RowAnswer] = await _answered(engine, ("classify", task.name), answer_rows, examples)
-    data: list[RowAnswer] = [{**one, "index": place} for place, one in enumerate(found)]  # among those of the request
-    return {"object": "list", "model": asked.model, "task": task.name, "data": data}
+    def answer_rows(examples: Sequence[Example]) -> list[tuple[RowAnswer, float]]:
+        found = answer(engine.run, task, examples)
+        return [(_worded(found, place), float(found.sure[place])) for place in range(len(found))]
+
+    found: list[tuple[RowAnswer, float]]
+    found = await _answered(engine, ("classify", task.name), answer_rows, examples)
+    data: list[RowAnswer] = [{**one, "index": place} for place, (one, _) in enumerate(found)]  # of the request
+    if promised is None:
+        return {"object": "list", "model": asked.model, "task": task.name, "data": data}
+    return {
+        "object": "list",
+        "model": asked.model,
+        "task": task.name,
+        "promise": {
+            "risk": promised.risk,
+            "confidence": CONFIDENCE,
+            "examples": promised.examples,
+            "answered": promised.answered,
+            "wrong": promised.wrong,
+        },
+        "data": [_or_none(one, sure < promised.threshold) for one, (_, sure) in zip(data, found, strict=True)],
+    }
+
+
+def _promise(engine: Engine, task: Task, risk: float) -> Promise:
+    try:
+        return promise(engine.run, task, risk, f"the run '{engine.name}'")
+    except (InputError, SettingError) as error:
+        raise bad(str(error), param="abstain") from None
+
+
+def _or_none(given: RowAnswer, abstained: bool) -> RowAnswer:
+    return {**given, "label": None if abstained else given["label"], "abstained": abstained}
 
 
 async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> VectorAnswers:

@@ -206,6 +206,8 @@ class Engine:
         for ensemble in self.run.ensembles.values():
             if ensemble.words is not None and WORDS in ensemble.weights:
                 ensemble.words.make_ready()
+        if self.run.has_tasks:
+            self.run.calibration  # noqa: B018  what is wrong with it is told before anybody asks
         self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()

@@ -94,6 +94,9 @@ class ClassifyRequest(Request):
 
     input: str | Row | Rows
     task: str | None = Field(None, description="Which of the run's tasks, where it has learned several.")
+    abstain: float | None = Field(
+        None, gt=0, lt=1, description="Answer only where at most this share of the answers is wrong."
+    )
 
 
 class EmbeddingRequest(Request):

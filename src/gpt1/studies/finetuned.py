@@ -35,7 +35,8 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
-NETWORK_ALONE = "finetuning.ensemble=false"  # studies compare networks, whatever their recipe says
+# Studies compare networks, whatever their recipe says, and choose their epochs by all rows for dev.
+NETWORK_ALONE = ("finetuning.ensemble=false", "finetuning.calibrate=false")
 
 Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
@@ -112,8 +113,8 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
 
 def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the settings that decide a result, as cells have them that were made before there were more."""
-    left_out = {"logging.keep_optimizer", *(() if asked["finetuning.ensemble"] else ("finetuning.ensemble",))}
-    return {name: value for name, value in asked.items() if name not in left_out}
+    later = {name for name in ("finetuning.ensemble", "finetuning.calibrate") if not asked[name]}
+    return {name: value for name, value in asked.items() if name not in {"logging.keep_optimizer", *later}}
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class _Asked:
 def _asked(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int) -> _Asked:
     base, examples = training.base or arm.start, rows.train
     recipe = chosen_recipe(training.recipe, base.shape, ())
-    changes = [*training.changes, NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
+    changes = [*training.changes, *NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
     changed = change(recipe, changes)
     if not changed.derived:
         return _Asked(recipe, changes, [])

@@ -288,10 +288,19 @@ def _rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[Clas
 def _calibration(labels: NDArray[Any], answered: Answered) -> Calibration:
     """Return whether answers of 80 % confidence are right in 80 % of the cases, and two scores of probabilities.
 
-    The expected calibration error is the mean distance of confidence and accuracy over bins of confidence, weighted by
-    their counts; the Brier score adds up the squared errors of all columns, so it lies between 0 and 2.
+    The Brier score adds up the squared errors of all columns, so it lies between 0 and 2.
     """
-    confidence, right = answered.confidence, answered.answers == labels
+    bins = reliability(answered.confidence, answered.answers == labels)
+    return Calibration(
+        ece=expected_error(bins),
+        brier=float(answered.squares.mean()),
+        nll=float(-np.log(np.clip(answered.of_label, _TINY, 1.0)).mean()),
+        bins=bins,
+    )
+
+
+def reliability(confidence: Floats, right: NDArray[np.bool_]) -> list[Bin]:
+    """Return answers by their confidence: how sure they are, and how often right."""
     bin_of = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)  # a bin holds its upper end
     bins = []
     for index in np.unique(bin_of).tolist():
@@ -305,12 +314,12 @@ def _calibration(labels: NDArray[Any], answered: Answered) -> Calibration:
                 accuracy=float(right[inside].mean()),
             )
         )
-    return Calibration(
-        ece=sum(one.count * abs(one.confidence - one.accuracy) for one in bins) / len(labels),
-        brier=float(answered.squares.mean()),
-        nll=float(-np.log(np.clip(answered.of_label, _TINY, 1.0)).mean()),
-        bins=bins,
-    )
+    return bins
+
+
+def expected_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error: the mean distance of confidence and accuracy, weighted by the counts."""
+    return sum(one.count * abs(one.confidence - one.accuracy) for one in bins) / sum(one.count for one in bins)
 
 
 def _mistakes(task: Task, labels: NDArray[Any], answered: Answered) -> list[Mistake]:

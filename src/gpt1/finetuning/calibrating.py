@@ -1,0 +1,144 @@
+"""How sure a run's answers are to be: a temperature fitted on dev; and which rows of dev choose nothing.
+
+Rows by which an epoch was chosen are answered better than new ones. So one half of the rows for dev chooses the epoch
+and who answers, and the other, where there are enough for both, is like new rows to the run: a temperature that is
+fitted on it is not too low, and what abstaining promises is proven by it. The temperature is none of what chooses: it
+changes neither which answer wins nor, as what is decided by is taken before it, which answers are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.shuffle import permutation
+from gpt1.base.wording import many
+from gpt1.inference.abstaining import HALF
+from gpt1.inference.answering import answer_split
+from gpt1.inference.run import Run
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.promises import Surenesses, surenesses
+from gpt1.tasks.temperature import fit_temperature, soften
+from gpt1.training.session import Notify
+
+ENOUGH = HALF  # labelled examples for dev: of fewer a temperature is as likely to do harm (docs/finetuning.md)
+_KEY = 1  # of the draw that parts dev
+
+Places = NDArray[np.int64]
+
+
+def deciding(tasks: Mapping[str, EncodedTask]) -> dict[str, EncodedTask]:
+    """Return tasks with those rows for dev that choose: all, or the half that is not kept apart."""
+    return {
+        name: replace(one, splits={**one.splits, **{split: some for split, (some, _) in _halves(one).items()}})
+        for name, one in tasks.items()
+    }
+
+
+def parting_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
+    """Return what a person is told of rows for dev that are kept apart."""
+    told = []
+    for name, encoded in tasks.items():
+        if halves := _halves(encoded):
+            first, second = (sum(len(pair[place]) for pair in halves.values()) for place in (0, 1))
+            told.append(
+                f"{name}: {first:,} rows for dev choose the epoch; {second:,} others say how sure answers are to be"
+            )
+    return told
+
+
+def calibrate(run: Run, tasks: Mapping[str, EncodedTask], seeds: int, notify: Notify) -> None:
+    """Find how sure the answers to each task are to be, and keep it in the run's folder; it is the best of `seeds`."""
+    (run.path / CALIBRATION_FILE).unlink(missing_ok=True)  # so that answers are as sure as they come
+    run = run.anew()
+    found = {name: _calibrated(run, encoded) for name, encoded in tasks.items()}
+    for name, one in found.items():
+        notify(f"{name}: {one.why}")
+    CalibrationRecord(run.checkpoint.step, found, seeds).write(run.path / CALIBRATION_FILE)
+
+
+def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
+    task = encoded.task
+    if task.score_range is not None:
+        return TaskCalibration("scores have no probabilities, so there is no temperature")
+    halves = _halves(encoded)
+    if not halves:
+        labels, found = _asked(run, task, [choose(split, places.tolist()) for split, places in _dev(encoded)])
+        return TaskCalibration(*_fitted(run, task, labels, found), len(labels))
+    seen, kept = ([pair[place] for pair in halves.values()] for place in (0, 1))
+    labels, found = _asked(run, task, kept)
+    temperature = fit_temperature(found, labels)
+    return TaskCalibration(
+        _in_words(temperature, labels, found, "that chose nothing"),
+        temperature,
+        len(labels),
+        seen=_sure(*_asked(run, task, seen)),
+        kept=_sure(labels, found),
+    )
+
+
+def _fitted(run: Run, task: Task, labels: NDArray[Any], found: Floats) -> tuple[str, float]:
+    """Return in words whence a temperature comes, and the temperature, where all rows for dev chose already."""
+    if len(labels) < ENOUGH:
+        rows = many(len(labels), "row")
+        return (
+            f"probabilities are as they come: a temperature is fitted on {ENOUGH} rows for dev, there are {rows}",
+            1.0,
+        )
+    ensemble = run.ensembles.get(task.name)
+    if ensemble is not None and len(ensemble.weights) > 1:
+        return "no temperature: the weights of the network and of counted words were fitted on the same rows", 1.0
+    temperature = fit_temperature(found, labels)
+    return _in_words(temperature, labels, found, "that chose the epoch too"), temperature
+
+
+def _in_words(temperature: float, labels: NDArray[Any], found: Floats, which: str) -> str:
+    before, after = (_log_loss(soften(found, one), labels) for one in (1.0, temperature))
+    return (
+        f"temperature {temperature:.2f}, fitted on {len(labels):,} rows for dev {which} (log loss there {before:.3f} "
+        f"before, {after:.3f} after)"
+    )
+
+
+def _log_loss(probabilities: Floats, labels: NDArray[Any]) -> float:
+    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean())
+
+
+def _sure(labels: NDArray[Any], found: Floats) -> Surenesses:
+    return surenesses(found.max(1), found.argmax(1) == labels)
+
+
+def _asked(run: Run, task: Task, splits: Sequence[EncodedSplit]) -> tuple[NDArray[Any], Floats]:
+    """Return the labels of examples, and the probabilities of their answers."""
+    if not splits:
+        return np.zeros(0, np.int64), np.zeros((0, 1))
+    found = [answer_split(run, task, split)[0] for split in splits]
+    return np.concatenate([split.labels for split in splits]), np.concatenate(found)
+
+
+def _dev(encoded: EncodedTask) -> list[tuple[EncodedSplit, Places]]:
+    """Return the splits for dev, and which of their examples have labels."""
+    found = [encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits]
+    return [(split, np.flatnonzero(split.labelled)) for split in found if split.labelled.any()]
+
+
+def _halves(encoded: EncodedTask) -> dict[str, tuple[EncodedSplit, EncodedSplit]]:
+    """Return of each split for dev the examples that choose, and those that are kept; nothing where there are too few.
+
+    They are drawn without a look at them, so that either half is like new rows.
+    """
+    found = {}
+    for name in encoded.task.dev_splits if encoded.task.score_range is None else ():
+        known = np.flatnonzero(encoded.splits[name].labelled) if name in encoded.splits else np.zeros(0, np.int64)
+        if len(known) > 1:
+            drawn = known[permutation(len(known), (_KEY, len(known)))(np.arange(len(known)))]
+            some, others = np.sort(drawn[len(known) // 2 :]), np.sort(drawn[: len(known) // 2])
+            found[name] = choose(encoded.splits[name], some.tolist()), choose(encoded.splits[name], others.tolist())
+    return found if sum(len(kept) for _, kept in found.values()) >= ENOUGH else {}
