@@ -127,18 +127,17 @@ class CheckpointWriter:
             raise self._failure
 
     def _work(self) -> None:
-        while (snapshot := self._next()) is not None:
-            try:
+        try:
+            while (snapshot := self._next()) is not None:
                 saved = self._write(snapshot)
-            except BaseException as error:  # the loop raises it
+                del snapshot  # its memory, before the next one is waited for
                 with self._changed:
-                    self._failure, self._is_writing = error, False
+                    self._written.append(saved)
+                    self._is_writing = False
                     self._changed.notify_all()
-                return
-            del snapshot  # its memory, before the next one is waited for
+        except BaseException as error:  # the loop raises it
             with self._changed:
-                self._written.append(saved)
-                self._is_writing = False
+                self._failure, self._is_writing = error, False
                 self._changed.notify_all()
 
     def _next(self) -> Snapshot | None:
