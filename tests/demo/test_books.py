@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from gpt1.base.errors import FormatError
 from gpt1.bases.catalog import bases
+from gpt1.demo import books
 from gpt1.demo.books import BOOK_TASKS, COUNTS, EXCHANGE, FINISH, PASSAGES, SPLIT_BOOKS, BookRow, write_rows
 from gpt1.linear.words import answer_by_words
 from gpt1.tasks.readers import read_folder
@@ -107,6 +110,15 @@ def test_the_first_rows_are_written_as_tasks_are_read(tmp_path: Path) -> None:
         whole, few = read_folder(task, PASSAGES).splits, read_folder(task, tmp_path).splits
         assert {split: len(own) for split, own in few.items()} == {"train": 8, "dev": 4, "test": 6}
         assert all(own == whole[split][: len(own)] for split, own in few.items())
+
+
+def test_a_file_of_rows_that_was_cut_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(PASSAGES, tmp_path / "packaged")
+    monkeypatch.setattr(books, "PASSAGES", tmp_path / "packaged")
+    cut = tmp_path / "packaged" / FINISH.name / "dev.jsonl"
+    cut.write_bytes(cut.read_bytes()[:-5])
+    with pytest.raises(FormatError, match=r"dev\.jsonl is damaged: it holds 99 of 100 rows; install gpt1 again"):
+        write_rows(tmp_path / "rows", COUNTS)
 
 
 def test_no_base_that_ships_has_read_one_of_the_books() -> None:

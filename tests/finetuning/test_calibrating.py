@@ -22,7 +22,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.records.evaluation import Evaluation
 from gpt1.runs.checkpoints import list_checkpoints
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.temperature import fit_temperature, soften
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import SETTINGS, Told, encode, make_pretrained, make_task
@@ -66,6 +66,31 @@ def test_half_of_dev_decides_and_the_other_is_kept_for_what_is_promised(bytes_to
     assert deciding({"moods": few})["moods"].splits["dev"] is few.splits["dev"]
     scores = encode(SCORES, bytes_tokenizer, 8, 40)
     assert deciding({"scores": scores})["scores"].splits["dev"] is scores.splits["dev"]
+
+
+def test_a_text_that_was_learned_proves_nothing_and_one_that_comes_again_proves_it_once(
+    bytes_tokenizer: Tokenizer,
+) -> None:
+    encoded = encode(MOODS, bytes_tokenizer, 8, 40)
+    dev = encoded.splits["dev"]
+    learned = replace(encoded, splits={"train": dev, "dev": dev})
+    assert deciding({"moods": learned})["moods"].splits["dev"] is dev  # nothing is left to be kept
+    twice = replace(encoded, splits={**encoded.splits, "dev": choose(dev, [*range(40), *range(40)])})
+    ((some, kept),) = calibrating._halves(twice).values()
+    texts = [[half.sequences(row)[0].tobytes() for row in range(len(half))] for half in (some, kept)]
+    assert not set(texts[0]) & set(texts[1])
+    assert len(set(texts[1])) == len(texts[1]) == 20
+
+
+def test_it_is_of_its_own_weights_though_another_run_has_the_same_step(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    encoded = encode(MOODS, bytes_tokenizer, 48, 40)
+    run = learn(parent, tmp_path / "run", encoded)
+    theirs = replace(CalibrationRecord.read(run.path / CALIBRATION_FILE), weights="0" * 64)
+    theirs.write(run.path / CALIBRATION_FILE)
+    with pytest.raises(FormatError, match=r"calibration\.json is of other weights than those of"):
+        answer_split(load_run(run.path, device="cpu"), MOODS, encoded.splits["dev"])
 
 
 def test_epoch_and_members_are_chosen_by_that_half_alone(
@@ -179,6 +204,8 @@ def test_a_run_that_was_begun_without_goes_on_without_and_a_second_end_is_the_sa
     again = finetune(parent, tmp_path / "old", encoded=encoded, changes=asked, device="cpu", resume=True)
     assert not again.recipe.finetuning.calibrate
     assert begun.recipe == again.recipe
+    named = finetune(parent, tmp_path / "old", encoded=encoded, changes=asked, device="cpu", resume=True, recipe="auto")
+    assert named.recipe == begun.recipe  # the very command that began it
     run = learn(parent, tmp_path / "run", encoded)
     before = (run.path / CALIBRATION_FILE).read_bytes()
     learn(parent, tmp_path / "run", encoded, resume=True)

@@ -98,3 +98,10 @@ def test_the_surest_come_first() -> None:
     found = surenesses(np.array([0.5, 0.9, 0.7]), np.array([True, True, False]))
     assert found == Surenesses([0.9, 0.5], [0.7])
     assert (len(found), found.at_least(0.7)) == (3, (2, 1))
+
+
+def test_many_rows_are_counted_and_not_walked_through_again_and_again() -> None:
+    sure = np.linspace(0.5, 1.0, 40_000)
+    found = surenesses(sure, np.arange(40_000) % 10 > 0)
+    assert (promise := find_promise(found, found, 0.3)) is not None
+    assert promise.answered == 40_000

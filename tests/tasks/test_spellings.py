@@ -21,7 +21,9 @@ def test_blanks_inside_and_parted_accents_make_no_other_label() -> None:
 
 
 def test_numbers_are_one_label_by_their_value_and_words_are_not() -> None:
-    assert label_key("1") == label_key("1.0") == label_key("01")
+    assert label_key("1") == label_key("1.0") == label_key(" 1 ")
+    assert label_key("7") != label_key("007")  # a code
+    assert label_key("9007199254740993") != label_key("9007199254740992")  # which are one as floats
     assert label_key("1") != label_key("one")
     assert label_key("inf") == label_key("INF")
 
@@ -49,3 +51,10 @@ def test_labels_of_all_tables_are_written_as_train_writes_them_most() -> None:
     ]
     assert tables["train"][2].cells["label"] == "good "  # what was read stays as it was
     assert fold({"train": rows("a", "b")}, "label").notices("t.csv") == []
+
+
+def test_what_is_written_as_a_known_label_stays_as_it_is() -> None:
+    names = ["Pos", "pos", "POS", "neg"]
+    rows = [Row({"label": name}, "table.csv", number) for number, name in enumerate(names, 1)]
+    found = fold({"test": rows}, "label", ["Pos", "neg", "pos"])
+    assert [row.cells["label"] for row in found.rows["test"]] == ["Pos", "pos", "Pos", "neg"]

@@ -63,3 +63,11 @@ def test_at_one_probabilities_are_untouched_and_twice_is_the_product() -> None:
     np.testing.assert_allclose(soften(soften(shares, 3.0), 1 / 3.0), shares)
     assert (soften(shares, 2.0).max(1) < shares.max(1)).all()
     assert (soften(shares, 0.5).max(1) > shares.max(1)).all()
+
+
+def test_a_right_answer_that_was_thought_impossible_counts_as_one_that_was_nearly_so() -> None:
+    probabilities = np.full((200, 2), [0.7, 0.3])
+    labels = np.array([0] * 140 + [1] * 60)
+    for impossible in (0.0, 1e-300):
+        probabilities[0] = [impossible, 1 - impossible]
+        assert fit_temperature(probabilities, labels) < HOTTEST

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypedDict
 
+from gpt1.base.errors import FormatError
 from gpt1.base.files import make_folder, whole_file
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import CHOICES, SINGLE
@@ -69,5 +70,11 @@ def write_rows(folder: Path, counts: Mapping[str, int]) -> None:
         make_folder(folder / task.name)
         for split, count in counts.items():
             name = f"{task.name}/{split}.jsonl"
-            with (PASSAGES / name).open("rb") as rows, whole_file(folder / name) as file:
-                file.writelines(islice(rows, count))
+            with (PASSAGES / name).open("rb") as packaged:
+                rows = [row for row in islice(packaged, count) if row.endswith(b"\n")]
+            if len(rows) < count:
+                raise FormatError(
+                    f"{PASSAGES / name} is damaged: it holds {len(rows):,} of {count:,} rows; install gpt1 again"
+                )
+            with whole_file(folder / name) as file:
+                file.writelines(rows)

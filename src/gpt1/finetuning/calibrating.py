@@ -8,7 +8,7 @@ changes neither which answer wins nor, as what is decided by is taken before it,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +61,8 @@ def calibrate(run: Run, tasks: Mapping[str, EncodedTask], seeds: int, notify: No
     found = {name: _calibrated(run, encoded) for name, encoded in tasks.items()}
     for name, one in found.items():
         notify(f"{name}: {one.why}")
-    CalibrationRecord(run.checkpoint.step, found, seeds).write(run.path / CALIBRATION_FILE)
+    record = CalibrationRecord(run.checkpoint.step, found, seeds, run.checkpoint.weights_hash)
+    record.write(run.path / CALIBRATION_FILE)
 
 
 def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
@@ -124,21 +125,44 @@ def _asked(run: Run, task: Task, splits: Sequence[EncodedSplit]) -> tuple[NDArra
 
 
 def _dev(encoded: EncodedTask) -> list[tuple[EncodedSplit, Places]]:
-    """Return the splits for dev, and which of their examples have labels."""
-    found = [encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits]
-    return [(split, np.flatnonzero(split.labelled)) for split in found if split.labelled.any()]
+    """Return the splits for dev, and which of their examples have labels and were not learned."""
+    learned = _learned(encoded)
+    found = []
+    for split in (encoded.splits[name] for name in encoded.task.dev_splits if name in encoded.splits):
+        places = [place for text, own in _rows_of_texts(split).items() if text not in learned for place in own]
+        if places:
+            found.append((split, np.sort(np.array(places))))
+    return found
 
 
 def _halves(encoded: EncodedTask) -> dict[str, tuple[EncodedSplit, EncodedSplit]]:
     """Return of each split for dev the examples that choose, and those that are kept; nothing where there are too few.
 
-    They are drawn without a look at them, so that either half is like new rows.
+    They are drawn without a look at them, so that either half is like new rows. A text that comes again is in one half
+    alone, and there is one row of it among those that are kept: the same text twice proves no more than once. One that
+    was learned proves nothing.
     """
-    found = {}
+    found, learned = {}, _learned(encoded)
     for name in encoded.task.dev_splits if encoded.task.score_range is None else ():
-        known = np.flatnonzero(encoded.splits[name].labelled) if name in encoded.splits else np.zeros(0, np.int64)
-        if len(known) > 1:
-            drawn = known[permutation(len(known), (_KEY, len(known)))(np.arange(len(known)))]
-            some, others = np.sort(drawn[len(known) // 2 :]), np.sort(drawn[: len(known) // 2])
-            found[name] = choose(encoded.splits[name], some.tolist()), choose(encoded.splits[name], others.tolist())
+        texts = _rows_of_texts(encoded.splits[name]) if name in encoded.splits else {}
+        rows = [own for text, own in texts.items() if text not in learned]
+        if len(rows) > 1:
+            drawn = [rows[place] for place in permutation(len(rows), (_KEY, len(rows)))(np.arange(len(rows))).tolist()]
+            choosing = [*drawn[len(rows) // 2 :], *(own for text, own in texts.items() if text in learned)]
+            some = sorted(row for own in choosing for row in own)
+            others = sorted(own[0] for own in drawn[: len(rows) // 2])
+            found[name] = choose(encoded.splits[name], some), choose(encoded.splits[name], others)
     return found if sum(len(kept) for _, kept in found.values()) >= ENOUGH else {}
+
+
+def _learned(encoded: EncodedTask) -> Container[bytes]:
+    """Return the texts that are learned from."""
+    return _rows_of_texts(encoded.splits["train"])
+
+
+def _rows_of_texts(split: EncodedSplit) -> dict[bytes, list[int]]:
+    """Return the labelled examples of each different text."""
+    found: dict[bytes, list[int]] = {}
+    for example in np.flatnonzero(split.labelled).tolist():
+        found.setdefault(split.sequences(example)[0].tobytes(), []).append(example)
+    return found

@@ -169,16 +169,18 @@ def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Pa
 
     A folder without a run, or with one that cannot be read, says nothing; who needs that run tells.
     """
-    if recipe is not None:
-        return as_recipe(recipe)
+    if isinstance(recipe, Recipe):
+        return recipe
     for folder in folders:
         with suppress(FormatError, InputError):
-            if is_run(folder) and (known := RECIPES.get((begun := read_run(folder).recipe).name)):
+            begun = read_run(folder).recipe if is_run(folder) else None
+            if begun is not None and begun.name in RECIPES and recipe in (None, begun.name):
+                known = RECIPES[begun.name]
                 if begun.finetuning.calibrate == known.finetuning.calibrate:
                     return known
                 # A run that was begun before there was such a setting goes on without.
                 return replace(known, finetuning=replace(known.finetuning, calibrate=begun.finetuning.calibrate))
-    return recipe_for(base)
+    return recipe_for(base) if recipe is None else as_recipe(recipe)
 
 
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
@@ -424,6 +426,7 @@ class FinetuneSession(Session[Classifier]):
             "finetuning.calibrate=false",
             "training.patience=none",
             "logging.save_every=1000000",
+            "logging.keep_every=none",
         ]
         own = replace(self.asked, recipe=read_run(self.out).recipe, changes=changes)
         here = replace(

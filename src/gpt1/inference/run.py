@@ -146,7 +146,11 @@ class Run:
         found = CalibrationRecord.read(path)
         if found.tasks.keys() != self.tasks.keys():
             raise FormatError(f"{path} is of other tasks than {self.path}; {found.REMEDY}")
-        return found if found.step == self.checkpoint.step else None
+        if found.step != self.checkpoint.step:
+            return None
+        if found.weights not in ("", self.checkpoint.weights_hash):
+            raise FormatError(f"{path} is of other weights than those of {self.path}; {found.REMEDY}")
+        return found
 
     @cached_property
     def ready_classifier(self) -> Classifier:

@@ -36,6 +36,7 @@ class CalibrationRecord(Record):
     step: Count  # of the weights that it is of
     tasks: dict[str, TaskCalibration]
     seeds: Size = 1  # of which the run is the best on dev
+    weights: str = ""  # their checksum; none for a copy whose weights are nearly the same
 
     @classmethod
     def from_json(cls, value: dict[str, Any], path: Path, remedy: str = "") -> Self:
@@ -49,4 +50,6 @@ class CalibrationRecord(Record):
 
     def without_promises(self) -> Self:
         """Return it without what is known of how often answers are wrong, for weights that are nearly the same."""
-        return replace(self, tasks={name: replace(one, seen=None, kept=None) for name, one in self.tasks.items()})
+        return replace(
+            self, weights="", tasks={name: replace(one, seen=None, kept=None) for name, one in self.tasks.items()}
+        )

@@ -59,6 +59,7 @@ class Checkpoint:
     progress: Mapping[str, object]  # of the loop, which knows what is in it
     seconds: float  # of training
     made_for: Mapping[str, object]  # what its run was when it was saved; nothing where an earlier version saved it
+    weights_hash: str  # of the file that holds them
 
 
 class _Progress(TypedDict):
@@ -157,7 +158,8 @@ def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
     optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if has_optimizer else None
     progress = state["progress"]
     seconds = progress.get("seconds", 0.0)
-    return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, state.get("made_for", {}))
+    made_for, weights_hash = state.get("made_for", {}), state["files"][MODEL_FILE]
+    return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, made_for, weights_hash)
 
 
 def _load_tensors(path: Path, name: str, state: State) -> Tensors:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -33,6 +34,7 @@ _PAIR_NAMES = (
     ("question", "sentence"),
     ("text1", "text2"),
 )
+_LOOKED_AT = 100  # rows, for what their columns are called
 # What the caller may call the text columns, and which shape they then make.
 _TEXT_ROLES = ("text", "a", "b", "context", "question", "choices")
 _SHAPE_OF = {
@@ -105,7 +107,8 @@ def sort_labels(names: set[str]) -> tuple[str, ...]:
 
 def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -> Columns:
     """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
-    header = list(train[0].cells)
+    # Of a file whose rows name their own columns the first may lack some.
+    header = list(Counter(tuple(row.cells) for row in train[:_LOOKED_AT]).most_common(1)[0][0])
     for role, column in chosen.items():
         if role not in (*_TEXT_ROLES, "label"):
             raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))

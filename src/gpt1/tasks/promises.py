@@ -35,7 +35,7 @@ class Surenesses(RecordPart):
 
     def at_least(self, threshold: float) -> tuple[int, int]:
         """Return how many answers are as sure as that, and how many of these are wrong."""
-        right, wrong = (sum(one >= threshold for one in some) for some in (self.right, self.wrong))
+        right, wrong = (int((np.array(some) >= threshold).sum()) for some in (self.right, self.wrong))
         return right + wrong, wrong
 
 
@@ -62,13 +62,16 @@ def least_examples(risk: float, level: float = 1 - CONFIDENCE) -> int:
 
 def tail(wrong: int, answered: int, risk: float) -> float:
     """Return how likely at most so many wrong ones would be if a share `risk` of all answers were wrong."""
-    if wrong >= answered:
-        return 1.0
-    log, total = answered * math.log1p(-risk), 0.0
-    for count in range(wrong + 1):
-        total += math.exp(log)
-        log += math.log((answered - count) / (count + 1)) + math.log(risk) - math.log1p(-risk)
-    return min(1.0, total)
+    return 1.0 if wrong >= answered else float(_tails(answered, risk)[wrong])
+
+
+def _tails(answered: int, risk: float) -> Floats:
+    """Return the tail for every number of wrong ones below `answered`."""
+    counts = np.arange(answered)
+    steps = np.log((answered - counts) / (counts + 1)) + math.log(risk) - math.log1p(-risk)
+    logs = answered * math.log1p(-risk) + np.concatenate(([0.0], np.cumsum(steps)[:-1]))
+    tails: Floats = np.minimum(1.0, np.cumsum(np.exp(logs)))
+    return tails
 
 
 def find_promise(seen: Surenesses, kept: Surenesses, risk: float, level: float = 1 - CONFIDENCE) -> Promise | None:
@@ -103,7 +106,5 @@ def _sequence(seen: Surenesses, kept: int, risk: float, level: float) -> list[fl
 
 def _chance(answered: int, wrong: int, risk: float, level: float) -> float:
     """Return how likely as many answers again prove a risk, if they are wrong as often as these (and a little more)."""
-    most = -1
-    while tail(most + 1, answered, risk) <= level:
-        most += 1
+    most = int(np.searchsorted(_tails(answered, risk), level, "right")) - 1
     return tail(most, answered, (wrong + 1) / (answered + 2)) if most >= 0 else 0.0

@@ -113,7 +113,7 @@ def read_further(
     told: list[str] = []
     with _hinting(skip_bad):
         if fold_labels and task.labels:
-            folded = fold({split: table.rows}, task.label_field, {label_key(name): name for name in task.labels})
+            folded = fold({split: table.rows}, task.label_field, task.labels)
             table, told = replace(table, rows=folded.rows[split]), folded.notices(path)
         examples = _used(table, make, skip_bad)
     require_rows(examples, path)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from gpt1.base.wording import many, some
 from gpt1.tasks.examples import SHOWN, Row, label_name
 
+_CODE = re.compile(r"[+-]?0\d")  # "007" is no other way to write "7"
 _INVISIBLE = "Cf"  # Unicode's category of what takes no place, such as a byte order mark inside a cell
 
 
@@ -23,10 +26,13 @@ def number(name: str) -> float | None:
     return value if math.isfinite(value) else None  # a class may be called "inf"
 
 
-def label_key(name: str) -> str | float:
-    """Return what labels share that differ by case, blanks or Unicode's forms alone, or are one number."""
-    if (value := number(name)) is not None:
-        return value
+Key = str | Decimal  # of labels that look the same
+
+
+def label_key(name: str) -> Key:
+    """Return what labels share that differ by case, blanks or Unicode's forms alone, or are one number ("1", "1.0")."""
+    if number(name) is not None and not _CODE.match(name.strip()):
+        return Decimal(name.strip())
     plain = unicodedata.normalize("NFKC", name)
     seen = "".join(sign for sign in plain if unicodedata.category(sign) != _INVISIBLE)
     return unicodedata.normalize("NFKC", " ".join(seen.casefold().split()))
@@ -34,15 +40,15 @@ def label_key(name: str) -> str | float:
 
 def variants(names: Iterable[str]) -> list[list[str]]:
     """Return the groups of two names or more that look the same, in the order in which they come."""
-    alike: dict[str | float, list[str]] = {}
+    alike: dict[Key, list[str]] = {}
     for name in names:
         alike.setdefault(label_key(name), []).append(name)
     return [group for group in alike.values() if len(group) > 1]
 
 
-def commonest_spellings(counts: Mapping[str, int]) -> dict[str | float, str]:
+def commonest_spellings(counts: Mapping[str, int]) -> dict[Key, str]:
     """Return for each key of labels how it is written most often; of equals the one that comes first."""
-    chosen: dict[str | float, str] = {}
+    chosen: dict[Key, str] = {}
     for name, count in counts.items():
         key = label_key(name)
         if key not in chosen or count > counts[chosen[key]]:
@@ -66,11 +72,15 @@ class Respelt:
         return [f"{place}: labels that look the same are one: {some(told, SHOWN)}"] if told else []
 
 
-def fold(tables: Mapping[str, Sequence[Row]], column: str, known: Mapping[str | float, str] | None = None) -> Respelt:
-    """Return the rows of tables with one way of writing each label: the `known` one, or the commonest in `train`."""
+def fold(tables: Mapping[str, Sequence[Row]], column: str, known: Sequence[str] = ()) -> Respelt:
+    """Return the rows of tables with one way of writing each label: a `known` one, or the commonest in `train`.
+
+    What is written as one that is known stays as it is, whatever else looks the same.
+    """
     names = {split: [_name(row, column) for row in rows] for split, rows in tables.items()}
-    chosen = commonest_spellings(Counter(filter(None, names["train"]))) if known is None else known
+    chosen = commonest_spellings(dict.fromkeys(known, 1) if known else Counter(filter(None, names["train"])))
     label_of = {name: chosen.get(label_key(name), name) for own in names.values() for name in own if name}
+    label_of |= {name: name for name in known}
     changed: Counter[tuple[str, str]] = Counter()
     found: dict[str, list[Row]] = {}
     for split, rows in tables.items():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpt1.tasks.answers import Floats
 
 COLDEST, HOTTEST = 1 / 3, 20.0  # where a few answers are all right, every colder one would look better
+LEAST = 1e-30  # probability: what was thought impossible may be right, and one such answer must not decide alone
 DIGITS = 6  # of a temperature that is kept
 
 _HALVINGS = 50
@@ -41,7 +42,8 @@ def fit_temperature(probabilities: Floats, labels: NDArray[Any]) -> float:
 
     Log loss is convex in the inverse of the temperature, so its slope is halved in upon.
     """
-    logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    probabilities = np.maximum(probabilities, LEAST)
+    logs = np.log(probabilities)
     of_labels = logs[np.arange(len(labels)), labels]
     low, high = 1 / HOTTEST, 1 / COLDEST
     for _ in range(_HALVINGS):
