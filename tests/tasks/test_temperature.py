@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.metrics import log_loss
 
-from gpt1.tasks.temperature import COLDEST, HOTTEST, fit_temperature, soften
+from gpt1.tasks.temperature import COLDEST, HOTTEST, LEAST, fit_temperature, soften
 
 Floats = NDArray[np.float64]
 
@@ -66,8 +66,12 @@ def test_at_one_probabilities_are_untouched_and_twice_is_the_product() -> None:
 
 
 def test_a_right_answer_that_was_thought_impossible_counts_as_one_that_was_nearly_so() -> None:
-    probabilities = np.full((200, 2), [0.7, 0.3])
-    labels = np.array([0] * 140 + [1] * 60)
-    for impossible in (0.0, 1e-300):
-        probabilities[0] = [impossible, 1 - impossible]
-        assert fit_temperature(probabilities, labels) < HOTTEST
+    random = np.random.default_rng(0)
+    sure = random.uniform(0.6, 0.999, 400)
+    labels = (random.random(400) > sure).astype(int)
+    found = []
+    for impossible in (0.0, 1e-200, LEAST):
+        sure[0], labels[0] = impossible, 0
+        found.append(fit_temperature(np.stack((sure, 1 - sure), 1), labels))
+    assert found == [found[-1]] * 3
+    assert 1 < found[0] < HOTTEST
