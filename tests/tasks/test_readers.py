@@ -519,3 +519,12 @@ def test_a_number_beyond_all_numbers_is_no_label(tmp_path: Path, number: str, re
 def test_a_class_may_be_called_inf(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\nx,inf\ny,fin\n")
     assert read_tables({"train": tmp_path / "rows.csv"}).task.labels == ("fin", "inf")
+
+
+def test_a_first_row_of_json_lines_that_lacks_a_column_is_left_out_as_any_other(tmp_path: Path) -> None:
+    good = [{"text": f"good {number}", "label": "ab"[number % 2]} for number in range(30)]
+    path = write_jsonl(tmp_path / "rows.jsonl", [{"text": "only a text"}, *good])
+    found = read_tables({"train": path}, skip_bad=True)
+    assert (len(found.splits["train"]), found.task.label_field) == (30, "label")
+    with pytest.raises(InputError, match=r"rows\.jsonl, row 1: "):
+        read_tables({"train": path})

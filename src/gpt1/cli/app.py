@@ -48,7 +48,7 @@ VERBS = {
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 # How often a thread of a CPU's products looks for work before it sleeps. The library's 300,000 takes the core from
-# whoever has the work where other programs run too: 20 updates beside two of them took 145 s, and so they take 47.
+# whoever has the work where other programs run too: 20 updates beside two of them took 145 s, and so 47 (one run each).
 SPINS = "5000"
 
 
