@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
+import lzma
 import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from gpt1 import finetune, load_base, load_run
 from gpt1.base.errors import FormatError
 from gpt1.bases import catalog
 from gpt1.bases.catalog import bases
 from gpt1.corpus.manifest import read_corpus
+from gpt1.pretraining.measure import measure_corpus
 from tests.lessons.tools import library
 from tests.records import lines_in
 
+TOOLS = Path(__file__).parent.parent / "tools"
 
-def load_tool() -> ModuleType:
-    """Import the script, which lies in no package."""
-    spec = importlib.util.spec_from_file_location("base_tool", Path(__file__).parent.parent / "tools" / "base.py")
+
+def load_tool(name: str) -> ModuleType:
+    """Import a script, which lies in no package."""
+    spec = importlib.util.spec_from_file_location(f"{name}_tool", TOOLS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -30,7 +37,7 @@ def load_tool() -> ModuleType:
     return module
 
 
-TOOL = load_tool()
+TOOL = load_tool("base")
 TINY = ["shape.layers=1", "shape.width=16", "shape.heads=2", "shape.feed_forward=32", "shape.context=32"]
 FACTS = TOOL.Facts("a try", "tales of a small town", "English", "by nobody who lived", "nobody's", "MIT")
 FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2", "logging.log_every=1"]
@@ -51,10 +58,10 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
 ) -> None:
     files = TOOL.books([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
-    settings = {"pretraining": [*TINY, *FEW], "lessons": FEW, "passages": 40}
+    settings = TOOL.Settings([*TINY, *FEW], FEW, passages=40, keep=0.25)
 
     def make() -> None:
-        TOOL.make(files, tmp_path / "base", **settings)
+        TOOL.make(files, tmp_path / "base", settings)
         TOOL.describe(tmp_path / "base", FACTS, TOOL.Measured())
 
     make()
@@ -64,15 +71,85 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     assert "all 3 updates are made" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
 
+    check_average(tmp_path / "base", 0.25)
     check_shipped(tmp_path / "base", monkeypatch)
 
     base = load_base("small", device="cpu")
-    assert set(base.tasks) == {"similar", "damaged", "follows", "mood"}
+    assert set(base.tasks) == {"similar", "damaged", "follows", "continues", "mood"}
     (tmp_path / "rows.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
     run = finetune("small", tmp_path / "run", train=tmp_path / "rows.csv", changes=["training.steps=1"], device="cpu")
     assert (list(run.tasks), run.record.parent) == (["rows"], "small")
-    assert TOOL.check(files, tmp_path / "again", pretraining=settings["pretraining"], updates=2) < 1e-3
-    check_measured(tmp_path, TOOL.command(**settings))
+    assert TOOL.check(files, tmp_path / "again", pretraining=settings.pretraining, updates=2) < 1e-3
+    check_measured(tmp_path, settings.command())
+
+
+def test_lessons_wait_where_the_making_ends_with_the_pre_training(books: Path, tmp_path: Path) -> None:
+    files = TOOL.books([str(books)], None)
+    lessons = TOOL.make_pretrained(files, tmp_path / "base", TOOL.Settings([*TINY, *FEW], FEW, passages=40))
+    assert {path.name for path in lessons} == {"similar", "damaged", "follows", "continues", "mood"}
+    assert not (tmp_path / "base" / "taught").exists()
+
+
+def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    ways = load_tool("lessons")
+    monkeypatch.setattr(ways, "TASKS", ("sst2",))
+    monkeypatch.setattr(ways, "WAYS", {"few": FEW})
+    monkeypatch.setattr(ways, "LABELS", 8)
+    rows = [{"text": f"a {word} day", "label": label} for word in ("good", "fine") for label in (0, 1)] * 100
+    (tmp_path / "tasks" / "sst2").mkdir(parents=True)
+    with lzma.open(tmp_path / "tasks" / "sst2" / "train.jsonl.xz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "pairs.jsonl").write_text(
+        '{"good": "She walks.", "bad": "She walk.", "paradigm": "agreement", "field": "morphology"}\n'
+    )
+    files = TOOL.books([str(books)], None)
+    TOOL.make_pretrained(files, tmp_path / "base", TOOL.Settings([*TINY, *FEW], FEW, passages=40))
+    given = argparse.Namespace(base=tmp_path / "base", blimp=tmp_path / "pairs.jsonl", out=tmp_path / "judged")
+    ways.tenths(tmp_path / "tasks", given.out / "tasks")
+    parts = [(given.out / "tasks" / "sst2" / f"{name}.jsonl").read_text().splitlines() for name in ("train", "dev")]
+    assert sorted(parts[0] + parts[1]) == sorted(map(json.dumps, rows))
+    assert len(parts[1]) == ways.FEWEST_JUDGING
+    ways.teach(given, "few")
+    for name in ("pretrained", "few", "few-kept"):
+        ways.judge(given, name)
+        found = json.loads((given.out / f"{name}.json").read_text())
+        assert list(found) == ["bits a byte", "BLiMP", "sst2", "mean"]
+        assert 0 <= found["sst2"] == found["mean"] <= 100
+        own = measure_corpus(load_run(ways.place(given, name), device="cpu"), tmp_path / "base" / "corpus")
+        assert found["bits a byte"] == pytest.approx(own["bits_per_byte"])
+
+
+def test_the_best_way_to_teach_is_the_one_that_brings_most_of_those_that_cost_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    ways = load_tool("lessons")
+    figures = {"pretrained": (1.15, 60.0), "recipe": (1.46, 70.0), "lm": (1.17, 66.0), "lm-kept": (1.16, 68.0)}
+    found = {name: {"bits a byte": bits, "mean": mean} for name, (bits, mean) in figures.items()}
+    assert ways.best_of(found) == "lm-kept"
+    assert ways.options_for("lm-kept") == "--lessons finetuning.lm_weight=4 --keep 0.5"
+    assert ways.options_for("recipe") == ""
+    del found["lm"], found["lm-kept"]
+    assert ways.best_of(found) == "recipe"
+
+
+def check_average(made: Path, keep: float) -> None:
+    """Hold the weights that are shipped, before they are rounded, against those they are the mean of."""
+    before, after, kept = (
+        load_run(made / name, device="cpu").checkpoint.model for name in ("pretrained", "taught", "kept")
+    )
+    assert kept.keys() == after.keys()
+    for name, weights in kept.items():
+        old = before.get(name.removeprefix("body."))
+        if old is None:
+            assert torch.equal(weights, after[name])
+        else:
+            wanted = keep * old + (1 - keep) * after[name][: len(old)]
+            torch.testing.assert_close(weights[: len(old)], wanted)
+            assert torch.equal(weights[len(old) :], after[name][len(old) :])
 
 
 def check_shipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

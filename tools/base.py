@@ -7,6 +7,8 @@ them are not read. `--facts` is a JSON file with what no program can know of the
 
 What the making gave is kept in `making.json`, so that with it and the folder `small` the card can be written anew
 elsewhere, with what was measured since: `python tools/base.py --describe --facts facts.json --blimp ... --out base`.
+With `--until pretrained` it ends before the lessons are taught, so that `tools/lessons.py` can try ways to teach them;
+`--keep 0.5` averages the taught weights with those before the lessons, of which so great a share stays.
 With `--check 200` the first 200 updates of the same pre-training are made anew, and their losses held against those
 that the base in the package was made with.
 """
@@ -39,16 +41,19 @@ from gpt1.corpus.documents import find_sources
 from gpt1.corpus.manifest import read_corpus
 from gpt1.exchange.to_compact import export_compact
 from gpt1.finetuning.seeds import is_done, read_result
-from gpt1.inference.run import Run
+from gpt1.inference.run import BODY, Run
 from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.measure import measure_corpus
+from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
 from gpt1.runs.files import METRICS_FILE
-from gpt1.runs.folder import RUN_FILE, is_run
+from gpt1.runs.folder import RUN_FILE, begin_run, is_run, made_for
+from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 MERGES = 16_000
 TOLD_EVERY = 200  # updates
 NAME, BOOKS_FILE, LOSSES_FILE, MAKING_FILE = "small", "books.txt", "losses.tsv", "making.json"
+PRETRAINED, TAUGHT, KEPT = "pretrained", "taught", "kept"  # folders of runs, as one comes of the other
 
 
 @dataclass(frozen=True)
@@ -167,27 +172,65 @@ class LessonsBeside:
         return [self._asked["out"] / name for name in made]
 
 
-def make(files: list[str], out: Path, *, pretraining: list[str], lessons: list[str], passages: int) -> None:
-    """Do what is not done yet."""
+@dataclass(frozen=True)
+class Settings:
+    """How a base is made."""
+
+    pretraining: list[str]  # changes of recipe `small`
+    lessons: list[str]  # of recipe `lessons`
+    passages: int  # that lessons are made of
+    keep: float = 0.0  # the share of the network before the lessons in the weights that are shipped
+
+    def command(self) -> str:
+        """Return the command that makes such a base, without the places of one machine."""
+        words = ["python", "tools/base.py", "BOOKS", "--out", "BASE", "--facts", "FACTS"]
+        words += ["--passages", str(self.passages)]
+        words += ["--pretraining", *self.pretraining] if self.pretraining else []
+        words += ["--lessons", *self.lessons] if self.lessons else []
+        words += ["--keep", f"{self.keep:g}"] if self.keep else []
+        return shlex.join(words)
+
+
+def make_pretrained(files: list[str], out: Path, settings: Settings) -> list[Path]:
+    """Make the network that has read all, and return where the lessons lie that were made beside it."""
     make_corpus(files, out)
-    pretrained, taught = out / "pretrained", out / "taught"
-    with LessonsBeside(files, pretrained, out / "lessons", passages) as made:
-        pretrain("small", out / "corpus", pretrained, resume=True, changes=pretraining, listeners=[tell, made.begin])
-        if not is_done(taught):
-            finetune(
-                pretrained,
-                taught,
-                encoded=made.folders(),
-                recipe="lessons",
-                resume=is_run(taught),
-                changes=lessons,
-                listeners=[tell],
-            )
+    with LessonsBeside(files, out / PRETRAINED, out / "lessons", settings.passages) as made:
+        listeners = [tell, made.begin]
+        changes = settings.pretraining
+        pretrain("small", out / "corpus", out / PRETRAINED, resume=True, changes=changes, listeners=listeners)
+        return made.folders()
+
+
+def make(files: list[str], out: Path, settings: Settings) -> None:
+    """Do what is not done yet."""
+    pretrained, taught, kept = out / PRETRAINED, out / TAUGHT, out / KEPT
+    lessons = make_pretrained(files, out, settings)
+    if not is_done(taught):
+        changes, resume = settings.lessons, is_run(taught)
+        finetune(
+            pretrained, taught, encoded=lessons, recipe="lessons", resume=resume, changes=changes, listeners=[tell]
+        )
+    if settings.keep and not is_run(kept):
+        average(pretrained, taught, kept, settings.keep)
     if not is_run(out / NAME):
-        print(*export_compact(load_run(taught, device="cpu"), out / NAME), sep="\n")
-    _making(files, out, command(pretraining, lessons, passages)).write(out / MAKING_FILE)
-    losses = read_losses(out / "pretrained" / METRICS_FILE)
+        source = kept if settings.keep else taught
+        print(*export_compact(load_run(source, device="cpu"), out / NAME), sep="\n")
+    _making(files, out, settings).write(out / MAKING_FILE)
+    losses = read_losses(out / PRETRAINED / METRICS_FILE)
     _write(out / NAME / LOSSES_FILE, "".join(f"{step}\t{loss:.4f}\n" for step, loss in losses.items()))
+
+
+def average(pretrained: Path, taught: Path, out: Path, keep: float) -> None:
+    """Write a run of the taught weights averaged with those before; what only the taught one has stays as it is."""
+    run = load_run(taught, device="cpu")
+    old, weights = load_run(pretrained, device="cpu").checkpoint.model, dict(run.checkpoint.model)
+    for name, before in old.items():
+        taught_weights = weights[BODY + name].clone()
+        taught_weights[: len(before)].lerp_(before, keep)  # special tokens come last
+        weights[BODY + name] = taught_weights
+    checkpoint, record = run.checkpoint, run.record
+    save_checkpoint(out, checkpoint.step, weights, None, checkpoint.progress, made_for(record))
+    begin_run(out, record, taught / TOKENIZER_FILE)
 
 
 def read_losses(metrics: Path) -> dict[int, float]:
@@ -213,9 +256,10 @@ def check(files: list[str], out: Path, *, pretraining: list[str], updates: int) 
     return max(abs(found[step] - loss) for step, loss in wanted.items() if step <= updates)
 
 
-def _making(files: list[str], out: Path, words: str) -> Making:
+def _making(files: list[str], out: Path, settings: Settings) -> Making:
     corpus = read_corpus(out / "corpus")
-    pretrained, taught = (load_run(out / name, device="cpu") for name in ("pretrained", "taught"))
+    pretrained, taught = (load_run(out / name, device="cpu") for name in (PRETRAINED, TAUGHT))
+    measured = (PRETRAINED, TAUGHT, *([KEPT] if settings.keep else []), NAME)
     lessons = {
         f"lesson '{task}', {metric} on {split}": value
         for task, splits in read_result(taught.path).items()
@@ -224,7 +268,7 @@ def _making(files: list[str], out: Path, words: str) -> Making:
     }
     counts = {"read": corpus.documents.read, "dropped": sum(corpus.documents.dropped.values())}
     return Making(
-        command=words,
+        command=settings.command(),
         books=sorted(Path(file).name for file in files),
         documents=counts | {name: split.documents for name, split in corpus.splits.items()},
         bytes={name: split.bytes for name, split in corpus.splits.items()},
@@ -232,8 +276,7 @@ def _making(files: list[str], out: Path, words: str) -> Making:
         pretraining=_stage(pretrained, figures(pretrained)),
         lessons=_stage(taught, lessons),
         bits_per_byte={
-            name: measure_corpus(load_run(out / name), out / "corpus")["bits_per_byte"]
-            for name in ("pretrained", "taught", NAME)
+            name: measure_corpus(load_run(out / name), out / "corpus")["bits_per_byte"] for name in measured
         },
     )
 
@@ -241,7 +284,8 @@ def _making(files: list[str], out: Path, words: str) -> Making:
 def _stage(run: Run, found: dict[str, float]) -> Stage:
     hardware, checkpoint = run.record.trained_on, run.checkpoint
     device = None if hardware is None else hardware.device
-    return Stage(checkpoint.step, run.recipe.training.batch, checkpoint.seconds, device, found)
+    updates = checkpoint.progress.get("ended_at") or checkpoint.step  # these weights may be of an earlier epoch
+    return Stage(updates, run.recipe.training.batch, checkpoint.seconds, device, found)
 
 
 # ---- what it is ----
@@ -339,16 +383,19 @@ def _on_text(record: BaseRecord, making: Making, facts: Facts) -> str:
 
 
 def _on_making(record: BaseRecord, making: Making) -> str:
-    found = making.pretraining.figures
+    found, bits = making.pretraining.figures, making.bits_per_byte
+    measured = "bits a byte on validation text"
+    averaged = [("averaged with the network before", measured, _figure(bits[KEPT]))] if KEPT in bits else []
     rows = [
         ("pre-training", "training loss", _figure(found.get("loss"))),
         ("", "validation loss", _figure(found.get("valid_loss"))),
-        ("", "bits a byte on validation text", _figure(record.bits_per_byte)),
+        ("", measured, _figure(record.bits_per_byte)),
         *_effort(making.pretraining),
         *((name.split(", ")[0], name.split(", ")[1], _figure(value)) for name, value in making.lessons.figures.items()),
         *(("lessons", *fact[1:]) for fact in _effort(making.lessons)),
-        ("", "bits a byte on validation text", _figure(making.bits_per_byte["taught"])),
-        ("in a byte a weight", "bits a byte on validation text", _figure(making.bits_per_byte[NAME])),
+        ("", measured, _figure(bits[TAUGHT])),
+        *averaged,
+        ("in a byte a weight", measured, _figure(bits[NAME])),
     ]
     told = (
         "The figures of the pre-training are those of the network before its lessons, and those of the lessons before "
@@ -423,6 +470,8 @@ def main() -> None:
     )
     parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the lessons")
     parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--keep", type=float, default=0.0, metavar="SHARE", help="of the network before its lessons")
+    parser.add_argument("--until", choices=[PRETRAINED], help="end there")
     parser.add_argument("--check", type=int, metavar="N", help="make the first N updates anew, and compare")
     parser.add_argument("--describe", action="store_true", help="make nothing, tell anew of what was made")
     parser.add_argument("--blimp", type=Path, metavar="FILE", help="for the card: what `gpt1 blimp --json` printed")
@@ -441,16 +490,12 @@ def main() -> None:
     facts = check_record(read_json(given.facts, "facts about a base"), Facts, given.facts)
     if not given.describe:
         print(f"{len(files):,} books")
-        make(files, given.out, pretraining=given.pretraining, lessons=given.lessons, passages=given.passages)
+        settings = Settings(given.pretraining, given.lessons, given.passages, given.keep)
+        if given.until == PRETRAINED:
+            make_pretrained(files, given.out, settings)
+            return
+        make(files, given.out, settings)
     describe(given.out, facts, Measured(given.blimp, given.scores, given.remarks))
-
-
-def command(pretraining: list[str], lessons: list[str], passages: int) -> str:
-    """Return the command that makes such a base, without the places of one machine."""
-    words = ["python", "tools/base.py", "BOOKS", "--out", "BASE", "--facts", "FACTS", "--passages", str(passages)]
-    words += ["--pretraining", *pretraining] if pretraining else []
-    words += ["--lessons", *lessons] if lessons else []
-    return shlex.join(words)
 
 
 if __name__ == "__main__":

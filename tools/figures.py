@@ -25,10 +25,8 @@ TASKS = ("sst2", "cola", "mrpc", "stsb", "qqp", "mnli", "qnli", "snli", "storycl
 ROUNDS = (
     ("all", "pre-trained"),
     ("200", "pre-trained,chosen"),
-    ("1000", "pre-trained,chosen"),
-    ("50", "pre-trained,chosen"),
-    ("all", "scratch"),
-    ("50,200,1000", "scratch"),
+    ("50,1000", "pre-trained,chosen"),
+    ("50,200,1000,all", "scratch"),
 )
 
 

@@ -13,6 +13,7 @@ from gpt1.lessons.examples import (
     MAKERS,
     PRAISE,
     Material,
+    continues,
     damaged,
     follows,
     make_examples,
@@ -107,6 +108,30 @@ def test_the_sentence_that_follows_is_the_one_that_does() -> None:
 def test_a_document_of_one_passage_has_nothing_that_could_follow_wrongly() -> None:
     alone = FOUND[0]
     assert follows(alone, Material([alone]), np.random.default_rng(0)) is None
+
+
+def test_a_stretch_continues_exactly_where_it_is_so_called() -> None:
+    wholes = {" ".join(passage.sentences) for passage in FOUND}
+    labels = Counter()
+    for (first, second), label in made(continues):
+        assert (f"{first} {second}" in wholes) == (label == 1)
+        (start,) = [passage for passage in FOUND if " ".join(passage.sentences).startswith(first)]
+        assert any(" ".join(other.sentences).endswith(second) for other in MATERIAL.by_document[start.document])
+        labels[label] += 1
+    assert 0.4 < labels[1] / labels.total() < 0.6
+
+
+def test_a_document_of_one_passage_is_never_said_to_go_on_elsewhere() -> None:
+    found = [continues(FOUND[0], Material([FOUND[0]]), np.random.default_rng(seed)) for seed in range(20)]
+    assert {one and one[1] for one in found} == {None, 1}
+
+
+def test_a_language_model_learns_only_from_what_was_written() -> None:
+    for name, (task, make) in MAKERS.items():
+        texts = [text for example in made(make) if example for text in example[0]]
+        books = [" ".join(sentences) for sentences in MATERIAL.documents.values()]
+        written = all(any(text in book for book in books) for text in texts)
+        assert task.auxiliary_lm == written, name
 
 
 def test_the_word_that_is_left_out_decides_the_mood() -> None:

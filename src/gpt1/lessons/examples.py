@@ -1,10 +1,14 @@
-"""Four ways to make labelled examples of passages, each in the shape of a task that people label.
+"""Five ways to make labelled examples of passages, each in the shape of a task that people label.
 
 - similar: how alike are two sentences? One is an edit of the other, its neighbour, the likest of its document, or any;
   the score is the cosine of their words, weighted by how rare they are.
 - damaged: is a sentence as it was written, or were its words moved, lost, repeated or bent?
 - follows: which of two sentences comes after four others?
+- continues: do three sentences go on after three others, or do they stand elsewhere in the document?
 - mood: a word of praise or of blame was taken out of a sentence; which was it?
+
+In `follows` and `continues` all text is as it was written, and the language model goes on learning from it; what the
+others make of sentences nobody wrote, and it would learn to repeat and to garble.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import numpy as np
 from gpt1.lessons.passages import Passage
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example
-from gpt1.tasks.shapes import BOTH, CHOICES, SINGLE
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 HIGHEST = 5.0  # of the scores of `similar`, as STS-B has them
 STEM = 5  # letters of a word that count when sentences are compared
@@ -54,6 +58,7 @@ SIMILAR = Task(
     score_range=(0.0, HIGHEST),
     metrics=("pearson",),
     fields=("a", "b"),
+    auxiliary_lm=False,
 )
 DAMAGED = Task(
     name="damaged",
@@ -62,6 +67,7 @@ DAMAGED = Task(
     labels=("damaged", "whole"),
     metrics=("matthews", "accuracy"),
     fields=("text",),
+    auxiliary_lm=False,
 )
 FOLLOWS = Task(
     name="follows",
@@ -71,6 +77,14 @@ FOLLOWS = Task(
     metrics=("accuracy",),
     fields=("context", "choices"),
 )
+CONTINUES = Task(
+    name="continues",
+    title="does a stretch of text go on after another?",
+    shape=PAIR,
+    labels=("elsewhere", "continues"),
+    metrics=("accuracy",),
+    fields=("a", "b"),
+)
 MOOD = Task(
     name="mood",
     title="was it a word of praise or of blame that is left out?",
@@ -78,6 +92,7 @@ MOOD = Task(
     labels=("blame", "praise"),
     metrics=("accuracy",),
     fields=("text",),
+    auxiliary_lm=False,
 )
 
 
@@ -87,8 +102,10 @@ class Material:
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = passages
         self.documents: dict[int, list[str]] = defaultdict(list)
+        self.by_document: dict[int, list[Passage]] = defaultdict(list)
         for passage in passages:
             self.documents[passage.document] += passage.sentences
+            self.by_document[passage.document].append(passage)
 
     @cached_property
     def rarity(self) -> Mapping[str, float]:
@@ -230,6 +247,23 @@ def follows(passage: Passage, material: Material, random: Random) -> Made | None
     return (context, "", *((right, wrong) if place == 0 else (wrong, right))), place
 
 
+# ---- continues ----
+
+
+def continues(passage: Passage, material: Material, random: Random) -> Made | None:
+    """Make two halves of a passage (1), or its first half and the second one of another passage of the document (0)."""
+    middle = len(passage.sentences) // 2
+    first, second = passage.sentences[:middle], passage.sentences[middle:]
+    label = int(random.integers(2))
+    if not label:
+        own = material.by_document[passage.document]
+        if len(own) == 1:
+            return None
+        other = own[int(random.integers(len(own) - 1))]
+        second = (own[-1] if other == passage else other).sentences[middle:]
+    return (" ".join(first), " ".join(second)), label
+
+
 # ---- mood ----
 
 
@@ -247,7 +281,14 @@ def mood(passage: Passage, material: Material, random: Random) -> Made | None:
 
 
 MAKERS: dict[str, tuple[Task, Callable[[Passage, Material, Random], Made | None]]] = {
-    task.name: (task, make) for task, make in ((SIMILAR, similar), (DAMAGED, damaged), (FOLLOWS, follows), (MOOD, mood))
+    task.name: (task, make)
+    for task, make in (
+        (SIMILAR, similar),
+        (DAMAGED, damaged),
+        (FOLLOWS, follows),
+        (CONTINUES, continues),
+        (MOOD, mood),
+    )
 }
 
 

@@ -23,7 +23,7 @@ from gpt1.tasks.encoded import EncodedTask, check_folder, encode_task, save
 from gpt1.tasks.shapes import CONTEXT
 
 # How many examples of each: what taught a network of 33 million parameters, in a hundred seconds of a GPU.
-LESSONS = {"similar": 80_000, "damaged": 60_000, "follows": 30_000, "mood": 30_000}
+LESSONS = {"similar": 80_000, "damaged": 60_000, "follows": 30_000, "continues": 40_000, "mood": 30_000}
 PASSAGES = 100_000
 FEWEST_PASSAGES = 20
 DEV_SHARE, MOST_DEV = 0.1, 500  # passages that are not learned from
