@@ -2,45 +2,73 @@
 
     python benchmarks/finetuning.py                # GPT-1's shape on a GPU, a small one on a CPU
     python benchmarks/finetuning.py --rounds 3 --only ours "ours, not recorded"
+    python -m benchmarks.finetuning --whole storycloze stsb        # seconds from the call of `finetune` to its return
+    python -m benchmarks.finetuning --whole storycloze --layers 1 --examples 4      # large weights, little arithmetic
 
 Contenders: ours (the real trainer: packed rows, the auxiliary language model, loading, clipping, guard, optimiser), and
 transformers' OpenAIGPT with both heads as people call it: padded to the longest text of the batch, autocast, clipping,
 fused AdamW. Random tokens of real lengths (8 to 45 tokens): speed does not depend on what they say.
+
+Whole fine-tunings of a base with random weights, with as many examples and tokens as the task has: the process is warm
+(one fine-tuning comes before those that count), the seconds are parted into those to the first update, those of the
+updates with their evaluations, and those after the last update.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
 from gpt1.base.devices import device_name, find_device, usable_precision
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
-from gpt1.finetuning.finetune import CUDA_BLOCK
+from gpt1.finetuning.finetune import CUDA_BLOCK, finetune
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.inference.classification import head_shape
 from gpt1.inference.run import DTYPES
 from gpt1.model import build_classifier, build_model
-from gpt1.recipes.catalog import FINETUNE, TINY
+from gpt1.recipes.catalog import FINETUNE, PAPER, TINY
 from gpt1.recipes.values import Recipe
+from gpt1.records.run import PRETRAINING, RunRecord
+from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.events import Event, Stepped
+from gpt1.runs.folder import begin_run
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
+from gpt1.text import bytes as byte_kind
 from gpt1.text.specials import SPECIALS, special_ids
+from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 from gpt1.training.distributed import World
 from gpt1.training.trainer import Trainer, TrainerConfig
 
 TASK, EXAMPLES = CATALOGUE["sst2"], 3200
+VOCABULARY = 40_478  # the paper's
+
+
+class Size(NamedTuple):
+    """How much a task has to learn and to measure."""
+
+    train: int  # examples
+    dev: int
+    shortest: int  # tokens of a sequence
+    longest: int
+
+
+SIZES = {"storycloze": Size(1497, 374, 40, 80), "stsb": Size(5749, 1500, 16, 48)}
 
 
 def random_texts(vocab_size: int) -> EncodedTask:
@@ -57,6 +85,78 @@ def random_texts(vocab_size: int) -> EncodedTask:
         cut=np.zeros(EXAMPLES, np.int64),
     )
     return EncodedTask(TASK, context=512, tokenizer_fingerprint="", vocab_size=vocab_size, splits={"train": split})
+
+
+# ---- whole fine-tunings ----
+
+
+def make_base(folder: Path, vocab_size: int, layers: int, width: int) -> Tokenizer:
+    """Make a pre-trained run of the paper's kind with random weights, and return its tokenizer, whose words are any."""
+    pairs = itertools.islice(itertools.product(sorted(byte_kind.BYTES), repeat=2), vocab_size - len(byte_kind.BYTES))
+    merges = list(pairs)
+    tokenizer = new_tokenizer("bytes", byte_kind.layout(merges), merges)
+    shape = replace(PAPER.shape, layers=layers, width=width, heads=max(1, width // 64), feed_forward=4 * width)
+    recipe = replace(PAPER, shape=shape)
+    folder.mkdir()
+    tokenizer.save(folder / "tokenizer.json")
+    record = RunRecord(PRETRAINING, recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
+    begin_run(folder, record, folder / "tokenizer.json")
+    model = build_model(shape, tokenizer.vocab_size, seed=0)
+    save_checkpoint(folder, 1, dict(model.named_parameters()), None, {"cost": 0.5})
+    return tokenizer
+
+
+def random_task(name: str, tokenizer: Tokenizer, most: int | None) -> EncodedTask:
+    """Return as many examples of random ids as a task has, or at most so many."""
+    task, size, draw = CATALOGUE[name], SIZES[name], np.random.default_rng(0)
+    start, _, extract = special_ids(tokenizer.vocab_size).values()
+
+    def split(count: int) -> EncodedSplit:
+        lengths = draw.integers(size.shortest - 2, size.longest - 1, count * task.sequences)
+        texts = [[start, *draw.integers(0, tokenizer.vocab_size, length).tolist(), extract] for length in lengths]
+        scores = task.score_range is not None
+        labels: NDArray[Any] = draw.uniform(0, 5, count) if scores else draw.integers(0, task.choices or 2, count)
+        ids, offsets = np.concatenate(texts).astype(np.int32), np.cumsum([0, *map(len, texts)])
+        return EncodedSplit(ids, offsets, labels, np.full(count, -1), np.zeros(count, np.int64))
+
+    counts = {"train": size.train, "dev": size.dev}
+    splits = {name: split(min(count, most or count)) for name, count in counts.items()}
+    return EncodedTask(task, PAPER.shape.context, tokenizer.fingerprint, tokenizer.vocab_size, splits)
+
+
+def whole(base: Path, out: Path, task: EncodedTask, device: torch.device) -> dict[str, float]:
+    """Return the seconds of a fine-tuning from its call to its return, and their parts."""
+    times: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Stepped):
+            times.append(time.perf_counter())
+
+    began = time.perf_counter()
+    finetune(base, out, encoded=task, recipe=FINETUNE, device=str(device), listeners=[listen])
+    ended = time.perf_counter()
+    parts = {"to the first update": times[0] - began, "updates": times[-1] - times[0], "after": ended - times[-1]}
+    return {"seconds": ended - began, **parts}
+
+
+def print_whole(names: list[str], device: torch.device, rounds: int, most: int | None, shape: dict[str, int]) -> None:
+    """Fine-tune on tasks in turn, first to warm up, and print the median of each part of the seconds."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = make_base(Path(folder) / "base", **shape)
+        tasks = {name: random_task(name, tokenizer, most) for name in names}
+        for _ in range(rounds + 1):
+            for name, task in tasks.items():
+                out = Path(folder) / name
+                found[name].append(whole(Path(folder) / "base", out, task, device))
+                shutil.rmtree(out)
+    print(f"{device_name(device)}, {shape}, whole fine-tunings, medians of {rounds}")
+    for name, runs in found.items():
+        medians = {part: round(statistics.median(run[part] for run in runs[1:]), 2) for part in runs[0]}
+        print(json.dumps({"name": name, **medians}), flush=True)
+
+
+# ---- updates ----
 
 
 def ours(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, warm: int) -> float:
@@ -155,13 +255,22 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--warm", type=int, default=100)
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--whole", nargs="+", choices=list(SIZES), default=None, metavar="TASK")
+    parser.add_argument("--examples", type=int, default=None, help="with --whole: at most so many of each split")
+    parser.add_argument("--layers", type=int, default=PAPER.shape.layers, help="with --whole, as the next two")
+    parser.add_argument("--width", type=int, default=PAPER.shape.width)
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY)
     given = parser.parse_args()
     device = find_device(given.device)
+    if given.whole:
+        shape = {"vocab_size": given.vocabulary, "layers": given.layers, "width": given.width}
+        print_whole(given.whole, device, given.rounds, given.examples, shape)
+        return
     on_gpu = device.type == "cuda"
     recipe = FINETUNE if on_gpu else replace(FINETUNE, shape=replace(TINY.shape, dropout=0.1))
     precision, _ = usable_precision(device, recipe.training.precision if on_gpu else "fp32")
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
-    task = random_texts(40478 if on_gpu else 8192)
+    task = random_texts(VOCABULARY if on_gpu else 8192)
     contenders: dict[str, Callable[..., float]] = {"ours": ours, "transformers": transformers}
     if on_gpu:
         contenders |= {"ours, not recorded": changed(cuda_graphs=False), "ours, compiled": changed(compile=True)}

@@ -54,6 +54,7 @@ def resumed(name: str, *words: str) -> Writer:
 
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
 TABLE = ("--train", "reviews.csv")
+PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 
 WRITERS = (
     once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
@@ -65,7 +66,7 @@ WRITERS = (
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
     same("evaluate", "evaluate", "runs/reviews", *CPU),
-    once("predict --out", "predict", "runs/reviews", "reviews.csv", "--out", "new.jsonl", *CPU),
+    Writer("predict --out", verb(*PREDICT), verb(*PREDICT, "--resume"), once=True),
     once("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
     same("study labels", *LABELS, "--out", "new"),
     same("study transfer", "study", "transfer", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
@@ -73,6 +74,7 @@ WRITERS = (
     same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
+    once("card", "card", "runs/reviews", "--out", "new.md"),
     once("export transformers", "export", "transformers", "runs/books", "--out", "new"),
     once("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
     once("export compact", "export", "compact", "runs/reviews", "--out", "new"),

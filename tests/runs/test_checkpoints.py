@@ -273,7 +273,7 @@ def test_an_interruption_during_a_save_leaves_the_checkpoints_before_it(
         path.write_bytes(b"x")
 
     monkeypatch.setattr(checkpoints, "save_file", interrupted)
-    monkeypatch.setattr(checkpoints, "write_record", lambda path, value: interrupted(value, path))
+    monkeypatch.setattr(checkpoints, "json_bytes", lambda value: interrupted(value, Path(STATE_FILE)))
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 2)
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,19 +86,60 @@ def test_large_ones_of_a_short_training_wait_and_give_way_to_its_last(
     assert steps(tmp_path) == [4]
 
 
-def test_a_large_one_whose_place_is_needed_is_written_at_once(
+def test_the_best_and_the_newest_wait_together_and_who_needs_a_third_place_has_the_oldest_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
     monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)
     gate.open(100)
-    with entered(tmp_path) as checkpoints:
+    with entered(tmp_path, Logging(keep=1, keep_every=3)) as checkpoints:
         checkpoints.save(snapshot(1, cost=0.5, best=0.5))
         checkpoints.save(snapshot(2, cost=0.6, best=0.5))  # the best one so far gives way to no worse one
-        eventually(lambda: gate.begun == [1], "the first write")
         checkpoints.save(snapshot(3, cost=0.7, best=0.5))
+        assert gate.begun == []
+        checkpoints.save(snapshot(4, cost=0.8, best=0.5))  # and one that is kept for ever to nobody
+        eventually(lambda: gate.begun == [1], "the first write")
         checkpoints.finish()
-    assert gate.begun == [1, 3]
-    assert steps(tmp_path) == [1, 3]
+    assert gate.begun == [1, 3, 4]
+    assert steps(tmp_path) == [1, 3, 4]
+
+
+ENDING = Logging(keep=1, keep_optimizer=False)
+
+
+def ended(progress: Mapping[str, object]) -> dict[str, object]:
+    return {**progress, "ended_at": 9}
+
+
+@pytest.mark.parametrize("is_on_the_disk", [False, True])
+def test_of_a_run_that_is_over_the_best_is_all_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on_the_disk: bool
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)
+    with entered(tmp_path, ENDING) as checkpoints:
+        checkpoints.save(snapshot(1, cost=0.5, best=0.5))
+        checkpoints.save(snapshot(2, cost=0.6, best=0.5))
+        if is_on_the_disk:
+            checkpoints.finish()
+            assert steps(tmp_path) == [1, 2]
+        found = checkpoints.end(replace(snapshot(3, cost=0.7, best=0.5), optimizer=None), 1, ended)
+        assert found is not None
+        assert (found.step, found.progress) == (1, {"cost": 0.5, "ended_at": 9})
+        checkpoints.finish()
+    ((_, path),) = list_checkpoints(tmp_path)
+    kept = load_checkpoint(path)
+    assert (kept.step, kept.optimizer, kept.progress) == (1, None, found.progress)
+    assert torch.equal(kept.model["w"], found.model["w"])
+    assert not (path / OPTIMIZER_FILE).exists()
+
+
+def test_of_a_run_that_is_over_and_keeps_more_the_last_one_stays_too(tmp_path: Path) -> None:
+    for number, logging in enumerate((Logging(keep=2, keep_optimizer=False), Logging(keep=1))):
+        run = tmp_path / str(number)
+        with entered(run, logging) as checkpoints:
+            checkpoints.save(snapshot(1, cost=0.5, best=0.5))
+            assert checkpoints.end(snapshot(2, cost=0.6, best=0.5), 1, ended) is None  # who asks reads it
+            checkpoints.finish()
+        assert steps(run) == [1, 2]
 
 
 def test_one_that_would_be_removed_gives_way_to_a_newer_one(tmp_path: Path, gate: Gate) -> None:

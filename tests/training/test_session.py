@@ -18,7 +18,7 @@ from gpt1.recipes.catalog import PAPER, TINY
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import RunRecord
-from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, newest_checkpoint
+from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, list_checkpoints, newest_checkpoint
 from gpt1.runs.events import Event, Noticed, Stepped
 from gpt1.runs.files import RunFiles
 from gpt1.runs.folder import begin_run
@@ -33,6 +33,7 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
+from gpt1.training.trainer import Trainer
 from tests.training.tools import TOY, Recorder, toy_trainer, weights_of
 
 
@@ -214,16 +215,21 @@ def test_only_a_gpu_compiles_and_says_where_it_cannot(monkeypatch: pytest.Monkey
 # ---- conducting ----
 
 
+def conducted(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, told: Told) -> bool:
+    with trainer.saving():
+        return conduct(trainer, checkpoint, resume, told)
+
+
 def test_a_training_begins_ends_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     whole, told = toy_trainer(tmp_path / "whole"), Told()
-    assert conduct(whole, None, False, told)
+    assert conducted(whole, None, False, told)
     assert told == []
     run = tmp_path / "run"
-    assert not conduct(toy_trainer(run, minutes=0.0), None, True, told)
+    assert not conducted(toy_trainer(run, minutes=0.0), None, True, told)
     assert told[0] == f"nothing to resume in {run}: beginning with the first update"
     assert told[1] == "stopped at update 1 of 20, saved; the same again with `resume=True` goes on"
     again, told = toy_trainer(run), Told()
-    assert conduct(again, newest_checkpoint(run, pytest.fail), True, told)
+    assert conducted(again, newest_checkpoint(run, pytest.fail), True, told)
     assert told == ["going on from update 1 of 20"]
     one, other = weights_of(whole), weights_of(again)
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -233,7 +239,7 @@ def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
     told, record = Told(), Recorder()
     assert toy_trainer(tmp_path / "run").train()
     again = toy_trainer(tmp_path / "run", listeners=[record])
-    assert conduct(again, newest_checkpoint(tmp_path / "run", pytest.fail), True, told)
+    assert conducted(again, newest_checkpoint(tmp_path / "run", pytest.fail), True, told)
     assert told == ["all 20 updates are made; `changes=['training.steps=N']` makes more"]
     assert record.events == []
 
@@ -247,7 +253,7 @@ def test_a_signal_ends_in_an_interruption_with_the_state_saved(tmp_path: Path) -
     with pytest.raises(
         Interrupted, match=r"stopped at update \d+ of 20, saved; the same again with `resume=True` goes on"
     ):
-        conduct(trainer, None, False, Told())
+        conducted(trainer, None, False, Told())
     assert issubclass(Interrupted, KeyboardInterrupt)
     assert list_checkpoints(tmp_path / "run")[-1][0] == trainer.progress.step
 
@@ -259,6 +265,6 @@ def test_what_is_made_again_is_told_once(tmp_path: Path) -> None:
         if step > 12:
             (path / MODEL_FILE).write_bytes(b"")
     again = toy_trainer(run, listeners=[RunFiles(run)])
-    assert conduct(again, newest_checkpoint(run, lambda text: None), True, Told())
+    assert conducted(again, newest_checkpoint(run, lambda text: None), True, Told())
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, 21))

@@ -6,9 +6,11 @@ import math
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 import torch
@@ -307,26 +309,108 @@ def test_without_a_checkpoint_a_run_with_a_parent_goes_back_to_its_first_weights
     assert trainer.progress.skipped == [2]
 
 
-def test_a_run_that_is_over_keeps_no_moments_where_none_are_wanted(tmp_path: Path) -> None:
-    losses = iter([3.0, 1.0, 2.0, 2.5, 2.6])
-    logging = replace(TOY.logging, evaluate_every=4, keep=1, keep_optimizer=False)
-    recipe, run = replace(TOY, logging=logging), tmp_path / "run"
-    trainer = toy_trainer(run, recipe, evaluate=lambda: Judgement({}, next(losses)))
-    assert trainer.train()
-    kept = dict(list_checkpoints(run))
-    assert list(kept) == [8, 20]
-    assert [sorted(path.name for path in kept[step].iterdir()) for step in kept] == [[MODEL_FILE, "state.json"]] * 2
-    last = load_checkpoint(kept[20])
-    assert_same(last.model, {name: weights_of(trainer)[name] for name in last.model})
+OVER = replace(TOY, logging=replace(TOY.logging, evaluate_every=4, keep=1, keep_optimizer=False))
 
-    again = toy_trainer(run, recipe)
-    again.restore(load_checkpoint(kept[20]))
+
+def judged_trainer(run: Path, costs: Sequence[float], stop_at: int | None = None) -> Trainer:
+    """Return a trainer that finds these costs at the steps 4, 8, ..., and is asked to stop at a step."""
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def evaluate() -> Judgement:
+        return Judgement({}, costs[trainer.progress.step // 4 - 1])
+
+    trainer = toy_trainer(run, OVER, evaluate=evaluate, listeners=[stop])
+    if saved := list_checkpoints(run):
+        trainer.restore(load_checkpoint(saved[-1][1]))
+    return trainer
+
+
+def test_a_run_that_is_over_keeps_its_best_weights_alone_and_no_moments_where_none_are_wanted(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trainer = judged_trainer(run, (3.0, 1.0, 2.0, 2.5, 2.6))
+    assert trainer.train()
+    ((step, path),) = list_checkpoints(run)
+    assert (step, sorted(file.name for file in path.iterdir())) == (8, [MODEL_FILE, "state.json"])
+    kept = load_checkpoint(path)
+    facts = {"step": 8, "cost": 1.0, "stale": 3, "ended_at": 20}  # of the weights, and of the run
+    assert {name: kept.progress[name] for name in facts} == facts
+    assert trainer.best is not None
+    assert (trainer.best.step, trainer.best.weights_hash) == (8, kept.weights_hash)
+    assert_same(kept.model, trainer.best.model)
+
+    again = toy_trainer(run, OVER)
+    again.restore(kept)
     assert again.is_done
-    longer = toy_trainer(run, with_training(recipe, steps=30))
+    assert again.progress.updates_made == 20
+    longer = toy_trainer(run, with_training(OVER, steps=30))
     before = weights_of(longer)
-    with pytest.raises(SettingError, match=r"step-00000020 was kept without the optimiser's moments, .*keep_optimizer"):
-        longer.restore(load_checkpoint(kept[20]))
+    with pytest.raises(SettingError, match=r"step-00000008 was kept without the optimiser's moments, .*keep_optimizer"):
+        longer.restore(kept)
     assert_same(weights_of(longer), before)
+
+
+def test_the_best_weights_are_there_for_who_uses_them_before_they_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)
+    may_write, save = threading.Event(), writer.save_checkpoint
+
+    def waiting_save(*given: Any) -> Path:
+        assert may_write.wait(timeout=600)
+        return save(*given)
+
+    monkeypatch.setattr(writer, "save_checkpoint", waiting_save)
+    trainer = judged_trainer(tmp_path / "run", (3.0, 1.0, 2.0, 2.5, 2.6))
+    with trainer.saving():
+        assert trainer.make_updates()
+        assert list_checkpoints(tmp_path / "run") == []
+        assert trainer.best is not None
+        assert (trainer.best.step, trainer.best.weights_hash) == (8, None)
+        may_write.set()
+        trainer.wait_for_disk()
+        assert trainer.best.weights_hash == load_checkpoint(trainer.best.path).weights_hash
+
+
+@pytest.mark.parametrize("costs", [(3.0, 1.0, 2.0, 2.5, 2.6), (3.0, 2.0, 1.9, 1.8, 1.0), (1.0, 2.0, 2.0, 2.0, 2.0)])
+def test_what_is_kept_at_the_end_does_not_depend_on_what_was_on_the_disk_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, costs: tuple[float, ...]
+) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    for step in (5, 9, 13):
+        assert not judged_trainer(run, costs, stop_at=step).train()
+    assert judged_trainer(run, costs).train()
+    monkeypatch.setattr(writer, "SECONDS_A_GIGABYTE", 1e12)  # nothing is written before the end
+    assert judged_trainer(whole, costs).train()
+    ((step, path),), ((other, path_of_whole),) = list_checkpoints(run), list_checkpoints(whole)
+    assert step == other
+    one, two = load_checkpoint(path), load_checkpoint(path_of_whole)
+    assert_same(one.model, two.model)
+    assert {**one.progress, "seconds": 0} == {**two.progress, "seconds": 0}
+
+
+def test_where_the_best_on_the_disk_is_damaged_at_the_end_the_last_one_is_kept_too(tmp_path: Path) -> None:
+    run, costs = tmp_path / "run", (1.0, 2.0, 2.0, 2.0, 2.0)
+    assert not judged_trainer(run, costs, stop_at=9).train()
+    best, stopped = list_checkpoints(run)
+    assert best[0] == 4 < stopped[0]
+    (best[1] / MODEL_FILE).write_bytes(b"damaged")
+    trainer = judged_trainer(run, costs)
+    assert trainer.train()
+    assert [step for step, _ in list_checkpoints(run)] == [4, 20]
+    assert trainer.best is None
+
+
+def test_a_run_of_an_earlier_version_that_goes_on_finds_its_best_weights_on_the_disk(tmp_path: Path) -> None:
+    run, costs = tmp_path / "run", (1.0, 2.0, 2.0, 2.0, 2.0)
+    assert not judged_trainer(run, costs, stop_at=9).train()
+    newest = load_checkpoint(list_checkpoints(run)[-1][1])
+    trainer = judged_trainer(run, costs)
+    trainer.restore(replace(newest, progress={**newest.progress, "best_step": None}))
+    assert trainer.train()
+    assert [step for step, _ in list_checkpoints(run)] == [4]
 
 
 def test_a_run_that_was_stopped_keeps_its_moments(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
 
 TEMPORARY_SUFFIX = ".tmp"
+PARTIAL_SUFFIX = ".partial"
 MOST_OF_A_COMMAND = 100  # characters that are shown
 _TEMPORARY_NAME = re.compile(r"(.+?)(\.(?:removed|replaced))?\.(?:\d+|writing)\.tmp")
 _HAS_LOCKS = os.name != "nt"  # no advisory locks on Windows; two commands at once are the user's own risk there
@@ -52,6 +53,21 @@ def result_file(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         # Which is another program's then. One that comes between this look and the renaming is lost: a hard link would
         # refuse it, but a kill after the link would leave two names of one file, and the next writer write into both.
         require_absent(path, overwrite)
+
+
+@contextmanager
+def partial_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open the file in which what a result is made of grows, for reading and writing, by one writer at a time.
+
+    It has a name of its own beside the result (`partial_path`), and stays until somebody removes it.
+    """
+    with _told(path), _own_file(partial_path(path), path) as file:
+        yield file
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a result grows that is not whole yet."""
+    return path.with_name(path.name + PARTIAL_SUFFIX)
 
 
 def require_absent(path: Path, overwrite: bool) -> None:
@@ -130,8 +146,7 @@ def whole_folder(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
                 mode = temporary.stat().st_mode & 0o666
                 for file in temporary.iterdir():
                     file.chmod(mode)
-                    with file.open("rb+") as written:
-                        os.fsync(written.fileno())
+                    sync_file(file)
                 sync_folder(temporary)
                 with _held(path) if overwrite and path.is_dir() else nullcontext():
                     before = _move_aside(path, "replaced") if overwrite and path.is_dir() else None
@@ -268,6 +283,12 @@ def reserve(path: Path, size: int) -> None:
         file.truncate(size)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until what was written to a file is on the disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames inside `folder` last through a power cut, where the system can."""
     if os.name == "nt":  # Windows cannot open a folder for syncing
@@ -347,6 +368,8 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         require_plain(path, what)
         value = parse_json(path.read_bytes())
+    except InputError:  # a ValueError too, which says all already
+        raise
     except FileNotFoundError:
         raise missing(path, f"does not exist; expected {what} there") from None
     except IsADirectoryError:

@@ -6,6 +6,7 @@ OFFERS = {
         "Checkpoint",
         "Damaged",
         "FOLDER",
+        "HOST",
         "MODEL_FILE",
         "Rank",
         "Tensors",

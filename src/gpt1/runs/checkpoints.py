@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NotRequired, TypedDict, TypeVar
 
@@ -25,14 +25,17 @@ from safetensors.torch import load_file, save_file
 from gpt1.base.errors import FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
+    json_bytes,
     make_folder,
     read_json,
     remove_folder,
     remove_temporaries,
+    require_plain,
+    sync_file,
     whole_folder,
     write_record,
 )
-from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum
+from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum, sealed
 from gpt1.base.strict_json import finite
 from gpt1.runs.compact import expanded
 
@@ -44,13 +47,15 @@ _NAME = re.compile(r"step-(\d{8,})")
 
 _WEIGHT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
+HOST = torch.device("cpu")
+
 Tensors = dict[str, torch.Tensor]
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and found whole."""
+    """A checkpoint that was read and found whole, or one that is about to be written."""
 
     path: Path
     step: int
@@ -59,7 +64,7 @@ class Checkpoint:
     progress: Mapping[str, object]  # of the loop, which knows what is in it
     seconds: float  # of training
     made_for: Mapping[str, object]  # what its run was when it was saved; nothing where an earlier version saved it
-    weights_hash: str  # of the file that holds them
+    weights_hash: str | None  # of the file that holds them; None where they are not on the disk yet
 
 
 class _Progress(TypedDict):
@@ -106,12 +111,15 @@ def save_checkpoint(
             except SafetensorError as error:  # how the library reports a full disk
                 problem = f"cannot write {path}: {error}"
                 raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
-        with ThreadPoolExecutor() as pool:  # as fast as one core reads a file, each
+        with ThreadPoolExecutor() as pool:  # as fast as one core reads a file, each; and while the disk takes them
+            synced = [pool.submit(sync_file, folder / name) for name in parts]
             files = dict(zip(parts, pool.map(file_hash, (folder / name for name in parts)), strict=True))
+            for one in synced:
+                one.result()
         state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(dict(progress))}
         if made_for:
             state["made_for"] = dict(made_for)
-        write_record(folder / STATE_FILE, state)
+        (folder / STATE_FILE).write_bytes(json_bytes(sealed(state)))
     return path
 
 
@@ -150,24 +158,27 @@ def has_moments(path: Path) -> bool:
         return True
 
 
-def load_checkpoint(path: Path, *, with_optimizer: bool = True) -> Checkpoint:
-    """Read a checkpoint; a file that is missing, cut short or changed is named."""
+def load_checkpoint(path: Path, *, with_optimizer: bool = True, device: torch.device = HOST) -> Checkpoint:
+    """Read a checkpoint onto a device; a file that is missing, cut short or changed is named."""
     state = read_state(path)
-    model = expanded(_load_tensors(path, MODEL_FILE, state), path)
+    model = expanded(_load_tensors(path, MODEL_FILE, state, device), path)
     has_optimizer = with_optimizer and OPTIMIZER_FILE in state["files"]
-    optimizer = _load_tensors(path, OPTIMIZER_FILE, state) if has_optimizer else None
+    optimizer = _load_tensors(path, OPTIMIZER_FILE, state, device) if has_optimizer else None
     progress = state["progress"]
     seconds = progress.get("seconds", 0.0)
     made_for, weights_hash = state.get("made_for", {}), state["files"][MODEL_FILE]
     return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, made_for, weights_hash)
 
 
-def _load_tensors(path: Path, name: str, state: State) -> Tensors:
+def _load_tensors(path: Path, name: str, state: State, device: torch.device) -> Tensors:
     file = path / name
+    require_plain(file)  # before a thread waits for a pipe
     try:
-        if file_hash(file) != state["files"].get(name):
-            raise Damaged(f"{path} is damaged: {name} does not match its checksum")
-        return load_file(file)
+        with ThreadPoolExecutor(1) as pool:  # tensors go to the device while the file's checksum is found
+            tensors = pool.submit(load_file, file, str(device))
+            if file_hash(file) != state["files"].get(name):
+                raise Damaged(f"{path} is damaged: {name} does not match its checksum")
+            return tensors.result()
     except SafetensorError as error:
         raise Damaged(f"{path} is damaged: {name} holds no tensors ({error})") from error
     except PermissionError as error:
@@ -198,7 +209,9 @@ def list_checkpoints(run: Path) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimizer: bool = True) -> Checkpoint | None:
+def newest_checkpoint(
+    run: Path, refused: Callable[[str], None], *, with_optimizer: bool = True, device: torch.device = HOST
+) -> Checkpoint | None:
     """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not.
 
     One that a training beside this reader removed meanwhile gave way to a newer one, which is taken.
@@ -210,7 +223,7 @@ def newest_checkpoint(run: Path, refused: Callable[[str], None], *, with_optimiz
         problems.clear()
         for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
             try:
-                return load_checkpoint(path, with_optimizer=with_optimizer)
+                return load_checkpoint(path, with_optimizer=with_optimizer, device=device)
             except (FormatError, InputError) as error:
                 require_there(path)
                 problems.append(
@@ -306,9 +319,36 @@ def drop_moments(run: Path) -> None:
         except (FormatError, InputError):
             continue  # what is damaged stays as it is
         if OPTIMIZER_FILE in state["files"]:
-            files = {name: sum for name, sum in state["files"].items() if name != OPTIMIZER_FILE}
-            write_record(path / STATE_FILE, {**state, "files": files})
+            write_record(path / STATE_FILE, _without_moments(state))
         (path / OPTIMIZER_FILE).unlink(missing_ok=True)  # also where a kill came between the two
+
+
+def _without_moments(state: State) -> dict[str, object]:
+    return {**state, "files": {name: sum for name, sum in state["files"].items() if name != OPTIMIZER_FILE}}
+
+
+def end_with(run: Path, step: int, ended: Callable[[Mapping[str, object]], Mapping[str, object]]) -> Checkpoint | None:
+    """Make a checkpoint that is on the disk all that is kept of a run that is over; None where it is not whole there.
+
+    `ended` makes of its progress that of the end. Until then there are later ones, from which the run goes on.
+    """
+    path = run / FOLDER / checkpoint_name(step)
+    try:
+        found, state = load_checkpoint(path, with_optimizer=False), read_state(path)
+    except (FormatError, InputError):
+        return None
+    progress = finite(dict(ended(found.progress)))
+    write_record(path / STATE_FILE, {**_without_moments(state), "progress": progress})
+    keep_alone(run, step)
+    (path / OPTIMIZER_FILE).unlink(missing_ok=True)
+    return replace(found, progress=progress)
+
+
+def keep_alone(run: Path, step: int) -> None:
+    """Remove all checkpoints but that of a step."""
+    for other, path in list_checkpoints(run):
+        if other != step:
+            remove_folder(path)
 
 
 def clean_up(run: Path) -> None:

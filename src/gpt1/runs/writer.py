@@ -1,28 +1,47 @@
 """Checkpoints written beside the training: a thread copies, writes, hashes and syncs what the loop hands over.
 
-At most one snapshot is being written and one waits. A third waits for its place, unless the second would be removed as
-soon as the third is there: then it gives way and is never written. A large one waits some seconds even if nothing is
-being written, so that those of a short training give way to its last one; who needs its place, or waits for the disk,
-has it written at once. Where a write fails, the loop hears of it the next time it asks for anything.
+At most two snapshots are held, being written or waiting: the best and the newest, say. A third waits for its place,
+unless one that waits would be removed as soon as the third is there: then that one gives way and is never written. A
+large one waits some seconds even if nothing is being written, so that those of a short training give way to its last
+one; who needs its place, or waits for the disk, has it written at once. Where a write fails, the loop hears of it the
+next time it asks for anything.
+
+Of a run that is over, where it keeps one checkpoint and no moments, the best is all that is kept. It is written as one
+folder that says that the run is over; a kill before leaves what was there, from which the run goes on to the same end.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 import torch
 
 from gpt1.recipes.values import Logging
-from gpt1.runs.checkpoints import Rank, Tensors, drop_moments, remove_old, save_checkpoint
+from gpt1.runs.checkpoints import (
+    FOLDER,
+    Checkpoint,
+    Rank,
+    Tensors,
+    checkpoint_name,
+    drop_moments,
+    end_with,
+    keep_alone,
+    remove_old,
+    save_checkpoint,
+)
 from gpt1.runs.events import Saved
 
 SECONDS_A_GIGABYTE = 10.0  # from the beginning of one write to that of the next: ten times what a good disk takes
+MOST_HELD = 2  # snapshots: as much memory as they take
+
+Ended = Callable[[Mapping[str, object]], Mapping[str, object]]  # of the best weights' progress that of the run's end
 
 
 @dataclass(frozen=True)
@@ -35,6 +54,7 @@ class Snapshot:
     progress: Mapping[str, object]  # of the loop
     rank: Rank | None = None  # where it was evaluated
     is_best: bool = False  # so far
+    is_end: bool = False  # the run is over, and keeps nothing else
 
     @property
     def size(self) -> int:
@@ -58,8 +78,9 @@ class CheckpointWriter:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._changed = threading.Condition()
         # All below is read and set under the condition.
-        self._waiting: Snapshot | None = None
-        self._is_writing = self._is_closing = self._is_urgent = False
+        self._waiting: list[Snapshot] = []  # oldest first
+        self._urgent = 0  # so many of them are to be written at once
+        self._is_writing = self._is_closing = False
         self._began = time.monotonic()  # the last write, or all of it
         self._written: list[Saved] = []
         self._failure: BaseException | None = None
@@ -83,11 +104,50 @@ class CheckpointWriter:
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())  # its tensors may still be on their way
         with self._changed:
-            self._hurry_unless(there_is_time=self._has_place(snapshot))
+            if not self._has_place(snapshot):
+                self._hurry(1)
             self._changed.wait_for(lambda: self._failure or self._has_place(snapshot))
             self._raise_failure()
-            self._waiting = snapshot
+            self._waiting = [*self._staying_beside(snapshot), snapshot]
             self._changed.notify_all()
+
+    def end(self, last: Snapshot, best: int | None, ended: Ended) -> Checkpoint | None:
+        """Have written at once what is kept of a run that is over; return its best weights where they are in memory.
+
+        `best` is the step of the best, if any was evaluated.
+        """
+        if last.is_best or best is None or not self._keeps_one:
+            self._save_at_once(last)
+            is_used = last.is_best or (best is None and last.rank is None)
+            return self._in_memory(last) if is_used else None
+        with self._changed:
+            self._raise_failure()
+            waiting, self._waiting = self._waiting, []  # all that waits would be removed, but for the best
+            for found in waiting:
+                if found.step == best:
+                    end = replace(found, optimizer=None, progress=ended(found.progress), is_end=True)
+                    self._waiting = [end]
+                    self._hurry(1)
+                    return self._in_memory(end)
+        self._settle()
+        if (there := end_with(self._run, best, ended)) is None:  # the last one is better than nothing
+            self._save_at_once(last)
+        return there
+
+    def _save_at_once(self, snapshot: Snapshot) -> None:
+        self.save(snapshot)
+        with self._changed:
+            self._hurry(len(self._waiting))
+
+    @property
+    def _keeps_one(self) -> bool:
+        logging = self._logging
+        return logging.keep == 1 and logging.keep_every is None and not logging.keep_optimizer
+
+    def _in_memory(self, snapshot: Snapshot) -> Checkpoint:
+        path = self._run / FOLDER / checkpoint_name(snapshot.step)
+        seconds = cast(float, snapshot.progress.get("seconds", 0.0))
+        return Checkpoint(path, snapshot.step, snapshot.model, None, snapshot.progress, seconds, self._made_for, None)
 
     def written(self) -> list[Saved]:
         """Return what has come onto the disk since this was last asked."""
@@ -98,9 +158,7 @@ class CheckpointWriter:
 
     def finish(self) -> list[Saved]:
         """Wait until all is on the disk; return what `written` does."""
-        with self._changed:
-            self._hurry_unless(there_is_time=self._waiting is None)
-            self._changed.wait_for(lambda: self._failure or not (self._waiting or self._is_writing))
+        self._settle()
         return self.written()
 
     def drop_moments(self) -> None:
@@ -108,17 +166,25 @@ class CheckpointWriter:
         self.finish()
         drop_moments(self._run)
 
-    def _has_place(self, snapshot: Snapshot) -> bool:
-        return self._waiting is None or self._waiting.gives_way_to(snapshot, self._logging)
+    def _settle(self) -> None:
+        with self._changed:
+            self._hurry(len(self._waiting))
+            self._changed.wait_for(lambda: self._failure or not (self._waiting or self._is_writing))
+            self._raise_failure()
 
-    def _hurry_unless(self, *, there_is_time: bool) -> None:
-        """Have what waits written as soon as can be."""
-        if not there_is_time:
-            self._is_urgent = True
-            self._changed.notify_all()
+    def _has_place(self, snapshot: Snapshot) -> bool:
+        return len(self._staying_beside(snapshot)) + self._is_writing < MOST_HELD
+
+    def _staying_beside(self, newer: Snapshot) -> list[Snapshot]:
+        return [one for one in self._waiting if not one.gives_way_to(newer, self._logging)]
+
+    def _hurry(self, count: int) -> None:
+        """Have so many of those that wait written as soon as can be."""
+        self._urgent = max(self._urgent, count)
+        self._changed.notify_all()
 
     def _seconds_to_wait(self, snapshot: Snapshot) -> float:
-        if self._is_urgent or self._is_closing:
+        if self._urgent or self._is_closing:
             return 0.0
         return self._began + SECONDS_A_GIGABYTE * snapshot.size / 1e9 - time.monotonic()
 
@@ -144,10 +210,13 @@ class CheckpointWriter:
         """Return the next snapshot to write; None when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closing)
-            while self._waiting and (seconds := self._seconds_to_wait(self._waiting)) > 0:
+            while self._waiting and (seconds := self._seconds_to_wait(self._waiting[0])) > 0:
                 self._changed.wait(seconds)  # or until it is urgent, or another stands in its place
-            snapshot, self._waiting = self._waiting, None
-            self._is_writing, self._is_urgent = snapshot is not None, False
+                self._changed.wait_for(lambda: self._waiting or self._is_closing)
+            if not self._waiting:
+                return None
+            snapshot = self._waiting.pop(0)
+            self._is_writing, self._urgent = True, max(0, self._urgent - 1)
             self._began = time.monotonic()
             self._changed.notify_all()
         return snapshot
@@ -162,5 +231,8 @@ class CheckpointWriter:
                 snapshot.progress,
                 self._made_for,
             )
-        remove_old(self._run, snapshot.step, self._logging.keep, self._logging.keep_every)
+        if snapshot.is_end:
+            keep_alone(self._run, snapshot.step)
+        else:
+            remove_old(self._run, snapshot.step, self._logging.keep, self._logging.keep_every)
         return Saved(snapshot.step, path)

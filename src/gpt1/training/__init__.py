@@ -18,4 +18,5 @@ OFFERS = {
         "resumed",
         "speed_up",
     ],
+    "trainer": ["Trainer"],
 }

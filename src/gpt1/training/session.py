@@ -117,8 +117,11 @@ class Session(ABC, Generic[Network]):
     def begin(self) -> None:
         """Do, in the folder that is held, what comes before the first step."""
 
-    def end(self, notify: Notify) -> bool:
-        """Do, in the folder that is held, what comes after the last step; return False where the time was up first."""
+    def end(self, trainer: Trainer, notify: Notify) -> bool:
+        """Do, in the folder that is held, what comes after the last step; return False where the time was up first.
+
+        What the trainer saved last may still be on its way to the disk.
+        """
         return True
 
     def train(self) -> bool:
@@ -144,9 +147,10 @@ class Session(ABC, Generic[Network]):
                 listeners=listeners,
                 minutes=self.conditions.minutes,
             )
-            is_done = conduct(trainer, checkpoint, self.conditions.resume, notify)
-            if is_done and self.world.is_first:
-                is_done = self.end(notify)
+            with trainer.saving():
+                is_done = conduct(trainer, checkpoint, self.conditions.resume, notify)
+                if is_done and self.world.is_first:
+                    is_done = self.end(trainer, notify)
             self.world.wait()
         return is_done
 
@@ -270,7 +274,7 @@ def speed_up(
 
 
 def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notify: Notify) -> bool:
-    """Go on from a checkpoint, or begin, and train; return whether all is done (else the time was up).
+    """Go on from a checkpoint, or begin, and train, while it saves; return whether all is done (else the time was up).
 
     A signal to stop ends in `Interrupted`. Either way the state is saved.
     """
@@ -285,11 +289,11 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
     elif resume:
         notify(f"nothing to resume in {run}: beginning with the first update")
     if trainer.world.is_first:
-        forget_after(run, trainer.progress.step, notify)
+        forget_after(run, trainer.progress.updates_made, notify)
         if checkpoint is not None:  # a kill may have come between a save and this
             _tell_of_damaged(run, checkpoint.step, notify)
             remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
-    if trainer.train():
+    if trainer.make_updates():
         return True
     left = f"stopped at update {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"
     if not trainer.out_of_time:
@@ -310,9 +314,9 @@ def _tell_of_damaged(run: Path, newest: int, notify: Notify) -> None:
 
 def _on_the_end(trainer: Trainer, checkpoint: Checkpoint) -> str:
     """Tell of a run that is over that it is, and how it would go on, if it can."""
-    can_go_on = checkpoint.optimizer is not None
-    if checkpoint.step >= trainer.updates:
+    can_go_on, made = checkpoint.optimizer is not None, trainer.progress.updates_made
+    if made >= trainer.updates:
         more = "; `changes=['training.steps=N']` makes more" if can_go_on else ""
         return f"all {trainer.updates} updates are made{more}"
     more = "; more training.patience would go on" if can_go_on else ""
-    return f"the run ended at update {checkpoint.step}, its patience at an end{more}"
+    return f"the run ended at update {made}, its patience at an end{more}"

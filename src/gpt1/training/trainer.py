@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
 from gpt1.recipes.values import Logging
-from gpt1.runs.checkpoints import Checkpoint, Rank, newest_checkpoint, rank
+from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, Rank, best_step, newest_checkpoint, rank, read_state
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
 from gpt1.runs.writer import CheckpointWriter, Snapshot
@@ -74,6 +74,8 @@ class TrainerState:
     tiebreak: float | None = None  # likewise: what decides between equal costs
     best_cost: float | None = None  # of all evaluations
     best_tiebreak: float | None = None
+    best_step: int | None = None  # where it was saved
+    ended_at: int | None = None  # the last update of a run that is over, where these weights are kept as its best
     stale: int = 0  # evaluations since the best one
     seconds: float = 0.0
 
@@ -98,6 +100,11 @@ class TrainerState:
             self.best_cost, self.best_tiebreak, self.stale = cost, tiebreak, 0
         else:
             self.stale += 1
+
+    @property
+    def updates_made(self) -> int:
+        """How far the run is, whichever of its weights these are."""
+        return self.step if self.ended_at is None else self.ended_at
 
     def next_batch(self, after: int) -> int:
         """Return the first batch after this one that may be used."""
@@ -150,6 +157,8 @@ class Trainer:
         remembered = made_for(read_run(run)) if world.is_first and is_run(run) else {}
         self._writer = CheckpointWriter(run, remembered, config.recipe.logging, device)
         self._first_weights: dict[str, Tensor] | None = None  # to go back to while there is no checkpoint
+        # The best weights of a run that is over, where they are in memory; `wait_for_disk` has them there too.
+        self.best: Checkpoint | None = None
         self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(config.recipe.optimizer, self.model.named_parameters())
@@ -183,6 +192,8 @@ class Trainer:
             odd = sorted(wanted ^ set(checkpoint.model))[0]
             raise FormatError(f"{checkpoint.path} does not fit this model: '{odd}' is in only one of them")
         progress = check_record(checkpoint.progress, TrainerState, checkpoint.path)
+        if progress.best_step is None:  # as an earlier version saved it
+            progress.best_step = best_step(self.run)
         reshard(self.model)
         if checkpoint.optimizer is not None:
             self.optimizer.load(checkpoint.optimizer)  # which checks the shapes
@@ -207,14 +218,31 @@ class Trainer:
         model, optimizer = whole(dict(self.model.named_parameters()), self.world), None
         if self.recipe.logging.keep_optimizer or not self.is_done:
             optimizer = whole(self.optimizer.state(), self.world)
+        if state.is_best:
+            state.best_step = state.step
         if self.world.is_first:
-            self._writer.save(Snapshot(state.step, model, optimizer, asdict(state), state.rank, state.is_best))
+            snapshot = Snapshot(state.step, model, optimizer, asdict(state), state.rank, state.is_best)
+            if self.is_done:
+                self.best = self._writer.end(snapshot, state.best_step, self._ended)
+            else:
+                self._writer.save(snapshot)
         self._first_weights = None
+
+    def _ended(self, best: Mapping[str, object]) -> dict[str, object]:
+        """Return the progress of a run that is over, of which the best weights are kept, given theirs."""
+        of_the_weights = {name: best.get(name) for name in ("step", "cost", "tiebreak")}
+        return asdict(self.progress) | of_the_weights | {"ended_at": self.progress.step}
+
+    def wait_for_disk(self) -> None:
+        """Wait until what was saved is on the disk; for the first rank alone."""
+        self._tell(self._writer.finish())
+        if self.best is not None and self.best.weights_hash is None:
+            self.best = replace(self.best, weights_hash=read_state(self.best.path)["files"][MODEL_FILE])
 
     def _finish_saving(self) -> None:
         """Wait until what was saved is on the disk, for every rank to read."""
         if self.world.is_first:
-            self._tell(self._writer.finish())
+            self.wait_for_disk()
         self.world.wait()
 
     def _tell(self, written: Iterable[Saved]) -> None:
@@ -225,15 +253,27 @@ class Trainer:
 
     def train(self) -> bool:
         """Train to the end and return True, or return False when asked to stop; either way the state is saved."""
+        with self.saving():
+            return self.make_updates()
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Write what is saved beside whatever else is done meanwhile; when it ends well all is on the disk."""
+        with self._writer:
+            yield
+            self._finish_saving()
+            if self.is_done and self.world.is_first and not self.recipe.logging.keep_optimizer:
+                self._writer.drop_moments()
+
+    def make_updates(self) -> bool:
+        """Do what `train` does, while `saving`: of a run that is over the end may still be on its way to the disk."""
         with StopRequests(self._minutes) as self._stop:
             try:
-                with self._writer:
-                    self._begin()
-                    is_done = self._loop()
+                self._begin()
+                is_done = self._loop()
+                if not is_done:
                     self._finish_saving()
-                    if is_done and self.world.is_first and not self.recipe.logging.keep_optimizer:
-                        self._writer.drop_moments()
-                    return is_done
+                return is_done
             finally:
                 self._loader.close()
 
@@ -271,7 +311,8 @@ class Trainer:
 
     def _is_over(self, progress: TrainerState) -> bool:
         patience = self.recipe.training.patience
-        return progress.step >= self.updates or (patience is not None and progress.stale >= patience)
+        is_patient = patience is None or progress.stale < patience
+        return progress.updates_made >= self.updates or not is_patient
 
     def _step(self) -> StepFigures:
         """Make one update, as far as the host can tell; whether it was one, `_check_step` learns."""
