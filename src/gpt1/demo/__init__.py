@@ -9,7 +9,6 @@ __all__ = ["TASKS", "write_world"]
 OFFERS = {
     "books_page": ["BOOKS_TITLE", "books_opening"],
     "books_tour": ["BOOKS_FOLDER", "runs_of_books", "tour_books"],
-    "folder": ["or_begin_anew"],
     "page": ["TITLE", "opening"],
     "recipe": ["BooksPlan", "Plan"],
     "tour": ["FOLDER", "OWN_TEXT_FOLDER", "REPORT", "read_own_text", "runs_of", "tour"],

@@ -15,10 +15,10 @@ import numpy as np
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import file_hash, read_sealed, write_record
 from gpt1.base.progress import Progress
+from gpt1.base.stages import alone, once, or_begin_anew, own_folder
 from gpt1.bases.catalog import BASE_FILE, Base, bases, default_base
 from gpt1.demo.books import BOOK_TASKS, EXCHANGE, FINISH, write_rows
-from gpt1.demo.folder import alone, once, one_thread, or_begin_anew, own_folder
-from gpt1.demo.learning import Crew, Job
+from gpt1.demo.learning import Crew, Job, one_thread
 from gpt1.demo.recipe import PRETRAINED, SCRATCH, BooksPlan
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import found_seeds

@@ -8,8 +8,9 @@ this one's to hear: the others save and stop when they are told to.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -58,6 +59,19 @@ def learn(job: Job, listeners: Iterable[Listener] = ()) -> None:
         device="cpu",
         listeners=listeners,
     )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread while the block lasts, so that figures do not depend on how many cores there are."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Crew:

@@ -36,9 +36,11 @@ def opening(found: TourResult) -> Section:
         rows.append(TableRow(name, own, note))
     labels, tested = found.rows["train"], found.rows["test"]
     caption = f"Accuracy x 100 on {tested:,} test rows{_of_seeds(found)}; {labels} labels a task."
+    gain, *legend = _legend(found)
     blocks: list[Block] = [
+        Note(gain, leads=True),
         Table(caption, ["task", *HEADER], rows),
-        *(Note(line) for line in _legend(found)),
+        *(Note(line) for line in legend),
         Pictures([_growth(found)]),
     ]
     lead = (

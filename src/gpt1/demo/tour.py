@@ -11,21 +11,20 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import Gpt1Error, InputError
 from gpt1.base.files import read_sealed, write_record
 from gpt1.base.progress import Progress
+from gpt1.base.stages import alone, once, or_begin_anew, own_folder, read_result
 from gpt1.base.wording import hundred, x100
-from gpt1.corpus.documents import TEXTS, DocumentPart, TextSource, find_sources, read_parts
+from gpt1.corpus.documents import find_sources
 from gpt1.corpus.manifest import read_corpus, shards_of
-from gpt1.corpus.prepare import prepare
+from gpt1.corpus.prepare import cutting_for, prepare
 from gpt1.corpus.shards import verify_shard
 from gpt1.corpus.vocabularies import train_tokenizer
-from gpt1.demo.folder import alone, once, one_thread, or_begin_anew, own_folder, read_result
-from gpt1.demo.learning import Crew, Job
+from gpt1.demo.learning import Crew, Job, one_thread
 from gpt1.demo.recipe import MERGES, PRETRAINED, RATES, SCRATCH, Plan
 from gpt1.demo.tasks import LEARNED
 from gpt1.demo.writing import CORPUS, LABELLED, MANIFEST, write_world
@@ -46,8 +45,6 @@ LABELLED_DATA = f"{WORLD}/{LABELLED}"
 BASELINE, ZERO_SHOT, RESULT, REPORT = "bag-of-words.json", "zero-shot.json", "result.json", "report.html"
 LITTLE_TEXT = 100_000  # bytes
 CHANCE = 0.5  # of each task
-VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
-FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
 Shares = dict[str, dict[str, float]]  # of right answers, by task and set, or by step and task
 _OURS = (WORLD, TOKENIZER, TOKENS, READER, RUNS, BASELINE, ZERO_SHOT, RESULT, REPORT)
 
@@ -110,7 +107,9 @@ def read_own_text(
     if (out / WORLD).is_dir():
         raise InputError(f"{out} holds a demo with stories; choose another folder for your text with `out`")
     with one_thread():
-        cutting = _cutting(find_sources(text).sources)  # what is wrong with the text is told before that of the folder
+        cutting = cutting_for(
+            find_sources(text).sources
+        )  # what is wrong with the text is told before that of the folder
         with alone(out):
             if not (out / TOKENIZER).is_file():
                 train_tokenizer(text, merges=MERGES, out=out / TOKENIZER, progress=progress)
@@ -119,23 +118,6 @@ def read_own_text(
                 _warn_of_little_text(corpus, progress)
                 pretrain(plan.pretraining, out / TOKENS, out / READER, resume=True, device="cpu", listeners=listeners)
     return out / READER
-
-
-def _cutting(sources: Sequence[TextSource]) -> dict[str, Any]:
-    """Return how text becomes documents; a single one is cut finer, so that there is some to be examined with."""
-    if _has_documents(sources, None, 2) or any(source.format not in TEXTS for source in sources):
-        return {}
-    for kind, fewest in (("blank", FEWEST_PARAGRAPHS), ("line", 2)):
-        if _has_documents(sources, kind, fewest):
-            # Of one text nothing is dropped, though a line may come twice.
-            return {"document": kind, "duplicates": "keep", "valid": VALID_OF_ONE}
-    return {}
-
-
-def _has_documents(sources: Sequence[TextSource], kind: str | None, fewest: int) -> bool:
-    parts = read_parts(sources, document=kind)
-    begun = (part for part in parts if isinstance(part, DocumentPart) and part.first and part.text.strip())
-    return len(list(islice(begun, fewest))) == fewest
 
 
 def _warn_of_little_text(corpus: dict[str, Any], progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a demo: whose it is, who is at work in it, and what is kept in it from one call to the next."""
+"""The folder of a command of several stages: whose it is, who is at work in it, what it keeps from call to call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kept = TypeVar("Kept", bound=Mapping[str, Any])  # what a file holds
 
 
 def own_folder(out: str | Path, names: Sequence[str]) -> Path:
-    """Make the folder, or refuse one that holds anything but what a demo has under these names."""
+    """Make the folder, or refuse one that holds anything but what the command has under these names."""
     out = Path(out)
     require_own_folder(out, lambda entry: entry.name in names or entry.name.endswith(".tmp"))
     make_folder(out)
@@ -32,7 +32,7 @@ def own_folder(out: str | Path, names: Sequence[str]) -> Path:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Hold the folder against another demo, and clear what one that was killed left in it."""
+    """Hold the folder against another such command, and clear what one that was killed left in it."""
     with lock_folder(out):
         remove_temporaries_below(out)
         yield
@@ -52,7 +52,7 @@ def read_result(path: Path, shape: type[Kept], progress: Progress) -> Kept | Non
     if not path.exists():
         return None
     try:
-        return read_record(path, "a result of the demo", shape)
+        return read_record(path, "a result of this command", shape)
     except FormatError as error:
         progress.say(f"made again: {error}")
         return None
@@ -72,16 +72,3 @@ def or_begin_anew(out: str | Path) -> Iterator[None]:
         kind = FormatError if isinstance(error, FormatError) else InputError
         anew = f"To begin anew, remove the folder (rm -r {shlex.quote(str(out))}) and give the same command"
         raise kind(f"{str(error).removesuffix('.')}.\n{anew}.") from error
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread while the block lasts, so that figures do not depend on how many cores there are."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

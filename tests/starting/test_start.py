@@ -1,0 +1,252 @@
+"""From a table to a verdict: what is decided and said, and that it goes on after any end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpt1
+from gpt1.base.errors import Chosen, InputError, SettingError
+from gpt1.bases import catalog
+from gpt1.documents.terminal import render
+from gpt1.finetuning.results import results
+from gpt1.inspection.plan import Speed
+from gpt1.recipes.changes import change
+from gpt1.runs.events import Event, Stepped
+from gpt1.runs.folder import read_run
+from gpt1.starting import planning
+from gpt1.starting.shown import start_blocks
+from gpt1.starting.start import CLASSIFIER, READER, REPORT, STARTED, StartResult, folder_for, start
+from tests.conftest import make_text
+from tests.moments import signalled
+from tests.records import facts_in
+
+GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(30))
+
+
+def write_table(folder: Path) -> Path:
+    (folder / "films.csv").write_text(f"text,label\n{GOOD}")
+    return folder / "films.csv"
+
+
+def begin(table: Path, base: Path, out: Path, **given: Any) -> StartResult:
+    """Start from a run, on the device that every machine has."""
+    return start(table, out, init=base, device="cpu", **given)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_table(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StartResult]:
+    folder = tmp_path_factory.mktemp("start")
+    return folder, begin(write_table(folder), trained, folder / "out")
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Text of which a short reading suffices."""
+    monkeypatch.setattr(planning, "LITTLE_TEXT", 10_000)
+    monkeypatch.setattr(planning, "MOST_READINGS", 2)
+    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: Speed(1e5))
+    (tmp_path / "letters").mkdir()
+    for number in range(4):
+        (tmp_path / "letters" / f"{number}.txt").write_text(make_text(100, seed=100 + number))
+    return tmp_path / "letters"
+
+
+def stopped(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def shown(found: StartResult) -> str:
+    return render(start_blocks(found), width=100, is_terminal=False)
+
+
+def test_a_table_becomes_a_run_with_a_verdict_and_a_page(finished: tuple[Path, StartResult]) -> None:
+    folder, found = finished
+    assert found.is_done
+    assert found.run == folder / "out" / CLASSIFIER
+    assert (folder / "out" / REPORT).is_file()
+    first = shown(found).splitlines()[0]
+    assert first.startswith(("Of use: ", "Not of use yet: "))
+    assert "counting words (TF-IDF)" in shown(found)
+    assert [step.verb for step in found.steps] == ["check", "finetune", "report"]
+
+
+def test_it_is_what_the_functions_of_the_verbs_make(finished: tuple[Path, StartResult], tmp_path: Path) -> None:
+    _, found = finished
+    (learned,) = (step.arguments for step in found.steps if step.verb == "finetune")
+    again = gpt1.finetune(str(learned["init"]), tmp_path / "again", train=str(learned["train"]), device="cpu")
+    assert found.run is not None
+    assert results(again)["tasks"] == results(gpt1.load_run(found.run, device="cpu"))["tasks"]
+    assert not [name for name in learned if name not in ("init", "train", "out", "device")]
+
+
+def test_an_unfit_table_is_not_learned_from_and_nothing_is_written(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "films.csv").write_text(f"text,label\n{GOOD},good\n")
+    found = begin(tmp_path / "films.csv", trained, tmp_path / "out")
+    assert (found.run, found.table.is_fit) == (None, False)
+    assert not (tmp_path / "out").exists()
+    assert "To be mended: 1 row without a text (row 62)" in shown(found)
+    found = begin(tmp_path / "films.csv", trained, tmp_path / "out", skip_bad=True)
+    assert found.is_done
+    assert all(step.arguments["skip_bad"] for step in found.steps if step.verb in ("check", "finetune"))
+
+
+def test_without_a_run_the_base_of_the_package_is_taken_and_told(small: Path, table: Path, tmp_path: Path) -> None:
+    with pytest.warns(Chosen, match="starting from the base 'small'"):
+        found = start(table, tmp_path / "out", device="cpu")
+    assert found.run is not None
+    assert read_run(found.run).parent == "small"
+    assert all(step.arguments.get("init", "small") == "small" for step in found.steps)
+
+
+def test_without_any_base_the_doors_to_one_are_told(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(catalog, "PACKAGED", tmp_path / "none")
+    with pytest.raises(SettingError, match="which run to start from"):
+        start(table, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_is_called_like_the_table_unless_one_is_named() -> None:
+    assert folder_for("data/My Reviews_2.csv.gz") == "gpt1-my-reviews-2"
+    assert folder_for("...csv") == "gpt1-start"
+
+
+def test_no_time_at_all_is_refused(table: Path, trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="needs some time, not 0 minutes"):
+        begin(table, trained, tmp_path / "out", minutes=0)
+
+
+# ---- the time ----
+
+
+def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: Speed(1.0))
+    found = begin(table, trained, tmp_path / "out", minutes=20)
+    assert found.is_done
+    (said,) = found.decisions
+    assert said.startswith("the labels are read 0.")
+    (learned,) = (step.arguments for step in found.steps if step.verb == "finetune")
+    epochs = change(read_run(tmp_path / "out" / CLASSIFIER).recipe, learned["changes"]).training.epochs  # type: ignore[arg-type]
+    assert epochs == read_run(tmp_path / "out" / CLASSIFIER).recipe.training.epochs < 1
+    assert "The labels are read 0." in shown(found)
+    again = begin(table, trained, tmp_path / "out", minutes=40)
+    assert again.decisions[1].startswith("this was planned when it began; with more time, begin anew")
+
+
+def test_more_time_is_planned_with_while_nothing_is_begun(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: Speed(1.0))
+    monkeypatch.setattr("gpt1.starting.start.finetune", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        begin(table, trained, tmp_path / "out", minutes=20)
+    monkeypatch.undo()
+    assert begin(table, trained, tmp_path / "out", minutes=60).decisions == []
+
+
+def test_when_the_time_is_up_it_says_so_and_the_same_call_goes_on(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: None)  # so that nothing is cut down
+    found = begin(table, trained, tmp_path / "out", minutes=1e-9)
+    assert not found.is_done
+    assert "The time was up before the run was at its end; the same again goes on." in shown(found)
+    assert begin(table, trained, tmp_path / "out").is_done
+
+
+# ---- text ----
+
+
+def test_text_that_helps_is_read_first(table: Path, trained: Path, letters: Path, tmp_path: Path) -> None:
+    found = begin(table, trained, tmp_path / "out", text=[letters])
+    assert "the text is read first" in found.decisions[0]
+    assert found.run is not None
+    assert read_run(found.run).parent == str((tmp_path / "out" / READER).resolve())
+    text = facts_in(tmp_path / "out" / STARTED)["text"]
+    assert text["after"] < text["before"]
+    verbs = [step.verb for step in found.steps]
+    assert verbs == ["check", "prepare", "evaluate", "pretrain", "evaluate", "finetune", "report"]
+    assert begin(table, trained, tmp_path / "out", text=[letters]).decisions == found.decisions
+
+
+def test_text_that_does_not_help_is_left_out_and_that_is_said(
+    table: Path, trained: Path, letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = iter([3.0, 3.1])
+    monkeypatch.setattr("gpt1.starting.start.measure_corpus", lambda *_: {"bits_per_byte": next(bits)})
+    found = begin(table, trained, tmp_path / "out", text=[letters])
+    assert "was read and is left out, as it did not help" in found.decisions[0]
+    assert "3.000 before, 3.100 after" in found.decisions[0]
+    assert found.run is not None
+    assert read_run(found.run).parent == str(trained.resolve())
+
+
+def test_too_little_text_is_not_read_and_that_is_said(table: Path, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Ann sold a hat.\n\n" * 30)
+    found = begin(table, trained, tmp_path / "out", text=[tmp_path / "note.txt"])
+    assert found.decisions[0].startswith("the text is not read: it has 0 kB")
+    assert [step.verb for step in found.steps] == ["check", "prepare", "finetune", "report"]
+
+
+# ---- going on ----
+
+
+def test_called_again_it_does_nothing_again_and_finds_the_same(
+    finished: tuple[Path, StartResult], trained: Path
+) -> None:
+    folder, found = finished
+    events: list[Event] = []
+    assert begin(folder / "films.csv", trained, folder / "out", listeners=[events.append]) == found
+    assert not [event for event in events if isinstance(event, Stepped)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")
+@pytest.mark.parametrize(
+    ("part", "number"), [(CLASSIFIER, 12), *(pytest.param(part, 2, marks=pytest.mark.slow) for part in ("", REPORT))]
+)
+def test_killed_at_any_moment_it_goes_on_and_finds_the_same(
+    finished: tuple[Path, StartResult], trained: Path, table: Path, tmp_path: Path, part: str, number: int
+) -> None:
+    out = tmp_path / "out"
+    places = ", ".join(f"Path({str(path)!r})" for path in (table, trained, out))
+    told = f"from tests.starting.test_start import *; begin({places})"
+    killed = subprocess.run(
+        signalled(number, out / part, signal.SIGKILL, "-c", told),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    found = begin(table, trained, out)
+    assert [one.metrics for one in found.evaluations] == [one.metrics for one in finished[1].evaluations]
+
+
+def test_a_folder_of_another_table_is_refused_with_what_helps(
+    finished: tuple[Path, StartResult], trained: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(finished[0] / "out", tmp_path / "out"))
+    (tmp_path / "films.csv").write_text(f"text,label\n{GOOD}One more film,good\n")
+    with pytest.raises(InputError, match=r"holds a start with another table; choose another folder(.|\n)*rm -r"):
+        begin(tmp_path / "films.csv", trained, out)
+
+
+def test_a_folder_with_other_files_is_refused(table: Path, trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"films\.csv"):
+        begin(table, trained, tmp_path)
