@@ -52,7 +52,7 @@ def words(text: str) -> str:
 
 def test_scores_stand_with_their_intervals_in_a_row_for_each_split() -> None:
     dev, test = measured(MOODS), measured(MOODS, "test", 30)
-    text = shown(task_scores([dev, test]))
+    text = shown(task_scores([dev, test], {}))
     heading, header, *rows = text.splitlines()
     assert heading == "moods"
     assert header.split() == ["split", "examples", "accuracy", "commonest", "label", "ECE", "Brier", "log", "loss"]
@@ -63,7 +63,7 @@ def test_scores_stand_with_their_intervals_in_a_row_for_each_split() -> None:
 
 
 def test_every_task_has_a_table_of_its_own() -> None:
-    text = shown(task_scores([measured(MOODS), measured(CATALOGUE["stsb"])]))
+    text = shown(task_scores([measured(MOODS), measured(CATALOGUE["stsb"])], {}))
     assert text.startswith("moods\n")
     assert "\n\nstsb\n" in text
 
@@ -71,7 +71,7 @@ def test_every_task_has_a_table_of_its_own() -> None:
 def test_the_share_of_right_answers_is_told_where_it_is_no_metric_of_the_task() -> None:
     found = measured(CATALOGUE["cola"])
     assert "accuracy" not in found.metrics
-    text = shown(task_scores([found]))
+    text = shown(task_scores([found], {}))
     assert score(found.right / found.examples) in text
     assert between(found.intervals["accuracy"]) in text
     assert score(found.metrics["matthews"]).replace("\u2212", "-") in text
@@ -107,7 +107,7 @@ def test_what_was_not_counted_or_not_read_is_told() -> None:
 
 def test_scores_are_told_by_correlations_residuals_and_the_largest_errors() -> None:
     found = measured(CATALOGUE["stsb"])
-    text = shown([*task_scores([found]), *evaluation_blocks(found)])
+    text = shown([*task_scores([found], {}), *evaluation_blocks(found)])
     assert figure(found.residuals["mean_absolute_error"]) in text
     assert "mean absolute error" in words(text)
     assert "The largest errors" in text
@@ -118,7 +118,7 @@ def test_scores_are_told_by_correlations_residuals_and_the_largest_errors() -> N
 
 def test_choices_are_told_with_the_right_answers() -> None:
     found = measured(CATALOGUE["race"])
-    text = shown([*task_scores([found]), *evaluation_blocks(found)])
+    text = shown([*task_scores([found], {}), *evaluation_blocks(found)])
     assert "accuracy (middle)" in words(text)
     assert "Right would have been\n    the right ending\n" in text
     assert "label, answered" not in text

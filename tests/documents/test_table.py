@@ -51,7 +51,7 @@ def test_it_is_told_how_rows_are_counted_and_that_tokens_are_not() -> None:
     assert [line[:10] for line in last(report())] == ["Tokens wer"]
     finding = TableFinding("two-labels", "x", "y", [1])
     tokens = Tokens("a run", 64, 9, 12, 0, 0, 40)
-    assert [line[:22] for line in last(report(finding, tokens=tokens))] == ["Rows are counted from "]
+    assert [line[:22] for line in last(report(finding, tokens=tokens))] == ["Rows are numbered as a"]
     lines = last(TableReport("films.jsonl", 1, 1, findings=[finding]))
     assert lines == ["Rows are lines of the file."]
     assert last(report(tokens=tokens)) == []
@@ -69,3 +69,8 @@ def test_pairs_scores_and_tokens_are_facts_too() -> None:
     assert told["columns"] == "'a' and 'b' are the texts, 'score' is the label"
     assert told["scores"] == "0 to 4.5"
     assert told["tokens"] == "median 20, longest 600; runs/books reads 512"
+
+
+def test_the_name_of_a_file_begins_a_sentence_as_it_is_written() -> None:
+    named = TableFinding("columns", "a column is not there", "films.csv has no column 'b'", stops=True)
+    assert "films.csv has no column 'b'." in texts(table_blocks(report(named)))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpt1.documents.verdict import verdict
-from gpt1.records.evaluation import Cut, Evaluation
+from gpt1.records.ensemble import TaskEnsemble
+from gpt1.records.evaluation import Cut, Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, Confusion
 
 
@@ -72,3 +73,76 @@ def test_a_metric_that_is_no_share_of_right_answers_is_not_held_against_the_comm
     found = verdict(measured([[1, 9], [9, 81]], 0.05, "matthews", score=0.1))
     assert found is not None
     assert found.is_of_use
+
+
+def decided(network: float, words: float, *, commonest: float = 0.5, cross_validated: bool = True) -> TaskEnsemble:
+    """Return how 225 rows decided that the network answers."""
+    scores = {"network": network, "words": words, "together": words}
+    return TaskEnsemble({"network": 1.0}, "", 225, "accuracy", scores, None, cross_validated, commonest)
+
+
+@pytest.mark.parametrize(
+    ("by", "sentence", "is_of_use"),
+    [
+        (
+            decided(0.81, 0.77),
+            "4.0 points ahead of counting words (accuracy 81.0, counting words 77.0), by cross-validation of 225 rows, "
+            "as 25 are few",
+            True,
+        ),
+        (
+            decided(0.77, 0.77),
+            "as good as counting words (accuracy 77.0, counting words 77.0), by cross-validation of 225 rows, as 25 "
+            "are few",
+            True,
+        ),
+        (
+            decided(0.6, 0.5, commonest=0.6),
+            "accuracy 60.0 is no better than always giving the commonest answer (60.0), by cross-validation of 225 "
+            "rows, as 25 are few; do not use it",
+            False,
+        ),
+        (
+            decided(0.81, 0.77, cross_validated=False),
+            "8.0 points behind counting words (accuracy 72.0, counting words 80.0); do not use it",
+            False,
+        ),
+    ],
+)
+def test_where_a_split_has_few_rows_the_verdict_is_that_of_cross_validation(
+    by: TaskEnsemble, sentence: str, is_of_use: bool
+) -> None:
+    found = verdict(measured([[9, 4], [3, 9]], 0.8), by)
+    assert found is not None
+    assert (found.sentence, found.is_of_use) == (sentence, is_of_use)
+
+
+def test_a_split_of_more_rows_and_one_answer_to_all_are_not_overruled_by_cross_validation() -> None:
+    many = verdict(measured([[200, 50], [50, 200]], 0.7), decided(0.81, 0.77))
+    same = verdict(measured([[0, 5], [0, 20]], 0.7), decided(0.81, 0.77))
+    assert many is not None
+    assert same is not None
+    assert many.sentence.startswith("10.0 points ahead of counting words (accuracy 80.0")
+    assert same.sentence == "it always answers 'good'; do not use it"
+
+
+def test_rows_that_stand_in_train_too_are_told_with_the_score_without_them() -> None:
+    found = verdict(measured([[40, 10], [10, 40]], 0.7, in_train=InTrain(30, {"accuracy": 0.715})))
+    assert found is not None
+    assert found.is_flattered
+    assert found.sentence.endswith(
+        "; the score on dev is flattered: 30 of its 100 rows stand in train too, without them accuracy is 71.5"
+    )
+    same = verdict(measured([[40, 10], [10, 40]], 0.7, in_train=InTrain(3, {"accuracy": 0.795})))
+    assert same is not None
+    assert not same.is_flattered
+    assert same.sentence.endswith("; of dev, 3 of its 100 rows stand in train too, without them accuracy is 79.5")
+    alone = verdict(measured([[40, 10], [10, 40]], None, in_train=InTrain(100, {})))
+    assert alone is not None
+    assert alone.sentence.endswith("100 of its 100 rows stand in train too, and there are no others")
+
+
+def test_a_run_of_several_labels_that_gives_none_that_is_right_is_not_of_use() -> None:
+    found = verdict(measured([[1, 0], [0, 1]], 0.0, "micro_f1", score=0.0))
+    assert found is not None
+    assert (found.sentence, found.is_of_use) == ("no label that it gives is right; do not use it", False)

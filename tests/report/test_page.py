@@ -6,15 +6,17 @@ import itertools
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, MissingDependency
-from gpt1.documents.blocks import BarPlot, Estimate
+from gpt1.documents.blocks import BarPlot, Estimate, Section
 from gpt1.documents.plots import draw, with_own_ids
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import settings
+from gpt1.records.evaluation import Evaluation
 from gpt1.report import report
 from gpt1.runs.events import RolledBack
 from gpt1.runs.files import RunFiles
@@ -122,9 +124,9 @@ def test_the_table_of_answers_is_shaded_by_the_share_of_its_row(tmp_path: Path, 
 
 def test_runs_of_one_task_are_compared_at_the_top(tmp_path: Path, three: list[Path]) -> None:
     out = report(three, tmp_path / "report.html").read_text()
-    top = out[: out.index('<section id="run-1"')]
+    top = out[: out.index('<section class="folded"')]
     assert "<strong>87.5</strong>" in top
-    assert top.count("<strong>") == 1
+    assert "read: Accuracy 87.5 on 8 rows" in top
     assert "from scratch, 30 labels" in top
     words = PageReader(out).words
     assert "read over blank dev accuracy, 8 examples +87.5 +62.5 to +100.0 better, beyond chance" in words
@@ -391,3 +393,23 @@ def test_a_table_that_is_wider_than_the_page_keeps_its_first_column_and_shows_wh
     assert (cover, shade) == (("paper", "local"), ("shade", "scroll"))  # at the end what goes along hides the shade
     (first,) = re.findall(r"\n\.wide tr > :first-child \{(.*?)\}", text)
     assert {"position: sticky", "left: 0", "background: var(--paper)"} <= {part.strip() for part in first.split(";")}
+
+
+def test_the_first_screen_of_one_run_is_its_verdict_yardsticks_and_a_picture(tmp_path: Path) -> None:
+    run = write_finetuned(tmp_path / "moods", {"dev": MOSTLY})
+    path = run / "evaluation-moods-dev.json"
+    replace(Evaluation.read(path), words={"accuracy": 0.5}).write(path)
+    out = report([run], tmp_path / "report.html").read_text()
+    first = out[out.index("<main>") : out.index('<section id="run-1"')]
+    assert '<p class="leads" dir="auto">Of use: 37.5 points ahead of counting words' in first
+    assert "always &#39;bad&#39;, the commonest label" in first
+    assert first.count("<svg") == 1
+    assert out.count("<details>") >= 3
+
+
+def test_several_runs_are_folded_and_behind_an_opening_all_is(tmp_path: Path, three: list[Path]) -> None:
+    out = report(three, tmp_path / "report.html").read_text()
+    assert (out.count('<section class="folded"'), out.count('<section id="results"')) == (3, 1)
+    out = report(three, tmp_path / "opened.html", "Tour", [Section("tour", "A tour", "")]).read_text()
+    assert (out.count('<section class="folded"'), out.count('<section id="results"')) == (4, 0)
+    assert '<div id="run-1">' in out  # which a link to it opens

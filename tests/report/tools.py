@@ -15,7 +15,7 @@ from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, recipe_as_json
 from gpt1.records.evaluation import Cut, Evaluation
 from gpt1.tasks.assessment import answer_name, assess, hold_against, share_names
-from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.tasks.catalog import Task
 
 MOODS = Task(
     name="moods", title="how it was", shape="single", metrics=("accuracy",), fields=("text",), labels=("bad", "good")
@@ -101,7 +101,7 @@ def write_finetuned(
 ) -> Path:
     """Write a fine-tuned run that gave these answers, in each split, to examples of these labels."""
     examples = {task.name: {"train": 30, **{split: len(labels) for split in answers}}}
-    about = {"tasks": {task.name: task_as_json(task)}, "examples": examples, "parent": "runs/books"}
+    about = {"tasks": {task.name: task.as_json()}, "examples": examples, "parent": "runs/books"}
     write_run(folder, "finetuning", changes, **about)
     steps = [{"step": s, "steps": 4, "loss": 1.0, "terms": {task.name: 1 / s, "_lm": 3.0}} for s in range(1, 5)]
     scored = [{"step": 4, f"dev_{task.metrics[0]}": 0.5, "dev_loss": 0.7}]

@@ -4,6 +4,7 @@
 OFFERS = {
     "blocks": [
         "BarPlot",
+        "Beside",
         "Block",
         "Curve",
         "CurvePlot",
@@ -26,7 +27,9 @@ OFFERS = {
     ],
     "evaluation": ["evaluation_blocks", "scores_table", "seeds_blocks", "task_scores", "verdicts"],
     "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "score", "shown_text"],
+    "headline": ["decisive", "headline", "headline_blocks", "yardsticks"],
     "html": ["MARK", "render", "require_libraries"],
+    "markdown": ["plain", "render"],
     "study": ["KINDS", "about_study", "judged_row", "judged_table", "study_blocks"],
     "table": ["table_blocks"],
     "terminal": ["render"],

@@ -13,9 +13,10 @@ SCORE_SPAN = 5.0  # points that an axis of scores (x 100) shows at least
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence."""
+    """A sentence; one that `leads` is what a person is to know first."""
 
     text: str
+    leads: bool = False
 
 
 @dataclass(frozen=True)
@@ -224,9 +225,10 @@ Block = Note | Heading | Facts | Table | Pictures | Heads | Quotes | Lines | Bes
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a title of its own."""
+    """A part of the page with a title of its own; of one that is folded the title is shown till it is asked for."""
 
     anchor: str
     title: str
     lead: str
     blocks: list[Block] = field(default_factory=list)
+    is_folded: bool = False

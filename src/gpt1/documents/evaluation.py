@@ -32,7 +32,7 @@ from gpt1.documents.figures import (
     shown_text,
     signed,
 )
-from gpt1.documents.verdict import commonest, verdict
+from gpt1.documents.verdict import Decided, commonest, verdict
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SeedsResult
 from gpt1.tasks.assessment import Calibration, ClassRates, Confusion, Mistake
@@ -46,7 +46,7 @@ WIDE = 15  # classes, beyond which a table of all pairs is no longer readable
 def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
     """Return what there is to say of the answers to one split, beyond their scores."""
     blocks: list[Block] = [
-        Heading(f"{evaluation.task} {evaluation.split}: what is mixed up, and how surely"),
+        Heading(f"{evaluation.task} {evaluation.split}: {_about(evaluation)}"),
         *map(Note, _left_out(evaluation)),
     ]
     columns: list[list[Block]] = []
@@ -54,19 +54,30 @@ def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
         columns.append(_reliability(evaluation.calibration))
     if evaluation.confusion:
         columns.append(_confusion(evaluation.confusion, evaluation.classes))
+    elif evaluation.classes:  # several labels a row, of which none is taken for another
+        columns.append(_labels(evaluation.classes))
     return [*blocks, *([Beside(columns)] if columns else []), *_mistakes(evaluation.mistakes)]
 
 
-def task_scores(evaluations: Sequence[Evaluation]) -> list[Block]:
+def _about(evaluation: Evaluation) -> str:
+    by_label = evaluation.classes and not evaluation.confusion
+    return "each label, and what is wrong" if by_label else "what is mixed up, and how surely"
+
+
+def task_scores(evaluations: Sequence[Evaluation], decided: Decided) -> list[Block]:
     """Return the scores of each task, below its name."""
     tasks = dict.fromkeys(one.task for one in evaluations)
     own = {task: [one for one in evaluations if one.task == task] for task in tasks}
-    return [block for task, found in own.items() for block in (Heading(task), scores_table(found), *verdicts(found))]
+    return [
+        block
+        for task, found in own.items()
+        for block in (Heading(task), scores_table(found), *verdicts(found, decided))
+    ]
 
 
-def verdicts(evaluations: Sequence[Evaluation]) -> list[Block]:
+def verdicts(evaluations: Sequence[Evaluation], decided: Decided) -> list[Block]:
     """Return what each score is worth, in a sentence."""
-    found = {one.split: verdict(one) for one in evaluations}
+    found = {one.split: verdict(one, decided.get(one.task)) for one in evaluations}
     return [Note(f"{split}: {worth.sentence}.") for split, worth in found.items() if worth is not None]
 
 
@@ -178,6 +189,14 @@ def _confusion(confusion: Confusion, classes: Sequence[ClassRates]) -> list[Bloc
     return [table, Folded("Precision and recall", [_rates("How each label was answered.", classes)])]
 
 
+def _labels(classes: Sequence[ClassRates]) -> list[Block]:
+    caption = "How each label was answered: of those given, and of those there, how many are right."
+    if len(classes) <= MOST_RATES:
+        return [_rates(caption, classes)]
+    most = sorted(classes, key=lambda one: -one.support)[:MOST_RATES]
+    return [_rates(f"{caption} The {MOST_RATES:,} most frequent of {len(classes):,}.", most)]
+
+
 def _rates(caption: str, classes: Sequence[ClassRates]) -> Table:
     rows = [
         TableRow(
@@ -233,7 +252,7 @@ def _mistakes(mistakes: Sequence[Mistake]) -> list[Block]:
 
 
 def _quote(mistake: Mistake) -> Quote:
-    place = f"example {mistake.index + 1:,}"
+    place = f"example {mistake.index + 1:,}" if mistake.row is None else f"row {mistake.row:,}"
     if mistake.error is not None:
         head = f"{place}: answered {_name(mistake.prediction)}; right is {_name(mistake.label)}"
         return Quote(f"{head} ({signed(mistake.error)})", _plain(mistake.text))
@@ -245,7 +264,7 @@ def _quote(mistake: Mistake) -> Quote:
 
 
 def _name(label: str | float) -> str:
-    return f"{label:.2f}" if isinstance(label, float) else shown_text(str(label), LONGEST_NAME)
+    return f"{label:.2f}" if isinstance(label, float) else shown_text(str(label), LONGEST_NAME) or "no label"
 
 
 def _plain(text: str) -> str:

@@ -50,7 +50,15 @@ def rough(count: float) -> str:
 
 def metric_name(metric: str) -> str:
     """Return a metric's name as a person writes it."""
-    names = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+    names = {
+        "f1": "F1",
+        "matthews": "Matthews",
+        "pearson": "Pearson",
+        "spearman": "Spearman",
+        "micro_f1": "micro F1",
+        "macro_f1": "macro F1",
+        "exact_match": "all labels right",
+    }
     name, slash, group = metric.partition("/")
     return names.get(name, name.replace("_", " ")) + (f" ({group})" if slash else "")
 

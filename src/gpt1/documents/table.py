@@ -11,11 +11,10 @@ from gpt1.tasks.checking import TableFinding, TableReport
 SHOWN_LABELS = 8
 SHOWN_FINDING = 1000  # characters
 NO_TOKENS = "Tokens were not counted, as there is no base; `init` names the run that is to learn from the table."
-ROWS = "Rows are counted from 1"
 HOW_COUNTED = {
-    "csv": f"{ROWS}, header and blank lines not among them; a spreadsheet's numbers are higher by one or more.",
+    "csv": "Rows are numbered as a spreadsheet numbers them: the header is row 1.",
     "jsonl": "Rows are lines of the file.",
-    "parquet": f"{ROWS}.",
+    "parquet": "Rows are counted from 1.",
 }
 HOW_COUNTED["tsv"] = HOW_COUNTED["csv"]
 
@@ -26,19 +25,20 @@ def table_blocks(report: TableReport) -> list[Block]:
     rest = [finding for finding in report.findings if not finding.stops]
     blocks: list[Block] = [Note(f"{report.table}: {report.verdict()}"), Facts(_facts(report))]
     for title, findings in (("To be mended", stops), ("To look at", rest)):
-        blocks += [block for finding in findings for block in _finding(title, finding)]
+        blocks += [block for finding in findings for block in _finding(title, finding, report.table)]
     notes = [HOW_COUNTED[file_format(report.table)]] if any(finding.rows for finding in report.findings) else []
     notes += [NO_TOKENS] if report.tokens is None and report.language is not None else []
     return [*blocks, Lines(notes)] if notes else blocks
 
 
-def _finding(title: str, finding: TableFinding) -> list[Block]:
+def _finding(title: str, finding: TableFinding, table: str) -> list[Block]:
     what = shown_text(finding.in_words(), SHOWN_FINDING)
-    return [Heading(f"{title}: {what}", level=4), Note(_sentence(finding.advice))]
+    return [Heading(f"{title}: {what}", level=4), Note(_sentence(finding.advice, table))]
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+def _sentence(text: str, table: str) -> str:
+    begins = text[:1] if text.startswith(table) else text[:1].upper()  # the name of a file stays as it is
+    return f"{begins}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def _facts(report: TableReport) -> list[tuple[str, str]]:
@@ -66,6 +66,7 @@ def _facts(report: TableReport) -> list[tuple[str, str]]:
 
 
 def _labels(report: TableReport) -> str:
-    total = sum(report.labels.values())
-    shares = [f"{shown_text(name, LONGEST_NAME)} ({100 * n / total:.1f} %)" for name, n in report.labels.items()]
+    shares = [
+        f"{shown_text(name, LONGEST_NAME)} ({100 * n / report.usable:.1f} %)" for name, n in report.labels.items()
+    ]
     return f"{len(shares):,}: {some(shares, SHOWN_LABELS)}"

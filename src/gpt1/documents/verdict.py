@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpt1.base.wording import many
 from gpt1.documents.figures import LONGEST_NAME, metric_name, shown_text
 from gpt1.documents.figures import score as written
-from gpt1.records.evaluation import Evaluation
+from gpt1.records.ensemble import WORDS, TaskEnsemble
+from gpt1.records.evaluation import Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates
 
 _AVOID = "do not use it"
+
+
+FLATTERY = 0.01  # by how much a score may fall without rows that were learned
+
+Decided = Mapping[str, TaskEnsemble]  # by what it was decided who answers each task
 
 
 @dataclass(frozen=True)
@@ -18,11 +25,53 @@ class Verdict:
     """What a score is worth."""
 
     sentence: str
-    is_of_use: bool
+    is_of_use: bool | None  # None: there is nothing to hold it against
+    is_flattered: bool = False  # by rows that stand in train too
 
 
-def verdict(evaluation: Evaluation) -> Verdict | None:
-    """Return what the score on a split is worth; None where there is nothing to hold it against."""
+def verdict(evaluation: Evaluation, decided: TaskEnsemble | None = None) -> Verdict | None:
+    """Return what the score on a split is worth; None where there is nothing to hold it against, nor else to say.
+
+    Where it was decided by cross-validation who answers, and by more rows than the split has, these tell it.
+    """
+    by = better_known_by(evaluation, decided)
+    found = _on_the_split(evaluation) if by is None else _cross_validated(by, evaluation.examples)
+    return found if evaluation.in_train is None else _with_learned(found, evaluation, evaluation.in_train)
+
+
+def better_known_by(evaluation: Evaluation, decided: TaskEnsemble | None) -> TaskEnsemble | None:
+    """Return the cross-validation that tells more than a split does, for having more rows; None where there is none."""
+    if decided is None or not decided.cross_validated or decided.examples <= evaluation.examples:
+        return None
+    return decided if _only_answer(evaluation) is None else None
+
+
+def _with_learned(found: Verdict | None, evaluation: Evaluation, shared: InTrain) -> Verdict:
+    """Return a verdict that tells of rows that were learned; a score that falls without them is flattered by them."""
+    metric, score = next(iter(shared.metrics.items()), ("", 0.0))
+    without = f"without them {metric_name(metric)} is {written(score)}" if metric else "and there are no others"
+    rows = f"{shared.examples:,} of its {many(evaluation.examples, 'row')} stand in train too, {without}"
+    flattered = not metric or evaluation.metrics[metric] - score > FLATTERY
+    told = f"the score on {evaluation.split} is flattered: {rows}" if flattered else f"of {evaluation.split}, {rows}"
+    if found is None:
+        return Verdict(told, is_of_use=None, is_flattered=flattered)
+    return Verdict(f"{found.sentence}; {told}", found.is_of_use, is_flattered=flattered)
+
+
+def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
+    """Return what cross-validation says, which has more rows than those of a split."""
+    score, words, metric = decided.scores[decided.best], decided.scores[WORDS], metric_name(decided.metric)
+    by = f"by cross-validation of {many(decided.examples, 'row')}, as {rows:,} are few"
+    if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
+        common = f"always giving the commonest answer ({written(decided.commonest)})"
+        return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
+    held = f"{metric} {written(score)}, counting words {written(words)}"
+    if score <= words:  # never behind: they answer themselves then
+        return Verdict(f"as good as counting words ({held}), {by}", is_of_use=True)
+    return Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
+
+
+def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if answer := _only_answer(evaluation):
         return Verdict(f"it always answers '{answer}'; {_AVOID}", is_of_use=False)
@@ -31,6 +80,8 @@ def verdict(evaluation: Evaluation) -> Verdict | None:
             f"{written(score)} is no better than always answering '{common[0]}' ({written(share)}); {_AVOID}",
             is_of_use=False,
         )
+    if metric == "micro_f1" and score == 0:
+        return Verdict(f"no label that it gives is right; {_AVOID}", is_of_use=False)
     words = (evaluation.words or {}).get(metric)
     if words is None:
         return None

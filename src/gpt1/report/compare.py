@@ -14,8 +14,10 @@ import numpy as np
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import (
     BarPlot,
+    Beside,
     Block,
     Estimate,
+    Folded,
     Heading,
     Note,
     Picture,
@@ -26,9 +28,11 @@ from gpt1.documents.blocks import (
     TableRow,
 )
 from gpt1.documents.figures import between, figure, metric_name, rough, score
+from gpt1.documents.headline import decisive, headline, headline_blocks, yardsticks
 from gpt1.documents.study import judged_row, judged_table
 from gpt1.finetuning.measure import predictions_file
-from gpt1.linear.ensemble import NETWORK
+from gpt1.records.ensemble import NETWORK
+from gpt1.records.evaluation import Evaluation
 from gpt1.report.gather import GatheredRun
 from gpt1.report.runs import Reached, reached, start_in_words
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
@@ -84,7 +88,7 @@ def compare(runs: Sequence[GatheredRun]) -> list[Comparison]:
     for run in runs:
         for task in run.tasks.values():
             # What merely shares a name is not the same task.
-            same = (task.name, task.shape, task.labels, task.score_range, task.choices, task.metrics)
+            same = (task.name, task.shape, task.labels, task.labels_sep, task.score_range, task.choices, task.metrics)
             groups.setdefault(same, []).append((run, task))
     found = [_compare_task(members[0][1], [run for run, _ in members]) for members in groups.values()]
     return [comparison for comparison in found if comparison.columns]
@@ -192,15 +196,48 @@ def _comparison(comparison: Comparison) -> list[Block]:
         seeds = max((standing.seeds for standing in standings.values()), default=1)
         rows.append(TableRow(run.name, cells, note + (f", median of {seeds} seeds" if seeds > 1 else "")))
     caption = "Scores are x 100; below one is its 95 % interval, over examples."
-    blocks: list[Block] = [
-        Heading(task.name if task.title == task.name else f"{task.name}: {task.title}"),
-        Table(caption, header, rows),
-    ]
+    table = Table(caption, header, rows)
+    blocks: list[Block] = [Heading(task.name if task.title == task.name else f"{task.name}: {task.title}")]
+    blocks += _worth(comparison, several)
     if several:
-        blocks.append(Pictures([_bars(comparison)]))
+        blocks.append(Beside([[table], [Pictures([_bars(comparison)])]]))
+    else:  # of one seed the yardsticks have it
+        blocks.append(table if comparison.rows[0][0].seeds else Folded("All scores", [table]))
     if comparison.differences:
         blocks.append(_differences(comparison.differences))
     return [*blocks, *map(Note, comparison.remarks)]
+
+
+def _worth(comparison: Comparison, several: bool) -> list[Block]:
+    """Return what the run is worth, of several the best one."""
+    (metric, *_), splits = comparison.task.metrics, [split for split, _ in comparison.columns]
+    measured = [(run, own) for run, _ in comparison.rows if (own := _decisive(run, comparison.task))]
+    if not measured:
+        return []
+    column = (measured[0][1].split if measured[0][1].split in splits else splits[0], metric)
+    values = {run.name: standings[column].value for run, standings in comparison.rows if column in standings}
+    run, own = max(measured, key=lambda pair: values.get(pair[0].name, -1.0))
+    told: list[Block] = [Note(f"{one}.") for one in _why(run, comparison.task)]
+    if not several and run.seeds is not None:
+        return [Note(f"Of the seed that is kept: {headline(own, run.decided)}", leads=True), *told]
+    if not several:
+        return [*headline_blocks(own, run.decided), *told]
+    return [
+        Note(f"{run.name}: {headline(own, run.decided)}", leads=True),
+        *told,
+        Folded(f"What {run.name} is held against", [yardsticks(own, run.decided)]),
+    ]
+
+
+def _decisive(run: GatheredRun, task: Task) -> Evaluation | None:
+    return next(iter(decisive([one for one in run.evaluations if one.task == task.name])), None)
+
+
+def _why(run: GatheredRun, task: Task) -> list[str]:
+    """Return who answers and how surely, as far as that was decided."""
+    why = [] if run.ensemble is None else [run.ensemble.tasks[task.name].why]
+    why += [] if run.calibration is None else [run.calibration.tasks[task.name].why]
+    return [f"{one[:1].upper()}{one[1:]}" for one in why]
 
 
 def _who_answers(run: GatheredRun, task: Task) -> str:

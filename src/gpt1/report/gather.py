@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
@@ -21,11 +21,12 @@ from gpt1.documents.blocks import Curve
 from gpt1.documents.figures import LONGEST_NAME, shown_text
 from gpt1.recipes.values import Recipe
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord
-from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord
+from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.records.study import StudyRecord
+from gpt1.records.thresholds import THRESHOLDS_FILE, ThresholdsRecord
 from gpt1.runs.files import ATTENTION_FILE, EVENTS_FILE, LOG_FILE, METRICS_FILE, NOTICE, ROLLBACK, SAMPLES_FILE
 from gpt1.runs.folder import RUN_FILE, is_run, read_run, run_folder
 from gpt1.studies.folder import read_study
@@ -111,6 +112,12 @@ class GatheredRun:
     seeds: SeedsResult | None
     ensemble: EnsembleRecord | None  # where it was decided who answers
     calibration: CalibrationRecord | None  # where it was found how sure answers are to be
+    thresholds: ThresholdsRecord | None  # of tasks with several labels
+
+    @property
+    def decided(self) -> Mapping[str, TaskEnsemble]:
+        """By what it was decided who answers each task, where it was."""
+        return {} if self.ensemble is None else self.ensemble.tasks
 
     @property
     def recipe(self) -> Recipe:
@@ -180,6 +187,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
         ensemble=_read_of_tasks(folder / ENSEMBLE_FILE, EnsembleRecord, record.tasks),
         calibration=_read_of_tasks(folder / CALIBRATION_FILE, CalibrationRecord, record.tasks),
+        thresholds=_read_thresholds(folder / THRESHOLDS_FILE, record.tasks),
     )
 
 
@@ -190,6 +198,14 @@ def _read_of_tasks(path: Path, kind: type[OfTasks], tasks: dict[str, Task]) -> O
     found = kind.read(path)
     if found.tasks.keys() != tasks.keys():
         raise FormatError(f"{path} is of other tasks than the run; {found.REMEDY}")
+    return found
+
+
+def _read_thresholds(path: Path, tasks: dict[str, Task]) -> ThresholdsRecord | None:
+    if not path.is_file():
+        return None
+    found = ThresholdsRecord.read(path)
+    found.check(path, tasks)
     return found
 
 

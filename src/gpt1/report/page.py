@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpt1.base.errors import FormatError, InputError
@@ -35,13 +36,14 @@ def report(
 ) -> Path:
     """Write one page about runs (pre-trained, fine-tuned or several seeds) and studies, and return its path.
 
-    The sections of `opening` come first. A page that is there is replaced only to `overwrite` it, another file never.
+    The sections of `opening` come first, and all else is folded then; so is each of several runs. A page that is there
+    is replaced only to `overwrite` it, another file never.
     """
     require_libraries()
     out = Path(out)
     _require_own_file(out)
     require_absent(out, overwrite)
-    sections = _sections([run_or_base(run) for run in runs])
+    sections = _sections([run_or_base(run) for run in runs], is_opened=bool(opening))
     named = [section.title for section in sections if section.anchor != RESULTS]
     content = render([*opening, *sections], title or f"Report on {', '.join(named)}")
     make_folder(out.parent)
@@ -50,17 +52,20 @@ def report(
     return out
 
 
-def _sections(paths: Sequence[Path]) -> list[Section]:
+def _sections(paths: Sequence[Path], *, is_opened: bool) -> list[Section]:
     studies = [path for path in paths if is_study(path)]
     others = [path for path in paths if not is_study(path)]
     for path in others:
         _require_something(path)
     runs = gather(others) if others or not studies else []
+    is_one = len(paths) == 1 and not is_opened
     own = [
-        (finetuned_section if run.is_finetuned else pretrained_section)(run, f"run-{number}")
+        replace(
+            (finetuned_section if run.is_finetuned else pretrained_section)(run, f"run-{number}"), is_folded=not is_one
+        )
         for number, run in enumerate(runs, 1)
     ]
-    first = [results(runs, compare(runs), RESULTS)] if runs else []
+    first = [replace(results(runs, compare(runs), RESULTS), is_folded=is_opened)] if runs else []
     told = [
         _study_section(name, folder, found, f"study-{number}")
         for number, (name, folder, found) in enumerate(gather_studies(studies), 1)

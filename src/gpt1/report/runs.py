@@ -82,10 +82,10 @@ def pretrained_section(run: GatheredRun, anchor: str) -> Section:
     found = reached(run)
     blocks: list[Block] = [Facts([*_pretrained_facts(run, found), *_how_well(found), *_how_fast(run, found)])]
     blocks += _loss_curves(run)
-    blocks += [Heading("What it wrote on the way"), *_samples(run)]
+    blocks.append(Folded("What it wrote on the way", _samples(run)))
     if run.recipe.shape.kind != LSTM:
-        blocks += [Heading("Where it looks"), *_attention(run)]
-    blocks += [Heading("What happened"), *_happened(run), _configuration(run), _origin(run)]
+        blocks.append(Folded("Where it looks", _attention(run)))
+    blocks.append(Folded("What happened, and how it was made", [*_happened(run), _configuration(run), _origin(run)]))
     parent = run.record.parent
     lead = "Pre-training" + (f", begun with the weights of {parent}" if parent else "")
     return Section(anchor, run.name, lead, blocks)
@@ -200,7 +200,7 @@ def _samples(run: GatheredRun) -> list[Block]:
 
 def finetuned_section(run: GatheredRun, anchor: str) -> Section:
     """Return all there is to say of a fine-tuned run."""
-    blocks: list[Block] = [Facts(_finetuned_facts(run))]
+    blocks: list[Block] = []
     if run.seeds is not None:
         blocks += [Heading("Seeds"), *_seeds(run, run.seeds)]
     if not run.evaluations:
@@ -210,10 +210,12 @@ def finetuned_section(run: GatheredRun, anchor: str) -> Section:
     for name, task in run.tasks.items():
         own = [one for one in run.evaluations if one.task == name]
         title = "Scores and curves" if len(run.tasks) == 1 else f"{name}: scores and curves"
-        blocks += [Heading(title), *([scores_table(own), *verdicts(own)] if own else []), *_task_curves(run, task)]
         for evaluation in own:
             blocks += evaluation_blocks(evaluation)
-    blocks += [Heading("What happened"), *_happened(run), _configuration(run), _origin(run)]
+        scores = [scores_table(own), *verdicts(own, run.decided)] if own else []
+        blocks.append(Folded(title, [*scores, *_task_curves(run, task)]))
+    made = [Facts(_finetuned_facts(run)), *_happened(run), _configuration(run), _origin(run)]
+    blocks.append(Folded("What it is, and how it was made", made))
     return Section(anchor, run.name, f"Fine-tuned on {', '.join(run.tasks)}", blocks)
 
 
@@ -231,6 +233,7 @@ def _finetuned_facts(run: GatheredRun) -> list[tuple[str, str]]:
     facts.append(("training", f"{updates}{training.batch} examples, {rate}, {_beside(settings.lm_weight)}"))
     facts += [] if run.ensemble is None else [("answers", one.why) for one in run.ensemble.tasks.values()]
     facts += [] if run.calibration is None else [("how surely", one.why) for one in run.calibration.tasks.values()]
+    facts += [] if run.thresholds is None else [("labels", one.why) for one in run.thresholds.tasks.values()]
     facts += [("hardware", hardware)] if (hardware := _trained_on(run)) else []
     return [*facts, ("seed", str(run.record.seed))]
 

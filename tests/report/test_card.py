@@ -1,0 +1,90 @@
+"""A model card says what a run is and is not, from what lies in its folder, and nothing of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpt1 import finetune
+from gpt1.base.errors import InputError
+from gpt1.records.evaluation import Evaluation
+from gpt1.report.card import make_card, write_card
+from tests.report.tools import MOODS, write_finetuned, write_pretrained, write_seeds
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    return write_finetuned(tmp_path / "reviews", {"dev": [0, 1, 0, 1, 0, 1, 1, 0]})
+
+
+def test_a_fine_tuned_run_tells_all_a_stranger_asks(reviews: Path) -> None:
+    card = make_card(reviews)
+    titles = [line for line in card.splitlines() if line.startswith("#")]
+    assert titles == [
+        "# reviews",
+        "## What it is",
+        "## What it starts from",
+        "## What it learned from",
+        "## How it was trained",
+        "## How good it is",
+        "## How sure it is",
+        "## What it cannot do",
+        "## How to use it",
+        "## Licences",
+    ]
+    assert card.startswith("---\nlibrary_name: gpt1\npipeline_tag: text-classification\n")
+    for part in ("30 for train, 8 for dev", "bad, good", "The run 'books'", "gpt1 predict reviews new.csv", "75.0"):
+        assert part in card
+
+
+def test_the_verdict_comes_first(reviews: Path) -> None:
+    path = reviews / "evaluation-moods-dev.json"
+    replace(Evaluation.read(path), words={"accuracy": 0.9}).write(path)
+    card = make_card(reviews)
+    assert card.index("Not of use yet: 15.0 points behind counting words") < card.index("## What it is")
+    assert "| counting words (TF-IDF) | **90.0** |" in card
+
+
+def test_a_pre_trained_run_and_one_of_several_seeds_have_cards_too(tmp_path: Path) -> None:
+    card = make_card(write_pretrained(tmp_path / "books"))
+    assert "Loss 4.500 nats a token of its own validation text, at update 20, 1.500 bits per byte" in card
+    assert "pipeline_tag: text-generation" in card
+    assert "# moods" in make_card(write_seeds(tmp_path / "moods", [[0, 1] * 4, [1, 0] * 4]))
+
+
+def test_a_run_made_of_a_base_tells_what_the_base_has_read(small: Path, tmp_path: Path) -> None:
+    card_of_base = small / "card.md"
+    assert make_card("small") == card_of_base.read_text()
+    (tmp_path / "films.csv").write_text("text,label\n" + "so good,good\nso bad,bad\n" * 12)
+    run = finetune(
+        "small", tmp_path / "films", train=tmp_path / "films.csv", changes=["training.epochs=1"], device="cpu"
+    )
+    card = make_card(run.path)
+    assert "The base 'small' of gpt1: a network of a test" in card
+    assert "it has read tales of a small world (English)" in card
+    assert "The base: MIT; the text that it has read: public domain" in card
+    assert "language: en" in card
+    assert "films.csv" in card
+    assert str(tmp_path) not in card
+
+
+def test_a_run_that_was_not_measured_says_so(tmp_path: Path) -> None:
+    assert "nobody knows what it is worth" in make_card(write_finetuned(tmp_path / "new", {}))
+
+
+def test_labels_do_nothing_to_the_card(tmp_path: Path) -> None:
+    task = replace(MOODS, labels=("a|b", "<img src=x>"))
+    card = make_card(write_finetuned(tmp_path / "odd", {"dev": [0, 1] * 4}, task=task))
+    assert "<img" not in card.replace("\\<img", "")
+
+
+def test_a_file_that_is_there_is_replaced_only_when_asked(reviews: Path, tmp_path: Path) -> None:
+    out = write_card(reviews, tmp_path / "cards" / "README.md")
+    assert out.read_text() == make_card(reviews)
+    with pytest.raises(InputError, match=r"README\.md"):
+        write_card(reviews, out)
+    assert write_card(reviews, out, overwrite=True) == out
+    with pytest.raises(InputError, match="is a folder; name the card in it"):
+        write_card(reviews, tmp_path)
