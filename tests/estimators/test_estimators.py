@@ -7,16 +7,18 @@ import gc
 import json
 import os
 import pickle
+import re
 import signal
 import tempfile
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
@@ -24,6 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
+    check_classifiers_multilabel_output_format_predict,
+    check_classifiers_multilabel_output_format_predict_proba,
     check_estimator_cloneable,
     check_estimator_repr,
     check_get_params_invariance,
@@ -32,20 +36,22 @@ from sklearn.utils.estimator_checks import (
     check_valid_tag_types,
 )
 
-from gpt1 import GPTClassifier, GPTRegressor, load_run
+from gpt1 import GPTClassifier, GPTRegressor, finetune, load_run
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import whole_file
 from gpt1.estimators import folders
+from gpt1.estimators.estimators import ProgressLines
 from gpt1.estimators.folders import in_new_folder
 from gpt1.finetuning.batches import PackedBatch, TaskBatches
 from gpt1.inference.predicting import predict_rows, task_of
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import WORDS
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.catalog import FINETUNE
 from gpt1.recipes.catalog import recipe as make_recipe
 from gpt1.recipes.changes import differences
 from gpt1.recipes.derived import settled
+from gpt1.records.ensemble import WORDS
+from gpt1.runs.events import Evaluated
 from gpt1.tasks.shapes import BOTH, PAIR
 from tests.cli.tools import run as call
 from tests.conftest import make_text
@@ -431,7 +437,7 @@ def test_a_save_that_was_killed_can_be_made_again(
 
 
 def test_what_is_no_estimator_is_not_loaded(fitted: GPTClassifier, trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"estimator.json does not exist; expected what GPTClassifier.save writes"):
+    with pytest.raises(SettingError, match="has learned no task yet"):
         GPTClassifier.load(trained)
     fitted.save(tmp_path / "saved")
     with pytest.raises(SettingError, match="holds an estimator for classification; GPTRegressor is for regression"):
@@ -464,3 +470,108 @@ def test_texts_that_the_vocabulary_does_not_have_are_warned_of(trained: Path, fi
     texts = [f"{'영화' if row % 2 else '연기'} 좋았다" for row in range(8)]
     with pytest.warns(UserWarning, match=r"in 8 of 8 examples most of them; the network takes them all for the same"):
         GPTClassifier(trained, epochs=1, device="cpu").fit(texts, [row % 2 for row in range(8)])
+
+
+def test_any_run_that_was_fine_tuned_on_one_task_can_be_loaded(trained: Path, tmp_path: Path) -> None:
+    rows = "".join(f"{text},{mood}\n" for text, mood in zip(TEXTS, MOODS, strict=True))
+    (tmp_path / "moods.csv").write_text(f"review,mood\n{rows}")
+    columns = {"text": "review", "label": "mood"}
+    run = finetune(trained, tmp_path / "run", train=tmp_path / "moods.csv", columns=columns, device="cpu")
+    model = GPTClassifier.load(tmp_path / "run", device="cpu")
+    assert model.classes_.tolist() == sorted(set(MOODS))
+    answers = [answer["prediction"] for answer in run.predict([{"review": text} for text in TEXTS])]
+    assert model.predict(TEXTS).tolist() == answers
+    assert clone(model).init == run.record.parent
+    model.save(tmp_path / "copy")
+    assert GPTClassifier.load(tmp_path / "copy", device="cpu").predict(TEXTS).tolist() == answers
+    with pytest.raises(SettingError, match="has learned classification; GPTRegressor is for regression"):
+        GPTRegressor.load(tmp_path / "run")
+
+
+def test_how_a_training_goes_is_printed_when_that_is_asked_for(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GPTClassifier(trained, epochs=2, device="cpu").fit(TEXTS, MOODS)
+    assert capsys.readouterr().out == ""
+    GPTClassifier(trained, epochs=2, device="cpu", verbose=True, dev=True).fit(TEXTS, MOODS)
+    lines = capsys.readouterr().out.splitlines()
+    steps = [line for line in lines if re.fullmatch(r"update \d+ of \d+, loss \d+\.\d{4}", line)]
+    looks = [re.fullmatch(r"update (\d+), dev accuracy \d\.\d{4}, dev loss \d+\.\d{4}", line) for line in lines]
+    assert steps
+    assert len([look for look in looks if look]) == 2
+    assert len(steps) + 2 == len(lines)
+
+
+def test_each_look_at_dev_is_told_with_its_own_update(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ProgressLines()
+    lines(Evaluated(21, {"dev_loss": 0.5}))
+    lines(Evaluated(28, {"dev_loss": 0.25}))
+    assert capsys.readouterr().out == "update 21, dev loss 0.5000\nupdate 28, dev loss 0.2500\n"
+
+
+def test_what_cannot_be_used_is_a_value_error_as_scikit_learn_expects(trained: Path) -> None:
+    with pytest.raises(ValueError, match="X has no rows"):
+        GPTClassifier(trained).fit([], [])
+    with pytest.raises(ValueError, match="symmetric is for pairs"):
+        GPTClassifier(trained, symmetric=True).fit(TEXTS, MOODS)
+
+
+# ---- several labels a row ----
+
+MANY = np.array(
+    [
+        [int(mood == "glad"), int("cat" in text), int(number % 3 == 0)]
+        for number, (text, mood) in enumerate(zip(TEXTS, MOODS, strict=True))
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def of_several(trained: Path) -> GPTClassifier:
+    return GPTClassifier(trained, **{**ENOUGH, "epochs": 40}).fit(TEXTS, MANY)
+
+
+def test_a_matrix_of_several_labels_is_learned_and_comes_back(of_several: GPTClassifier) -> None:
+    found, shares = of_several.predict(TEXTS), of_several.predict_proba(TEXTS)
+    assert of_several.classes_.tolist() == [0, 1, 2]
+    assert found.shape == shares.shape == MANY.shape
+    assert found.dtype.kind == "i"
+    np.testing.assert_array_equal(found, shares >= 0.5)
+    assert (found[:, :2] == MANY[:, :2]).mean() > 0.95
+    assert of_several.score(TEXTS, found) == 1
+
+
+def test_an_estimator_of_several_labels_is_saved_and_loaded(of_several: GPTClassifier, tmp_path: Path) -> None:
+    of_several.save(tmp_path / "saved")
+    again = GPTClassifier.load(tmp_path / "saved", device="cpu")
+    np.testing.assert_array_equal(again.predict(TEXTS[:9]), of_several.predict(TEXTS[:9]))
+
+
+def test_a_frame_names_its_labels_and_a_sparse_matrix_is_read(trained: Path) -> None:
+    names = ["glad", "cat", "third"]
+    named = hasty(trained).fit(TEXTS, pd.DataFrame(MANY, columns=names))
+    assert task_of(named.run_).labels == tuple(names)
+    assert named.predict(TEXTS[:3]).shape == (3, 3)
+    bare = hasty(trained, dev=True).fit(TEXTS, csr_matrix(MANY))
+    assert task_of(bare.run_).labels == ("0", "1", "2")
+    assert bare.dev_scores_.keys() == {"micro_f1", "macro_f1", "exact_match"}
+
+
+class OfNumbers(GPTClassifier):
+    """A classifier that reads numbers as texts, for checks that know nothing else."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        return super().fit([f"Ann {'sold' if row > 0 else 'lost'} nothing" for row in X], y)
+
+    def _answer(self, X: Any) -> Any:
+        return super()._answer([f"Ann {'sold' if row > 0 else 'lost'} nothing" for row in X])
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check_classifiers_multilabel_output_format_predict, check_classifiers_multilabel_output_format_predict_proba],
+)
+def test_scikit_learns_own_checks_of_several_labels_hold(trained: Path, check: Any) -> None:
+    settings: dict[str, Any] = {"recipe": "finetune", "settings": {"training.steps": 1}, "device": "cpu"}
+    check("GPTClassifier", OfNumbers(str(trained), **settings))
+    assert get_tags(GPTClassifier("run")).classifier_tags.multi_label

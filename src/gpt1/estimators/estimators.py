@@ -23,10 +23,12 @@ from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
 from gpt1.estimators.folders import FILE, Packed, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
+    LABELS_SEP,
     Texts,
     label_field,
     make_examples,
     read_classes,
+    read_indicators,
     read_scores,
     read_texts,
 )
@@ -35,12 +37,13 @@ from gpt1.finetuning.results import results
 from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
+from gpt1.runs.events import Evaluated, Event, Stepped
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
-from gpt1.tasks.catalog import Task
-from gpt1.tasks.data_warnings import refuse_one_label
+from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
+from gpt1.tasks.data_warnings import refuse_one_label, refuse_same_labels
 from gpt1.tasks.examples import Labelled, label_name
-from gpt1.tasks.shapes import BOTH, PAIR, SINGLE
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
 
 # Arguments that are settings of the recipe under another name.
@@ -54,7 +57,7 @@ _SETTINGS = {
     "class_weights": "finetuning.class_weights",
     "seed": "training.seed",
 }
-_PLACES = ("device", "out")  # arguments that say where, not what; they are not saved
+_PLACES = ("device", "out", "verbose")  # arguments that say where, and how loudly, not what; they are not saved
 
 
 class _Target(NamedTuple):
@@ -65,6 +68,24 @@ class _Target(NamedTuple):
     names: tuple[str, ...] = ()  # of classes
     score_range: tuple[float, float] | None = None
     classes: NDArray[Any] | None = None  # as they were given
+    labels_sep: str = ""  # where a row may have several labels
+
+
+class ProgressLines:
+    """Listens to a training and prints a line for each tenth of its updates, and for each look at dev."""
+
+    def __init__(self) -> None:
+        self._tenths = 0
+
+    def __call__(self, event: Event) -> None:
+        """Tell an event that a person waits for."""
+        match event:
+            case Stepped() if (tenths := 10 * event.step // event.steps) > self._tenths:
+                self._tenths = tenths
+                print(f"update {event.step} of {event.steps}, loss {event.loss:.4f}", flush=True)
+            case Evaluated():
+                told = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in event.scores.items()]
+                print(", ".join([f"update {event.step}", *told]), flush=True)
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -92,6 +113,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         dev: bool | None = None,
         device: str | None = None,
         out: str | Path | None = None,
+        verbose: bool = False,
     ) -> None:
         self.init = init
         self.recipe = recipe
@@ -107,6 +129,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.dev = dev
         self.device = device
         self.out = out
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fine-tune the run `init` on texts, or pairs of texts, and their labels; whatever was learned before is gone.
@@ -148,6 +171,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             labels=target.names,
             score_range=target.score_range,
             metrics=target.metrics,
+            labels_sep=target.labels_sep,
         )
         examples = zip(make_examples(task, texts), target.labels, strict=True)
         labelled = Labelled(task, {"train": [replace(example, label=label) for example, label in examples]})
@@ -164,7 +188,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             if (value := getattr(self, argument, None)) is not None:
                 changes[name] = value
         asked: dict[str, Any] = {} if self.recipe is None else {"recipe": self.recipe}
-        asked |= {"examples": labelled, "device": self.device}
+        asked |= {"examples": labelled, "device": self.device, "listeners": [ProgressLines()] if self.verbose else []}
         asked["changes"] = [f"{name}={value}" for name, value in changes.items()]
 
         def teach(folder: Path) -> Run:
@@ -207,7 +231,12 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> Self:
-        """Return the estimator that was saved to a folder, or fitted with `out` there; the folder stays its run."""
+        """Return the estimator that was saved to a folder, or fitted with `out` there; the folder stays its run.
+
+        Any run that was fine-tuned on one task is one, such as `gpt1 finetune` makes: classes are strings then.
+        """
+        if not Path(folder, FILE).exists():
+            return cls._of_run(load_run(folder, device=device), device)
         kind, arguments, learned = read_facts(Path(folder), cls.__name__)
         if kind != cls._kind:
             raise SettingError(f"{folder} holds an estimator for {kind}; {cls.__name__} is for {cls._kind}")
@@ -220,6 +249,22 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         run = load_run(folder, device=device)
         if not cls._fits(task_of(run), learned):
             raise FormatError(f"{Path(folder, FILE)} is damaged: what it learned is not what its run has learned")
+        estimator._learn(run, learned)
+        return estimator
+
+    @classmethod
+    def _of_run(cls, run: Run, device: str | None) -> Self:
+        """Return the estimator that a run would be of, had it been fitted here."""
+        task = task_of(run)
+        kind = GPTClassifier._kind if task.score_range is None else GPTRegressor._kind
+        if task.shape == CHOICES:
+            raise SettingError(f"{run.path} chooses between answers, which no estimator does; gpt1 predict asks it")
+        if kind != cls._kind:
+            raise SettingError(f"{run.path} has learned {kind}; {cls.__name__} is for {cls._kind}")
+        learned: dict[str, object] = {"n_features_in_": len(task.fields)}
+        if task.score_range is None:
+            learned["classes_"] = np.array(task.labels)
+        estimator = cls(run.record.parent, symmetric=True if task.shape == BOTH else None, device=device)
         estimator._learn(run, learned)
         return estimator
 
@@ -262,10 +307,11 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     take over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones),
     `seed`; `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair
     means nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`:
-    a new folder for the run; without it the run is removed with the estimator.
+    a new folder for the run; without it the run is removed with the estimator. `verbose`: print how it goes.
 
-    Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Fitted, it has
-    `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,
+    Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Where a row may have
+    several labels, or none, `y` is a matrix of 0 and 1 with a column for each, as `predict` returns it then. Fitted, it
+    has `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,
     `dev_scores_`.
     """
 
@@ -291,6 +337,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         dev: bool | None = None,
         device: str | None = None,
         out: str | Path | None = None,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
             init,
@@ -307,27 +354,41 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
             dev=dev,
             device=device,
             out=out,
+            verbose=verbose,
         )
         self.class_weights = class_weights
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
+        """Return the likeliest class of each row; of several labels, a matrix of 0 and 1."""
         _, indices = self._answer(X)
-        found: NDArray[Any] = self.classes_[indices]
-        return found
+        return indices if task_of(self.run_).is_multilabel else np.asarray(self.classes_[indices])
 
     @classmethod
     def _fits(cls, task: Task, learned: Mapping[str, object]) -> bool:
         classes = learned.get("classes_")
         if not isinstance(classes, np.ndarray) or classes.ndim != 1 or not super()._fits(task, learned):
             return False
+        if task.is_multilabel:
+            return np.array_equal(classes, np.arange(len(task.labels)))
         return tuple(label_name(value) for value in classes.tolist()) == task.labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class for each row, in the order of `classes_`."""
+        """Return the probability of each class for each row, in the order of `classes_`; several have one each."""
         return self._answer(X)[0]
 
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that rows may have several labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def _target(self, y: Any, count: int) -> _Target:
+        if (several := read_indicators(y, count)) is not None:
+            matrix, names = several
+            labels = [tuple(np.flatnonzero(row).tolist()) for row in matrix]
+            refuse_same_labels(labels, "y")
+            every = np.arange(len(names))
+            return _Target(labels, MULTILABEL_METRICS, names, classes=every, labels_sep=LABELS_SEP)
         classes, codes = read_classes(y, count)
         names = tuple(label_name(value) for value in classes.tolist())
         if twice := sorted(name for name, count in Counter(names).items() if count > 1):

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 
 from gpt1.base.errors import InputError
@@ -19,6 +20,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example, Row, example_to_answer, to_score
 
 FIELDS = {1: ("text",), 2: ("a", "b")}  # texts a row, and what they are called where they have no name
+LABELS_SEP = "|"  # between the names of several labels
 ROWS = "test"  # the split of rows without labels
 
 _LABEL_FIELDS = ("label", "target", "answer")  # the first that is not the name of a text
@@ -107,6 +109,32 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise InputError(f"y has labels such as {values[0]!r}; expected strings, whole numbers or truth values")
     classes, codes = np.unique(found, return_inverse=True)
     return classes, codes
+
+
+def read_indicators(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...]] | None:
+    """Return a matrix of several labels a row, 1 for each that it has, and what they are called; None: y is no matrix.
+
+    It may be an array, a list of lists, a frame or sparse; labels without names have their numbers.
+    """
+    columns = getattr(y, "columns", None)
+    values = y.toarray() if issparse(y) else y
+    try:
+        table = np.asarray(values)
+    except ValueError:  # of lists that are not equally long
+        return None
+    if table.ndim != 2 or table.shape[1] < 2:
+        return None
+    if len(table) != count:
+        raise InputError(f"X has {many(count, 'row')}, y has {len(table):,}")
+    if table.dtype.kind not in "biuf" or not np.isin(table, (0, 1)).all():
+        raise InputError(
+            f"y has the shape {table.shape}; give one label a row, or of several a matrix of 0 and 1, a column each"
+        )
+    names = tuple(map(str, range(table.shape[1])))
+    if columns is not None and all(_is_name(name) and name == name.strip() for name in columns):
+        given = tuple(columns)
+        names = given if len(set(given)) == len(given) and not any(LABELS_SEP in name for name in given) else names
+    return table.astype(np.int64), names
 
 
 def read_scores(y: Any, count: int) -> list[float]:
