@@ -65,7 +65,18 @@ NETWORK = {
 SET_ON_LIBRARIES = {
     "cli/words.py": {"warnings.showwarning"},  # as Python documents it
     "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
-    "estimators/estimators.py": {"tags.input_tags.one_d_array", "tags.input_tags.string"},  # scikit-learn's tags
+    "estimators/embedder.py": {
+        "tags.input_tags.one_d_array",
+        "tags.input_tags.string",
+        "tags.input_tags.two_d_array",
+        "tags.requires_fit",
+        "tags.transformer_tags.preserves_dtype",
+    },
+    "estimators/estimators.py": {  # scikit-learn's tags
+        "tags.classifier_tags.multi_label",
+        "tags.input_tags.one_d_array",
+        "tags.input_tags.string",
+    },
     "linear/words.py": {"found.idf_"},  # scikit-learn's TF-IDF, as it documents it
     "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
     "model/loss.py": {"ctx.output_dtype"},
@@ -106,6 +117,7 @@ MANY_PARAMETERS = {
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
     "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
+    "inference/answer_files.py: answer_table": "for users: one for each way to read a table and to write it",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
     "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
@@ -196,6 +208,7 @@ def imported(tree: ast.Module) -> set[str]:
 def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
     assert gpt1.__all__ == [
         "GPTClassifier",
+        "GPTEmbedder",
         "GPTRegressor",
         "Gpt1Error",
         "finetune",
@@ -205,6 +218,7 @@ def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
         "prepare",
         "pretrain",
         "recipe",
+        "start",
         "train_tokenizer",
     ]
     assert all(getattr(gpt1, name).__doc__ for name in gpt1.__all__)

@@ -248,7 +248,9 @@ def test_an_encoded_task(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
 def test_an_estimator(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     classifier = GPTClassifier(str(run))
-    arguments = {name: value for name, value in classifier.get_params().items() if name not in ("device", "out")}
+    arguments = {
+        name: value for name, value in classifier.get_params().items() if name not in ("device", "out", "verbose")
+    }
     write_facts(tmp_path / "run", "classification", arguments, {"classes_": _labels(run), "n_features_in_": 1})
     read = lambda: GPTClassifier.load(tmp_path / "run", device="cpu")  # noqa: E731
     assert faults(Record(tmp_path / "run" / "estimator.json", read)) == []

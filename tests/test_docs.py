@@ -69,6 +69,9 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     rows = "".join(f"{word} one,{label}\n" for word, label in [("good", 1), ("bad", 0), ("fine", 1), ("poor", 0)])
     for name in ("reviews.csv", "more.csv"):
         (tmp_path / name).write_text("review,stars\n" + rows)
+    topics = ("billing", "login|billing", "login", "", "refund|login", "refund")
+    tickets = "".join(f"ticket {number} of {label},{label}\n" for number, label in enumerate(topics * 4))
+    (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)
     (tmp_path / "mails.csv").write_text("body,date\nHello there,1\nDear Sir,2\n")
     (tmp_path / "tasks" / "rte").mkdir(parents=True)
     for split in ("train", "dev"):

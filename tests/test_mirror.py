@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent
 
 # Files that are tested through others, and where.
 TESTED_IN = {
+    "base/stages.py": "demo/test_tour.py",
     "cli/lines.py": "cli/test_pretrain.py",
     "cli/options.py": "cli/test_app.py",
     "cli/serve.py": "serve/test_server.py",
@@ -19,7 +20,6 @@ TESTED_IN = {
     "corpus/batches.py": "corpus/test_prepare.py",
     "corpus/manifest.py": "corpus/test_prepare.py",
     "demo/books_page.py": "demo/test_books_tour.py",
-    "demo/folder.py": "demo/test_tour.py",
     "demo/learning.py": "demo/test_tour.py",
     "demo/page.py": "demo/test_tour.py",
     "demo/recipe.py": "demo/test_tour.py",
@@ -47,6 +47,7 @@ TESTED_IN = {
     "records/run.py": "runs/test_folder.py",
     "records/seeds.py": "finetuning/test_seeds.py",
     "records/study.py": "studies/test_folder.py",
+    "records/thresholds.py": "finetuning/test_thresholding.py",
     "report/runs.py": "report/test_page.py",
     "serve/answers.py": "serve/test_app.py",
     "serve/completions.py": "serve/test_engine.py",
@@ -54,6 +55,7 @@ TESTED_IN = {
     "serve/limits.py": "serve/test_server.py",
     "serve/monitoring.py": "serve/test_server.py",
     "serve/schemas.py": "serve/test_app.py",
+    "starting/shown.py": "starting/test_start.py",
     "studies/material.py": "studies/test_labels.py",
     "studies/subjects.py": "studies/test_zeroshot.py",
     "tasks/columns.py": "tasks/test_readers.py",

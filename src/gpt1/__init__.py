@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from gpt1.base.errors import Gpt1Error
     from gpt1.corpus.prepare import prepare
     from gpt1.corpus.vocabularies import train_tokenizer
-    from gpt1.estimators import GPTClassifier, GPTRegressor
+    from gpt1.estimators import GPTClassifier, GPTEmbedder, GPTRegressor
     from gpt1.finetuning.finetune import finetune
     from gpt1.inference.run import load_base, load_run
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.recipes.catalog import recipe
+    from gpt1.starting.start import start
     from gpt1.text.tokenizer import load_tokenizer
 
 __version__ = "0.1.0"
 
 __all__ = [
     "GPTClassifier",
+    "GPTEmbedder",
     "GPTRegressor",
     "Gpt1Error",
     "finetune",
@@ -33,11 +35,13 @@ __all__ = [
     "prepare",
     "pretrain",
     "recipe",
+    "start",
     "train_tokenizer",
 ]
 
 _HOMES = {
     "GPTClassifier": "gpt1.estimators",
+    "GPTEmbedder": "gpt1.estimators",
     "GPTRegressor": "gpt1.estimators",
     "Gpt1Error": "gpt1.base.errors",
     "finetune": "gpt1.finetuning.finetune",
@@ -47,6 +51,7 @@ _HOMES = {
     "prepare": "gpt1.corpus.prepare",
     "pretrain": "gpt1.pretraining.pretrain",
     "recipe": "gpt1.recipes.catalog",
+    "start": "gpt1.starting.start",
     "train_tokenizer": "gpt1.corpus.vocabularies",
 }
 

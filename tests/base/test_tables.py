@@ -244,7 +244,8 @@ def test_lines_are_those_of_python_however_the_blocks_fall(text: str, cut: int, 
 @pytest.mark.parametrize("suffix", TABLES)
 def test_every_table_gives_the_same_rows_however_it_is_packed(tmp_path: Path, suffix: str, packing: str) -> None:
     path = write(tmp_path, f"t{suffix}{packing}", PACK[packing](TABLES[suffix]))
-    assert list(read_rows(path)) == [(1, ROWS[0]), (2, ROWS[1])]
+    first = 2 if suffix in (".csv", ".tsv") else 1  # the header is row 1, as in a spreadsheet
+    assert list(read_rows(path)) == [(first, ROWS[0]), (first + 1, ROWS[1])]
 
 
 @pytest.mark.parametrize("suffix", TABLES)
@@ -283,17 +284,17 @@ def test_a_csv_as_excel_writes_it_is_read(tmp_path: Path, delimiter: str) -> Non
 
 def test_the_delimiter_is_looked_for_outside_quotes(tmp_path: Path) -> None:
     path = write(tmp_path, "t.csv", '"a,b,c";d\n1;2,5\n')
-    assert list(read_rows(path)) == [(1, {"a,b,c": "1", "d": "2,5"})]
+    assert list(read_rows(path)) == [(2, {"a,b,c": "1", "d": "2,5"})]
 
 
 def test_a_tsv_is_split_at_tabs_only(tmp_path: Path) -> None:
     path = write(tmp_path, "t.tsv", "a,b,c\td\n1,2,3\t4\n")
-    assert list(read_rows(path)) == [(1, {"a,b,c": "1,2,3", "d": "4"})]
+    assert list(read_rows(path)) == [(2, {"a,b,c": "1,2,3", "d": "4"})]
 
 
-def test_empty_lines_of_a_csv_are_no_rows(tmp_path: Path) -> None:
+def test_empty_lines_of_a_csv_are_no_rows_and_are_counted_as_a_spreadsheet_counts_them(tmp_path: Path) -> None:
     path = write(tmp_path, "t.csv", "\n\na,b\n\n1,2\n\n\n3,4\n")
-    assert list(read_rows(path)) == [(1, {"a": "1", "b": "2"}), (2, {"a": "3", "b": "4"})]
+    assert list(read_rows(path)) == [(5, {"a": "1", "b": "2"}), (8, {"a": "3", "b": "4"})]
     assert list(read_rows(write(tmp_path, "empty.csv", ""))) == []
     assert list(read_rows(write(tmp_path, "header.csv", "a,b\n"))) == []
 
@@ -301,24 +302,24 @@ def test_empty_lines_of_a_csv_are_no_rows(tmp_path: Path) -> None:
 def test_rows_with_too_many_or_too_few_cells_are_faults_and_reading_goes_on(tmp_path: Path) -> None:
     path = write(tmp_path, "t.csv", "a,b\n1,2\n1,2,3\n1\n3,4\n")
     rows, faults = rows_of(path)
-    assert [number for number, _ in rows] == [1, 4]
-    assert [fault.position for fault in faults] == ["row 2", "row 3"]
-    assert "t.csv, row 2: 3 cells where the header has 2; a cell that holds ','" in str(faults[0])
-    with pytest.raises(BadRow, match="row 2"):
+    assert [number for number, _ in rows] == [2, 5]
+    assert [fault.position for fault in faults] == ["row 3", "row 4"]
+    assert "t.csv, row 3: 3 cells where the header has 2; a cell that holds ','" in str(faults[0])
+    with pytest.raises(BadRow, match="row 3"):
         list(read_rows(path))
 
 
 def test_a_quote_that_is_never_closed_is_a_fault_naming_its_row(tmp_path: Path) -> None:
     rows, faults = rows_of(write(tmp_path, "t.csv", 'a,b\n1,2\n3,"4\n5,6\n'))
-    assert rows == [(1, {"a": "1", "b": "2"})]
-    assert [fault.position for fault in faults] == ["row 2"]
+    assert rows == [(2, {"a": "1", "b": "2"})]
+    assert [fault.position for fault in faults] == ["row 3"]
     assert "the quotes do not match, up to line 4" in str(faults[0])
 
 
 def test_text_after_a_closing_quote_costs_that_row_only(tmp_path: Path) -> None:
     rows, faults = rows_of(write(tmp_path, "t.csv", 'a,b\n1,"2"x\n3,4\n'))
-    assert rows == [(2, {"a": "3", "b": "4"})]
-    assert [fault.position for fault in faults] == ["row 1"]
+    assert rows == [(3, {"a": "3", "b": "4"})]
+    assert [fault.position for fault in faults] == ["row 2"]
 
 
 def test_a_header_with_equal_names_is_refused(tmp_path: Path) -> None:
@@ -328,7 +329,7 @@ def test_a_header_with_equal_names_is_refused(tmp_path: Path) -> None:
 
 def test_a_column_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     rows, _ = rows_of(write(tmp_path, "t.csv", ',text," "\n0,hello,x\n'))
-    assert rows == [(1, {"column 1": "0", "text": "hello", "column 3": "x"})]
+    assert rows == [(2, {"column 1": "0", "text": "hello", "column 3": "x"})]
 
 
 def test_a_cell_of_tens_of_megabytes_is_read_and_pythons_limit_is_left_alone(tmp_path: Path) -> None:
@@ -343,9 +344,9 @@ def test_a_cell_of_tens_of_megabytes_is_read_and_pythons_limit_is_left_alone(tmp
 
 def test_undecodable_bytes_cost_only_the_row_they_stand_in(tmp_path: Path) -> None:
     rows, faults = rows_of(write(tmp_path, "t.csv", b"a,b\n1,caf\xe9\n2,ok\n"))
-    assert rows == [(2, {"a": "2", "b": "ok"})]
+    assert rows == [(3, {"a": "2", "b": "ok"})]
     assert isinstance(faults[0], Undecodable)
-    assert "row 1: the byte 0xe9 is not utf-8" in str(faults[0])
+    assert "row 2: the byte 0xe9 is not utf-8" in str(faults[0])
     rows, faults = rows_of(write(tmp_path, "t.jsonl", b'{"a": "caf\xe9"}\n{"a": "ok"}\n'))
     assert rows == [(2, {"a": "ok"})]
     assert "line 1: the byte 0xe9 is not utf-8" in str(faults[0])
@@ -462,9 +463,9 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 @pytest.mark.parametrize(
     ("name", "before", "after", "told"),
     [
-        ("t.csv.gz", b"text,label\nok,1\n", b",2\nok,1\n", ["row 1", "row 2: more", "row 3"]),
+        ("t.csv.gz", b"text,label\nok,1\n", b",2\nok,1\n", ["row 2", "row 3: more", "row 4"]),
         ("t.csv.bz2", b"text", b",label\nok,1\n", ["header: more"]),
-        ("t.tsv.xz", b'text\tlabel\nok\t1\nx\t"', b"\n", ["row 1", "row 2: more"]),
+        ("t.tsv.xz", b'text\tlabel\nok\t1\nx\t"', b"\n", ["row 2", "row 3: more"]),
         ("t.jsonl.zst", b'{"text": "ok"}\n{"text": "', b'"}\n{"text": "ok"}\n', ["row 1", "line 2: more", "row 3"]),
     ],
 )
@@ -490,10 +491,10 @@ def test_a_quote_that_is_not_closed_costs_no_more_than_the_longest_row(tmp_path:
     rows, faults = rows_of(write(tmp_path, "t.csv", f'n,text\n0,ok\n1,"open\n{good}'))
     (fault,) = faults
     assert str(fault).startswith(
-        f"{tmp_path}/t.csv, row 2: more than 10,000 characters, the most that a row may have; "
+        f"{tmp_path}/t.csv, row 3: more than 10,000 characters, the most that a row may have; "
     )
     assert re.search(r"is a quote opened and not closed before line \d+\? cut it into several rows", str(fault))
-    assert rows[0] == (1, {"n": "0", "text": "ok"})
+    assert rows[0] == (2, {"n": "0", "text": "ok"})
     read = [int(row["n"]) for _, row in rows[1:]]
     assert read == list(range(read[0], 5000))
     assert sum(len(f"{number},text\n") for number in range(read[0])) < short_records + 100
@@ -506,8 +507,8 @@ def test_a_row_of_the_longest_length_is_read_and_one_beyond_it_is_not(tmp_path: 
         beyond = head + "x" * (short_records - len(empty) + 1) + tail
         opening = "" if name == "t.jsonl" else "b,a\n"
         rows, faults = rows_of(write(tmp_path, name, opening + longest + beyond + longest))
-        assert [number for number, _ in rows] == [1, 3]
-        assert [fault.position for fault in faults] == ["line 2" if name == "t.jsonl" else "row 2"]
+        assert [number for number, _ in rows] == ([1, 3] if name == "t.jsonl" else [2, 4])
+        assert [fault.position for fault in faults] == ["line 2" if name == "t.jsonl" else "row 3"]
 
 
 def test_long_cells_of_parquet_are_faults_naming_their_row(tmp_path: Path, short_records: int) -> None:

@@ -54,10 +54,10 @@ def test_all_faults_are_told_at_once_with_rows_and_what_helps(faulty: str, capsy
         "gpt1 finetune --skip-bad leaves such rows out"
     )
     for part in (
-        "To be mended: 1 empty row (row 61)",
-        "To be mended: 1 row without a text (row 62)",
-        "To be mended: 1 row without a label (row 63)",
-        "To look at: 1 label written in several ways: 'good' (30) and 'Good' (1), row 64",
+        "To be mended: 1 empty row (row 62)",
+        "To be mended: 1 row without a text (row 63)",
+        "To be mended: 1 row without a label (row 64)",
+        "To look at: 1 label written in several ways: 'good' (30) and 'Good' (1), row 65",
         "or gpt1 finetune --fold-labels takes them for the commonest.",
     ):
         assert part in out
@@ -67,7 +67,7 @@ def test_a_table_is_judged_as_a_training_with_the_same_options_reads_it(faulty: 
     code, out, _ = run(capsys, "check", faulty, "--skip-bad", "--fold-labels")
     assert code == 0
     assert out.splitlines()[0].endswith("fit to train on, with 3 things to look at")
-    assert "such rows are left out." in out
+    assert "Such rows are left out." in out
     assert "2: good (50.8 %), bad (49.2 %)" in out
 
 
@@ -77,7 +77,7 @@ def test_programs_get_json_in_the_words_of_the_command(faulty: str, capsys: Capt
     assert (code, found["fit"], found["rows"], found["usable"]) == (1, False, 64, 61)
     assert found["columns"] == {"text": "text", "label": "label"}
     first = found["findings"][0]
-    assert (first["key"], first["rows"], first["stops"]) == ("empty-row", [61], True)
+    assert (first["key"], first["rows"], first["stops"]) == ("empty-row", [62], True)
     assert first["advice"] == "take such rows out; gpt1 finetune --skip-bad leaves such rows out"
     assert found["language"].keys() == {"scripts", "english"}
 
@@ -105,7 +105,7 @@ def test_columns_encoding_and_regression_are_those_of_a_training(tmp_path: Path,
     words = ["--encoding", "cp1252", "--column", "text=words", "--column", "label=points", "--regression"]
     code, out, _ = run(capsys, "check", table, *words)
     assert code == 1
-    assert "1 row that cannot be used (row 31)" in out
+    assert "1 row that cannot be used (row 32)" in out
     assert "label 'high' is not a number" in out
     code, out, _ = run(capsys, "check", table, *words, "--skip-bad")
     assert code == 0
@@ -200,6 +200,17 @@ def test_data_and_lengths_are_told(
     report = json.loads(run(capsys, *arguments, "--json")[1])
     assert report["splits"]["dev"]["labels"] == {"no": 2, "yes": 1}
     assert len(report["notices"]) == 1
+
+
+def test_of_a_folder_it_is_told_that_a_table_is_wanted_and_which_lie_in_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = run(capsys, "check", str(tmp_path))
+    assert (code, "is a folder, and a table is wanted" in err, "there is none in it" in err) == (1, True, True)
+    for name in ("a.csv", "b.parquet.gz", "notes.txt"):
+        (tmp_path / name).touch()
+    code, _, err = run(capsys, "check", str(tmp_path))
+    assert f"; check one of those in it: {tmp_path / 'a.csv'}, {tmp_path / 'b.parquet.gz'}\n" in err
 
 
 @pytest.mark.usefixtures("own_modules")

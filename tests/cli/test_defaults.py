@@ -19,8 +19,8 @@ from gpt1.demo.books_tour import BOOKS_FOLDER
 from gpt1.exchange.importing import import_openai, import_transformers
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
+from gpt1.inference.answer_files import answer_table
 from gpt1.inference.blimp import read_pairs
-from gpt1.inference.predicting import predict_file
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import SamplingParams
 from gpt1.inference.zeroshot import zeroshot
@@ -34,6 +34,7 @@ from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
+from gpt1.starting.start import start
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.transfer import study_transfer
@@ -53,6 +54,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         demo.tour,
         {"out": f"{demo.FOLDER}; with --text: {demo.OWN_TEXT_FOLDER}; with --books: {BOOKS_FOLDER}"},
     ),
+    "start": ({"out": "gpt1-NAME, by the name of the table"}, start, finetune),
     "tokenizer train": (train_tokenizer,),
     "tokenizer encode": ({"encoding": ENCODING},),
     "prepare": (Preparation, prepare, prepare_task),
@@ -72,7 +74,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         evaluate_run,
         load_run,
     ),
-    "predict": ({"out": None}, predict_file, load_run),
+    "predict": ({"out": None}, answer_table, load_run),
     "submit": (load_run,),
     "generate": (SamplingParams, load_run),
     "zeroshot": ({"split": DEV}, zeroshot, load_run),
@@ -83,6 +85,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
     "reproduce": STUDY,
     "report": (report,),
+    "card": ({"out": None},),
     "serve": ({"port": server.PORT, "token": None, "device": None}, Limits),
     "import openai": (import_openai,),
     "import transformers": (import_transformers,),
@@ -97,6 +100,7 @@ LEFT_TO_THE_OWNER = {
     "as the recipe says",
     "auto; of the paper's size: finetune",
     "each number there is",
+    "it is printed",
     "file for txt and md, field for tables",
     "JSON lines, printed",
     "that of the others",

@@ -136,11 +136,11 @@ def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
     words = ["evaluate", str(moods), "--table", str(tmp_path / "may.csv"), "--device", "cpu"]
     code, _, err = run(capsys, *words)
     assert code == 1
-    assert "row 2: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
+    assert "row 3: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
     code, _, err = run(capsys, *words, "--skip-bad")
     assert code == 0
     assert (
-        "2 of 3 rows left out: 1 row without a text (row 2), 1 row with a label that train does not have (row 3)" in err
+        "2 of 3 rows left out: 1 row without a text (row 3), 1 row with a label that train does not have (row 4)" in err
     )
     code, _, err = run(capsys, *words, "--skip-bad", "--fold-labels")
     assert code == 0
@@ -150,8 +150,8 @@ def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["RUN", "letter.txt"], 2, "is fine-tuned: measure it on labelled data"),
-        (["RUN", "--corpus", "c"], 2, "is fine-tuned: measure it on labelled data"),
+        (["RUN", "letter.txt", "--table", "x.csv"], 2, "--table is for labelled data, and this is text"),
+        (["RUN", "--corpus", "c"], 1, "c is not a folder with a corpus"),
         (["PRETRAINED", "--table", "x.csv"], 2, "--table is for fine-tuned runs"),
         (["PRETRAINED", "--task", "moods"], 2, "--task is for fine-tuned runs"),
         (["PRETRAINED", "--column", "text=x"], 2, "--column is for fine-tuned runs"),
@@ -159,6 +159,8 @@ def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
         (["RUN", "--column", "text=x"], 2, "--column, --skip-bad and --fold-labels go with a --table"),
         (["RUN", "--table", "TABLE", "--column", "a=x"], 2, "unknown role of a column 'a' of 'moods'"),
         (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, "row 1: no column 'txet'; did you mean 'text'?"),
+        (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, "; name the one that is meant with --column text=CO"),
+        (["RUN", "--table", "TABLE", "--column", "label=lbl"], 1, "; name the one that is meant with --column label=C"),
         (["RUN", "--table", "absent.csv"], 1, "absent.csv does not exist"),
         (["RUN", "--table", "x.csv", "--data", "d"], 2, "name one of --data, --table and --encoded, not several"),
         (["RUN", "--data", "absent"], 1, "error: absent does not exist"),

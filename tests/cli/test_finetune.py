@@ -53,11 +53,25 @@ def test_a_table_is_learned_and_its_scores_are_printed(
 
 
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
-    code, out, _ = finetune(capsys, trained, tmp_path / "run", "--train", table, "--steps", "2", "--json")
+    code, out, _ = finetune(
+        capsys,
+        trained,
+        tmp_path / "run",
+        "--train",
+        table,
+        "--steps",
+        "2",
+        "--set",
+        "finetuning.ensemble=true",
+        "--json",
+    )
     assert code == 0
     answer = json.loads(out)
     assert answer["run"] == str(tmp_path / "run")
-    assert answer["tasks"]["moods"]["dev"]["examples"] == 4
+    dev = answer["tasks"]["moods"]["dev"]
+    assert (dev["examples"], dev["words"].keys()) == (4, {"accuracy"})
+    assert isinstance(dev["verdict"], str)
+    assert isinstance(dev["is_of_use"], bool)
 
 
 def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -172,9 +186,9 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
     "an unknown role": ("t.csv", f"text,label\n{GOOD}", ["--column", "txt=text"], 2, ["did you mean 'text'?"]),
     "no role": ("t.csv", f"text,label\n{GOOD}", ["--column", "text"], 2, ["--column takes ROLE=NAME"]),
     "half a pair": ("t.csv", f"a,b,label\n{PAIRS}", ["--column", "a=a"], 2, ["columns for a make no task"]),
-    "an empty text": ("t.csv", f"text,label\n{GOOD} ,1\n", [], 1, ["row 21: 'text' is empty; fill it or take"]),
-    "an empty label": ("t.csv", f"text,label\n{GOOD}x,\n", [], 1, ["row 21: the label in 'label' is empty"]),
-    "a NaN for a label": ("t.csv", f"text,label\n{GOOD}x,NaN\n", [], 1, ["row 21: the label in 'label' is empty"]),
+    "an empty text": ("t.csv", f"text,label\n{GOOD} ,1\n", [], 1, ["row 22: 'text' is empty; fill it or take"]),
+    "an empty label": ("t.csv", f"text,label\n{GOOD}x,\n", [], 1, ["row 22: the label in 'label' is empty"]),
+    "a NaN for a label": ("t.csv", f"text,label\n{GOOD}x,NaN\n", [], 1, ["row 22: the label in 'label' is empty"]),
     "a null for a text": ("t.jsonl", lines({"text": "a", "label": 1}, {"text": None, "label": 0}), [], 1, ["row 2: "]),
     "a NaN for a text": (
         "t.jsonl",
@@ -192,14 +206,14 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
         f"text,label\n{GOOD}x,high\n",
         ["--regression"],
         1,
-        ["row 21: label 'high' is not a n"],
+        ["row 22: label 'high' is not a n"],
     ),
     "an infinite score": (
         "t.csv",
         f"text,label\n{GOOD}x,inf\n",
         ["--regression"],
         1,
-        ["row 21: label 'inf' is not a number"],
+        ["row 22: label 'inf' is not a number"],
     ),
     "one score": ("t.csv", "text,label\na,1\nb,1.0\n", ["--regression"], 1, ["every row has the label '1.0'"]),
     "symmetry of one text": (
@@ -218,8 +232,8 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
     ),
     "no such choice": ("t.jsonl", lines(CHOICE, CHOICE | {"label": 2}), [], 1, ["row 2: label 2 is not the index"]),
     "one choice": ("t.jsonl", lines(CHOICE | {"choices": ["one"]}), [], 1, ["a list of two answers or more"]),
-    "too many cells": ("t.csv", f"text,label\n{GOOD}a,b,1\n", [], 1, ["row 21: 3 cells where the header has 2"]),
-    "an open quote": ("t.csv", f'text,label\n{GOOD}"a,1\n', [], 1, ["row 21: the quotes do not match"]),
+    "too many cells": ("t.csv", f"text,label\n{GOOD}a,b,1\n", [], 1, ["row 22: 3 cells where the header has 2"]),
+    "an open quote": ("t.csv", f'text,label\n{GOOD}"a,1\n', [], 1, ["row 22: the quotes do not match"]),
     "no JSON": ("t.jsonl", '{"text": "a", "label": 1}\n{"text"\n', [], 1, ["line 2, column ", "the line is not JSON"]),
     "no rows": ("t.csv", "text,label\n", [], 1, ["t.csv has no rows"]),
     "nothing at all": ("t.csv", "", [], 1, ["t.csv has no rows"]),
@@ -228,7 +242,7 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
         f"text,label\n{GOOD}café,1\n".encode("cp1252"),
         [],
         1,
-        ["row 21: ", "0xe9 is not utf-8"],
+        ["row 22: ", "0xe9 is not utf-8"],
     ),
     "no such encoding": ("t.csv", f"text,label\n{GOOD}", ["--encoding", "utf8x"], 2, ["unknown encoding 'utf8x'"]),
     "half an archive": (
@@ -283,11 +297,11 @@ def test_rows_of_dev_are_judged_by_the_labels_of_train(
     dev.write_text("text,label\nAnn,good\nTom,bda\n")
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
     assert code == 1
-    assert f"{dev}, row 2: label 'bda' is none of bad, good; did you mean 'bad'?" in err
+    assert f"{dev}, row 3: label 'bda' is none of bad, good; did you mean 'bad'?" in err
     dev.write_text("txt,label\nAnn,good\n")
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
     assert code == 1
-    assert f"{dev}, row 1: no column 'text'; did you mean 'txt'?" in err
+    assert f"{dev}, row 2: no column 'text'; did you mean 'txt'?" in err
 
 
 def test_labels_seen_once_and_doubtful_rows_are_told_with_their_rows(
@@ -297,8 +311,8 @@ def test_labels_seen_once_and_doubtful_rows_are_told_with_their_rows(
     path.write_text(f"text,label\n{GOOD}what,Maybe\nthis,5\nThis,1\n")
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", path, "--steps", "1")
     assert code == 0
-    assert "labels seen once, too rare to learn: 'Maybe' (row 21), '5' (row 22)" in err
-    assert "1 text with more than one label (rows 22 and 23)" in err
+    assert "labels seen once, too rare to learn: 'Maybe' (row 22), '5' (row 23)" in err
+    assert "1 text with more than one label (rows 23 and 24)" in err
     assert "kept for dev" in err
 
 
@@ -308,7 +322,7 @@ def test_ten_megabytes_in_one_cell_are_cut_and_told(trained: Path, tmp_path: Pat
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", path, "--steps", "1")
     assert code == 0
     said = " ".join(err.split())
-    assert "very long texts, all but their beginning will be cut: row 21 with 10,070,000 characters" in said
+    assert "very long texts, all but their beginning will be cut: row 22 with 10,070,000 characters" in said
     assert "longer than 16 tokens and lost" in said
 
 
@@ -476,13 +490,13 @@ def test_a_table_with_faults_is_learned_without_them_goes_on_and_is_measured_the
     more = ("--train", faulty(table), "--steps", "4")
     code, _, err = finetune(capsys, trained, tmp_path / "run", *more)
     assert code == 1
-    assert "row 41: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out; gpt1 check " in err
+    assert "row 42: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out; gpt1 check " in err
 
     mending = ("--skip-bad", "--fold-labels")
     code, _, err = finetune(capsys, trained, tmp_path / "run", *more, *mending, "--minutes", "0")
     assert code == 0
     assert (
-        "3 of 45 rows left out: 1 empty row (row 41), 1 row without a text (row 42), 1 row without a label (row 43)"
+        "3 of 45 rows left out: 1 empty row (row 42), 1 row without a text (row 43), 1 row without a label (row 44)"
     ) in err
     assert "'Glad' (1 row) taken for 'glad', 'SAD' (1 row) taken for 'sad'" in err
     record = read_run(tmp_path / "run")
@@ -510,7 +524,10 @@ def test_a_table_with_faults_is_learned_without_them_goes_on_and_is_measured_the
     ("arguments", "message"),
     [
         (["--encoded", "x", "--skip-bad"], "--skip-bad and --fold-labels go with --train"),
-        (["--task", "rte", "--data", "x", "--fold-labels"], "--skip-bad and --fold-labels go with --train"),
+        (
+            ["--task", "rte", "--data", "x", "--fold-labels"],
+            "--skip-bad and --fold-labels go with --train",
+        ),
         (["--train", "TABLE", "--regression", "--fold-labels"], "--fold-labels is for labels that are names"),
     ],
 )
@@ -521,3 +538,42 @@ def test_what_mends_tables_goes_with_tables(
     words = [str(tmp_path / "scores.csv") if word == "TABLE" else word for word in arguments]
     code, _, err = finetune(capsys, trained, tmp_path / "run", *words)
     assert (code, message in err) == (2, True), err
+
+
+# ---- several labels a row ----
+
+
+def test_several_labels_a_row_are_learned_told_and_answered(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    table, labels = tmp_path / "tickets.csv", ("login", "billing|login", "billing", "")
+    rows = [f"Ann sold {number} {label.replace('|', ' ')},{label}" for number in range(10) for label in labels]
+    table.write_text("\n".join(["text,label", *rows]) + "\n")
+    _, _, before = finetune(capsys, trained, tmp_path / "bad", "--train", table, "--skip-bad", "--steps", "1")
+    assert "labels that seem to be several, parted by '|': 'billing|login'; --labels-sep '|' learns each" in before
+    code, out, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--labels-sep", "|")
+    assert code == 0
+    assert "labels label, parted by '|': billing, login" in err
+    assert "10 of 40 rows without any label, which is learned as such" in err
+    assert "labels are given from the probability 0.5 on: no label stands in 10 of 4 rows for dev" in err
+    assert "micro F1 macro F1 all labels right" in " ".join(out.split())
+    _, out, _ = run(capsys, "evaluate", str(tmp_path / "run"), "--device", "cpu")
+    assert "label precision recall F1 examples billing" in " ".join(out.split())
+    _, out, _ = run(capsys, "predict", str(tmp_path / "run"), str(table), "--device", "cpu")
+    first = json.loads(out.splitlines()[0])
+    assert first.keys() == {"row", "text", "label", "prediction", "probabilities"}
+    assert first["probabilities"].keys() == {"billing", "login"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--labels-sep", ";"), "no row has several labels parted by ';' in 'label'"),
+        (("--labels-sep", "|", "--regression"), "--regression has one number a row, and --labels-sep several labels"),
+        (("--labels-sep", ""), "--labels-sep is empty; name the sign between the labels of a row"),
+    ],
+)
+def test_a_sign_that_parts_no_labels_is_refused_in_the_words_of_the_command(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture, options: tuple[str, ...], said: str
+) -> None:
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, *options)
+    assert code == (1 if ";" in options else 2)
+    assert said in err

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpt1.base.tables import read_rows
+from gpt1.records.thresholds import THRESHOLDS_FILE, TaskThresholds, ThresholdsRecord
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.conftest import make_text
-from tests.inference.tools import make_run, sure_run
+from tests.inference.tools import STEP, make_run, sure_run
+from tests.moments import changes_told, counted, signalled
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
 
@@ -38,13 +42,14 @@ def test_answers_are_printed_as_json_lines(moods: str, table: str, capsys: pytes
     code, out, err = run(capsys, "predict", moods, table, "--device", "cpu")
     assert (code, err) == (0, "")
     first, second = map(json.loads, out.splitlines())
+    assert (first["row"], second["row"]) == (2, 3)
     assert (first["id"], first["text"], second["text"]) == ("1", "Ann lost a key", "Tom sold\na hat")
     assert first["prediction"] in MOODS.labels
     assert sum(first["probabilities"].values()) == pytest.approx(1, abs=2e-6)
     assert first["confidence"] == first["probabilities"][first["prediction"]]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
 def test_or_written_to_a_file(
     moods: str, table: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -54,9 +59,15 @@ def test_or_written_to_a_file(
     assert run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu") == wanted
     rows = [row for _, row in read_rows(out)]
     if suffix != "jsonl":
+        assert list(rows[0]) == ["row", "id", "text", "prediction", "confidence", "p_glad", "p_sad"]
         rows = [
-            {**r, "probabilities": json.loads(r["probabilities"]), "confidence": float(r["confidence"])} for r in rows
+            {name: float(cell) if name in ("row", "confidence") else cell for name, cell in one.items()}
+            | {"probabilities": {label: float(one[f"p_{label}"]) for label in MOODS.labels}}
+            for one in rows
         ]
+        printed = [one | {f"p_{label}": str(one["probabilities"][label]) for label in MOODS.labels} for one in printed]
+        if suffix == "parquet":
+            rows = [{name: str(cell) if name[:2] == "p_" else cell for name, cell in one.items()} for one in rows]
     assert rows == printed
     before = out.read_bytes()
     code, _, err = run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu")
@@ -115,14 +126,14 @@ def test_bad_rows_stop_it_or_are_written_and_counted(
     out = tmp_path / "out.csv"
     code, printed, err = run(capsys, *arguments, "--out", str(out))
     assert (code, printed, out.exists()) == (1, "", False)
-    assert err == f"error: {tmp_path / 'new.csv'}, row 2: 'text' is empty; fill it or take the row out\n"
+    assert err == f"error: {tmp_path / 'new.csv'}, row 3: 'text' is empty; fill it or take the row out\n"
     code, printed, err = run(capsys, *arguments, "--out", str(out), "--skip-bad")
-    assert (code, printed, err) == (0, "", f"2 of 3 rows could not be used: see 'error'\n{out}: 3 rows answered\n")
+    assert (code, printed, err) == (0, "", f"2 of 3 rows could not be used: see 'error'\n{out}: 3 rows written\n")
     first, second, third = (row for _, row in read_rows(out))
     assert (first["prediction"] != "", first["error"]) == (True, "")
     assert (second["n"], second["prediction"]) == ("2", "")
-    assert "row 2: 'text' is empty" in second["error"]
-    assert "row 3: 3 cells where the header has 2" in third["error"]
+    assert "row 3: 'text' is empty" in second["error"]
+    assert "row 4: 3 cells where the header has 2" in third["error"]
 
 
 def test_columns_of_the_same_name_are_told_of(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +142,7 @@ def test_columns_of_the_same_name_are_told_of(moods: str, tmp_path: Path, capsys
     assert code == 0
     assert json.loads(out)["prediction"] == "mine"
     assert json.loads(out)["gpt1_prediction"] in MOODS.labels
-    assert err.startswith("the table has prediction already; what is added is called gpt1_prediction")
+    assert err.startswith("the table has prediction already; what is added is called gpt1_row, gpt1_prediction")
 
 
 def test_one_of_several_tasks_is_named(
@@ -150,19 +161,28 @@ def test_one_of_several_tasks_is_named(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["RUN"], 2, "Missing argument 'TABLE'"),
+        (["RUN"], 2, "Missing argument 'TABLE|TEXT...'"),
         (["RUN", "absent.csv"], 1, "absent.csv does not exist"),
-        (["RUN", "TABLE", "--out", "answers.xlsx"], 2, "name that ends in .jsonl, .csv, .tsv"),
+        (["RUN", "TABLE", "--out", "answers.xlsx"], 2, "name that ends in .jsonl, .csv, .tsv, .parquet"),
         (["RUN", "TABLE", "--out", "TABLE"], 2, "is the table that is read"),
         (["RUN", "TABLE", "--out", "no/such/folder/answers.csv"], 1, "cannot write no/such/folder/answers.csv"),
         (["RUN", "TABLE", "--task", "mods"], 2, "did you mean 'moods'?"),
         (["RUN", "TABLE", "--step", "7"], 2, "has no checkpoint of step 7"),
         (["RUN", "TABLE", "--column", "text=txet"], 1, "no column 'txet'; did you mean 'text'?"),
+        (["RUN", "TABLE", "--column", "text=body"], 1, "; name the one that is meant with --column text=COLUMN"),
         (["RUN", "TABLE", "--column", "a=text"], 2, "unknown role of a column 'a' of 'moods'"),
         (["RUN", "TABLE", "--column", "text"], 2, "--column takes ROLE=NAME"),
         (["RUN", "-", "--encoding", "cp1252"], 2, "standard input are UTF-8"),
-        (["RUN", "book.txt"], 2, "is a text, not a table"),
+        (["RUN", "book.txt"], 1, "book.txt does not exist"),
         (["absent", "TABLE"], 1, "absent does not exist"),
+        (["RUN", "no/such/place"], 1, "no/such/place does not exist"),
+        (["RUN", "my new reviews.csv"], 1, "my new reviews.csv does not exist"),
+        (["RUN", "TABLE", "TABLE"], 2, "one table is answered at a time"),
+        (["RUN", "one text", "and another"], 2, "'moods' has 1 text (text), not 2; give as many"),
+        (["RUN", " "], 1, "the text, row 1: 'text' is empty"),
+        (["RUN", "a text", "--out", "answers.csv"], 2, "--out is for tables, and 'a text' is no file"),
+        (["RUN", "TABLE", "--json"], 2, "--json is for a text"),
+        (["RUN", "TABLE", "--resume"], 2, "--resume goes on with the --out of a table"),
         (["PRETRAINED", "TABLE"], 2, "has learned no task yet; gpt1 finetune --init"),
     ],
 )
@@ -203,3 +223,62 @@ def test_with_a_risk_only_sure_rows_are_answered_and_the_share_is_told(
     code, _, err = run(capsys, *asked, "--abstain", "0.01")
     assert (code, "takes 299 answers" in " ".join(err.split())) == (1, True)
     assert run(capsys, *asked, "--abstain", "5")[0] == 2
+
+
+def test_a_text_is_answered_on_the_command_line(
+    moods: str, tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "predict", moods, "Ann lost a key", "--device", "cpu")
+    answer, *shares = out.splitlines()
+    assert (code, err, len(shares)) == (0, "", 2)
+    code, out, _ = run(capsys, "predict", moods, "Ann lost a key", "--json", "--device", "cpu")
+    found = json.loads(out)
+    assert answer == f"{found['prediction']}  ({100 * found['confidence']:.1f} % sure)"
+    assert list(found) == ["prediction", "probabilities", "confidence", "unknown", "tokens", "truncated"]
+    long = " ".join(["Ann lost a key."] * 30)
+    code, out, err = run(capsys, "predict", moods, long, "--json", "--device", "cpu")
+    assert (code, json.loads(out)["truncated"]) == (0, True)
+    assert "1 of 1 row had more text than the model's 32 tokens" in err
+    pair = str(make_run(tmp_path / "pair", words_tokenizer, CATALOGUE["stsb"]))
+    code, out, _ = run(capsys, "predict", pair, "Ann", "Tom", "--device", "cpu")
+    assert (code, 0 <= float(out) <= 5) == (0, True)
+
+
+@pytest.mark.parametrize(("thresholds", "answer"), [((0.0, 1.0, 0.0), "glad|calm"), ((1.0, 1.0, 1.0), "no label")])
+def test_several_labels_of_a_text_are_told_without_how_sure(
+    thresholds: tuple[float, ...],
+    answer: str,
+    tmp_path: Path,
+    words_tokenizer: Tokenizer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    several = replace(MOODS, labels=("glad", "sad", "calm"), labels_sep="|", metrics=("micro_f1",))
+    made = make_run(tmp_path / "run", words_tokenizer, several)
+    chosen = TaskThresholds("because", dict(zip(several.labels, thresholds, strict=True)))
+    ThresholdsRecord(STEP, {several.name: chosen}).write(made / THRESHOLDS_FILE)
+    code, out, _ = run(capsys, "predict", str(made), "Ann lost a key", "--device", "cpu")
+    first, *shares = out.splitlines()
+    assert (code, first, len(shares)) == (0, answer, 3)
+
+
+def test_a_killed_table_is_gone_on_with_and_ends_as_an_undisturbed_one(
+    moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "new.csv"
+    table.write_text("id,text\n" + "".join(f"{n},Ann lost {n} keys\n" for n in range(2500)))
+    arguments = ["predict", moods, str(table), "--device", "cpu"]
+    whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
+    assert run(capsys, *arguments, "--out", str(whole))[0] == 0
+    folder = tmp_path / "other"
+    folder.mkdir()
+    out = folder / "out.csv"
+    command = ["-m", "gpt1", *arguments, "--out", str(out)]
+    changes = changes_told(subprocess.run(counted(folder, *command), capture_output=True, text=True).stderr)
+    out.unlink()
+    for moment in range(1, changes + 1):
+        killed = subprocess.run(signalled(moment, folder, signal.SIGKILL, *command), capture_output=True)
+        assert killed.returncode == -signal.SIGKILL
+        code, _, err = run(capsys, *arguments, "--out", str(out), "--resume")
+        assert (code, [path.name for path in folder.iterdir()]) == (0, ["out.csv"]), err
+        assert out.read_bytes() == whole.read_bytes()
+        out.unlink()

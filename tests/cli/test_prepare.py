@@ -39,11 +39,11 @@ def test_a_table_is_encoded_without_its_bad_rows(folder: Path, capsys: pytest.Ca
     arguments = ["prepare", "--task", "faulty.csv", "--tokenizer", "tokenizer.json", "--out", "out"]
     code, _, err = run(capsys, *arguments)
     assert code == 1
-    assert "row 21: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
+    assert "row 22: 'text' is empty; fill it or take the row out; --skip-bad leaves such rows out" in err
     code, out, err = run(capsys, *arguments, "--skip-bad", "--fold-labels")
     assert code == 0
     assert "label label: no, yes" in out
-    assert "faulty.csv: 1 of 22 rows left out: 1 row without a text (row 21)" in err
+    assert "faulty.csv: 1 of 22 rows left out: 1 row without a text (row 22)" in err
     assert "'Yes' (1 row) taken for 'yes'" in err
 
 

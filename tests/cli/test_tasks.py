@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.tasks.catalog import CATALOGUE, task_as_json
+from gpt1.tasks.catalog import CATALOGUE
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 
@@ -82,7 +82,7 @@ def test_what_is_shown_is_there_for_programs(capsys: pytest.CaptureFixture[str],
     assert " ".join(sequence) == "[start] It rains a lot. [delimiter] It is wet. [extract]"
     assert shown == {"row": 1, "label": "entailment", "cut": 0}
     report = json.loads(run(capsys, "tasks", "rte", "--json")[1])
-    assert report["task"] == json.loads(json.dumps(task_as_json(CATALOGUE["rte"])))
+    assert report["task"] == json.loads(json.dumps(CATALOGUE["rte"].as_json()))
 
 
 @pytest.mark.parametrize(

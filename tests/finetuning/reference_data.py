@@ -12,7 +12,7 @@ from torch import Tensor
 from gpt1.recipes.values import Shape
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
-from gpt1.tasks.examples import Example
+from gpt1.tasks.examples import Example, Label
 from tests.model.tools import shaken
 from tests.reference.finetuning import BINS
 from tests.reference.shapes import DELIMITER, EXTRACT, START, reference_layout
@@ -33,9 +33,10 @@ class Case:
     name: str
     shape: str
     parts: list[Parts]
-    labels: Sequence[float]
+    labels: Sequence[Label]
     classes: int  # logits an example
     score_range: tuple[float, float] | None = None
+    has_several: bool = False  # labels an example
 
     @property
     def examples(self) -> list[list[list[int]]]:
@@ -62,16 +63,20 @@ def make_case(
     *,
     examples: int = 5,
     score_range: tuple[float, float] | None = None,
+    has_several: bool = False,
 ) -> Case:
     """Draw a batch whose parts are from so long to so long; scores are drawn from the whole range, ends included."""
     draw = random.Random(name)
     parts = [
         [[draw.randrange(VOCABULARY) for _ in range(draw.randint(*span))] for span in lengths] for _ in range(examples)
     ]
-    labels: list[float] = draw.sample([number % classes for number in range(examples)], examples)
+    labels: list[Label] = draw.sample([number % classes for number in range(examples)], examples)
     if score_range is not None:
         labels = [*score_range, *(draw.uniform(*score_range) for _ in range(examples - 2))]
-    return Case(name, shape, parts, labels, classes, score_range)
+    if has_several:  # the first example has none, the second all
+        drawn = (sorted(draw.sample(range(classes), draw.randint(0, classes))) for _ in range(examples - 2))
+        labels = [(), tuple(range(classes)), *map(tuple, drawn)]
+    return Case(name, shape, parts, labels, classes, score_range, has_several)
 
 
 # Lengths differ within a batch; some parts are empty, some sequences fill the context and are cut.
@@ -85,6 +90,16 @@ CASES = {
         make_case("story", "choices", [(7, 9), (0, 0), (2, 4), (2, 4)], 2),
         make_case("scores", "both", [(1, 6), (1, 6)], BINS, score_range=(0.0, 5.0)),
         make_case("ratings", "single", [(1, 9)], BINS, score_range=(-1.0, 3.0)),
+    )
+}
+
+
+# The same of examples that have several labels, or none.
+SEVERAL = {
+    case.name: case
+    for case in (
+        make_case("topics", "single", [(0, 13)], 4, has_several=True),
+        make_case("traits", "both", [(1, 9), (1, 5)], 3, has_several=True),
     )
 }
 
@@ -105,11 +120,12 @@ def encoded(case: Case) -> EncodedTask:
         name=case.name,
         title=case.name,
         shape=case.shape,
-        metrics=("pearson",) if scores else ("accuracy",),
+        metrics=("micro_f1",) if case.has_several else ("pearson",) if scores else ("accuracy",),
         fields=FIELDS[case.shape],
         labels=() if chooses or scores else tuple(f"label {number}" for number in range(case.classes)),
         score_range=case.score_range,
         choices=case.classes if chooses else 0,
+        labels_sep="|" if case.has_several else "",
     )
     texts = [tuple(" ".join(map(str, part)) for part in parts) for parts in case.parts]
     rows = [Example(texts, label, row) for row, (texts, label) in enumerate(zip(texts, case.labels, strict=True))]

@@ -89,7 +89,12 @@ def test_what_decides_was_learned_by_nobody(
         return answer_split(run, task, split)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ensembling, "answer_split", answer)
-    assert ensembling.make_ensembles(run, {"moods": encoded}, retrain, lambda _: None)
+    told: list[str] = []
+    assert ensembling.make_ensembles(run, {"moods": encoded}, retrain, told.append)
+    assert told[0].startswith("cross-validation follows: the network is fine-tuned 3 more times, on two thirds of the")
+    assert re.search(r"; about \d+ \w+ by the speed so far$", told[0])
+    kept = ensemble_of(run.path)
+    assert (kept.cross_validated, kept.commonest) == (True, 0.5)
     train = encoded.splits["train"]
     everything = {train.sequences(example)[0].tobytes() for example in range(len(train))}
     assert len(taught) == ensembling.PARTS

@@ -21,14 +21,16 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.finetuning.batches import PackedBatch
 from gpt1.finetuning.finetune import chosen_recipe, finetune
+from gpt1.finetuning.measure import measure
 from gpt1.finetuning.results import results_blocks
+from gpt1.inference import run as run_module
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import load_run
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.catalog import AUTO, FINETUNE, LESSONS, PAPER, SMALL, TINY, recipe
 from gpt1.recipes.changes import differences
 from gpt1.recipes.derived import settled
-from gpt1.runs.checkpoints import list_checkpoints, newest_checkpoint
+from gpt1.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, newest_checkpoint
 from gpt1.runs.events import Event, RolledBack, Saved, Stepped
 from gpt1.runs.folder import read_run
 from gpt1.tasks.catalog import CATALOGUE
@@ -192,8 +194,15 @@ def test_what_is_prepared_gives_the_losses_of_the_raw_rows_where_no_other_librar
     assert (done.stdout, done.returncode) == ("['moods']\n['storycloze']\n", 0), done.stderr
     for name in raw:
         assert_same_run(tmp_path / "raw" / name, tmp_path / "bare" / name)
-        for file in (f"evaluation-{name}-dev.json", f"predictions-{name}-dev.jsonl"):
-            assert (tmp_path / "raw" / name / file).read_text() == (tmp_path / "bare" / name / file).read_text()
+        told, predicted = f"evaluation-{name}-dev.json", f"predictions-{name}-dev.jsonl"
+        assert (tmp_path / "raw" / name / predicted).read_bytes() == (tmp_path / "bare" / name / predicted).read_bytes()
+        raws, bares = (json.loads((tmp_path / kind / name / told).read_text()) for kind in ("raw", "bare"))
+        for found in (raws, bares):
+            del found["sha256"]
+            for mistake in found["mistakes"]:  # rows and their texts are known only where the file was read
+                del mistake["text"]
+                mistake.pop("row", None)
+        assert raws == bares
 
 
 def test_true_labels_are_learned_and_shuffled_ones_leave_the_score_at_chance(trained: Path, tmp_path: Path) -> None:
@@ -368,6 +377,40 @@ def test_the_best_epoch_on_dev_is_kept_and_measured(trained: Path, words_tokeniz
         assert [step for step, _ in list_checkpoints(run)] == sorted({best, 15})
         assert accuracy_of(run, "moods") == scores[best][0]
         early += best < 15
+    assert early
+
+
+def test_a_run_is_measured_with_the_weights_in_memory_and_its_best_are_all_that_it_keeps(
+    trained: Path, words_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [replace(row, label=random.Random(n).randrange(2)) for n, row in enumerate(make_examples(MOODS, 64))]
+    noise = encode_task(MOODS, {"train": rows[:24], "dev": rows[24:]}, words_tokenizer, 16)
+    opened: list[Path] = []
+
+    def opening(path: Path, **how: Any) -> Checkpoint:
+        opened.append(path)
+        return load_checkpoint(path, **how)
+
+    monkeypatch.setattr(run_module, "load_checkpoint", opening)
+    early = 0
+    for seed in range(3):
+        run = tmp_path / str(seed)
+        changes = [*SETTINGS, "training.epochs=5", f"training.seed={seed}", "optimizer.lr=2e-2"]
+        changes += ["schedule.kind=constant", "logging.keep=1", "logging.keep_optimizer=false"]
+        finetune(trained, run, encoded=noise, changes=changes, device="cpu")
+        assert [path for path in opened if run in path.parents] == []
+        ((step, _),) = list_checkpoints(run)
+        kept = {path: path.read_bytes() for path in run.glob("*-moods-dev.json*")}
+        assert len(kept) == 2
+        found = load_run(run, device="cpu")
+        assert found.checkpoint.step == step
+        measure(found, noise, ["dev"])  # from the disk
+        assert {path: path.read_bytes() for path in kept} == kept
+        told, before = Told(), (run / "metrics.jsonl").read_bytes()
+        finetune(trained, run, encoded=noise, changes=changes, device="cpu", resume=True, listeners=[told])
+        assert "all 15 updates are made" in told
+        assert (run / "metrics.jsonl").read_bytes() == before
+        early += step < 15
     assert early
 
 

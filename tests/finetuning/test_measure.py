@@ -27,6 +27,7 @@ from gpt1.finetuning.measure import (
 )
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run, load_run
+from gpt1.records.evaluation import InTrain
 from gpt1.tasks.assessment import assess, hold_against
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load, save
@@ -163,25 +164,48 @@ def test_measuring_twice_gives_the_same_bytes(run: Run) -> None:
 # ---- mistakes have texts ----
 
 
-def test_a_mistake_shows_its_text_with_the_special_tokens(run: Run) -> None:
-    rows = [replace(example, texts=("Ann lost a silver key",)) for example in examples(MOODS, 3)]
-    found = measure_split(run, encode(run, MOODS, dev=rows), "dev")
+def test_a_mistake_shows_its_row_and_its_text_as_it_stands_there_or_decoded_where_rows_are_not_at_hand(
+    run: Run,
+) -> None:
+    rows = [replace(example, texts=("Ann lost a  Silver key",)) for example in examples(MOODS, 3)]
+    encoded = encode(run, MOODS, dev=rows)
+    found = measure_split(run, encoded, "dev")
     assert len(found.mistakes) == 2
-    assert {one.text for one in found.mistakes} == {"[start] ann lost a silver key [extract]"}
+    assert {one.text for one in found.mistakes} == {"Ann lost a  Silver key"}
+    assert [one.row for one in found.mistakes] == [rows[one.index].row for one in found.mistakes]
+    bare = measure_split(run, replace(encoded, examples={}), "dev")
+    assert {(one.text, one.row) for one in bare.mistakes} == {("[start] ann lost a silver key [extract]", None)}
+
+
+def test_rows_that_stand_in_train_too_are_counted_and_the_score_without_them_is_kept(run: Run) -> None:
+    read = [(one, encode(run, MOODS, dev=[one]).splits["dev"]) for one in examples(MOODS, 40)]
+    dev = [one for one, split in read if not split.cut.any() and run.tokenizer.unknown_id not in split.ids]
+    alone = measure_split(run, encode(run, MOODS, train=dev[:1], dev=dev[1:]), "dev")
+    assert alone.in_train is None
+    found = measure_split(run, encode(run, MOODS, train=dev[:1], dev=dev), "dev")
+    assert found.in_train == InTrain(1, alone.metrics)
+    all_of_them = measure_split(run, encode(run, MOODS, train=dev, dev=dev), "dev")
+    assert all_of_them.in_train == InTrain(len(dev), {})
+
+
+def test_texts_that_may_differ_in_what_was_not_read_are_not_said_to_stand_in_train(run: Run) -> None:
+    strange = [Example((f"Ann sold {word}",), 0, place) for place, word in enumerate(("\u6771", "\u897f"))]
+    found = encode(run, MOODS, train=strange[:1], dev=strange[1:])
+    assert np.array_equal(found.splits["train"].ids, found.splits["dev"].ids)
+    assert measure_split(run, found, "dev").in_train is None
 
 
 def test_a_pair_is_shown_in_its_own_order_and_a_choice_with_the_right_answer(run: Run) -> None:
     pair = Example(("Ann sold the map", "nothing was lost"), 0, 1)
     either = measure_split(run, encode(run, TASKS["mrpc"], dev=[pair, replace(pair, label=1)]), "dev").mistakes
-    assert [one.text for one in either] == ["[start] ann sold the map [delimiter] nothing was lost [extract]"]
+    assert [one.text for one in either] == ["Ann sold the map | nothing was lost"]
     people = "Ann", "Tom", "Dr. Wu", "the cat"
     story = [Example(("Somebody sold the map", "Who?", *people), label, 1) for label in range(4)]
     wrong = measure_split(run, encode(run, TASKS["race"], dev=story), "dev").mistakes
     assert len(wrong) == 3
     for one in wrong:
         for text, answer in ((one.text, one.prediction), (one.right_text, one.label)):
-            shown = " ".join(run.tokenizer.decode(run.tokenizer.encode(people[answer])).split())
-            assert text.endswith(f"[delimiter] {shown} [extract]")
+            assert text == f"Somebody sold the map | Who? | {people[answer]}"
 
 
 @pytest.mark.parametrize("kind", ["words", "bytes"])
@@ -240,8 +264,8 @@ print(measure(load_run(sys.argv[1], device="cpu"), load(Path(sys.argv[2])), ["de
 
 
 def test_encoded_examples_are_measured_where_only_torch_numpy_and_safetensors_are(run: Run, tmp_path: Path) -> None:
-    encoded = encode(run, MOODS, dev=examples(MOODS, 12))
-    save(encoded, tmp_path / "encoded")
+    save(encode(run, MOODS, dev=examples(MOODS, 12)), tmp_path / "encoded")
+    encoded = load(tmp_path / "encoded")
     absent = "sklearn scipy rich click spacy ftfy tokenizers pyarrow zstandard rensa datasets huggingface_hub pandas"
     command = [sys.executable, "-c", BARE, str(run.path), str(tmp_path / "encoded"), absent]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -305,7 +329,7 @@ def test_a_table_is_called_by_its_name_or_as_told(run: Run, tmp_path: Path) -> N
 
 
 def test_rows_of_a_table_need_a_label_that_the_run_knows(run: Run, tmp_path: Path) -> None:
-    for cell, message in (("", "row 1: the label in 'label' is empty"), ("gald", "label 'gald' is none of .*'glad'")):
+    for cell, message in (("", "row 2: the label in 'label' is empty"), ("gald", "label 'gald' is none of .*'glad'")):
         (tmp_path / "new.csv").write_text(f"text,label\nAnn lost a key,{cell}\n")
         with pytest.raises(InputError, match=message):
             evaluate_run(run, task="moods", table=tmp_path / "new.csv")

@@ -38,13 +38,14 @@ from gpt1.training.batches import share_of
 from gpt1.training.distributed import World
 from gpt1.training.trainer import Trainer, TrainerConfig
 from tests.conftest import make_text
-from tests.finetuning.reference_data import CASES, NETWORK, VOCABULARY, Case, encoded, make_weights
+from tests.finetuning.reference_data import CASES, NETWORK, SEVERAL, VOCABULARY, Case, encoded, make_weights
 from tests.model.tools import MODERN, SMALL_LSTM, relative_error, shaken
 from tests.reference import adam
 from tests.reference import finetuning as reference
 
 SEED, STEP = 9, 4  # of the noise
 CONTEXT = NETWORK.context
+EVERY = CASES | SEVERAL
 
 Tensors = dict[str, Tensor]
 
@@ -145,7 +146,7 @@ def ours(
 
 
 @pytest.mark.parametrize("key", [None, (SEED, STEP)], ids=["without dropout", "with dropout"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_loss_and_gradients_are_those_of_the_formulas(case: Case, key: tuple[int, int] | None) -> None:
     model, leaves = classifier([case]), leaves_of(make_weights(case))
     batch = task_batches([encoded(case)], len(case.labels)).batch(0)
@@ -161,15 +162,18 @@ def test_loss_and_gradients_are_those_of_the_formulas(case: Case, key: tuple[int
     assert relative_error(gradients, gradients_of(wanted.total, leaves)) < 1e-10
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_probabilities_and_predictions_are_those_of_the_formulas(case: Case) -> None:
     task = encoded(case)
     split = task.splits["train"]
     batch = task_batches([task], len(case.labels)).batch(0)
     found = probabilities(classifier([case]), case.name, split)
     logits = literal(make_weights(case), batch, NETWORK, None).logits
-    wanted = torch.exp(reference.log_softmax(logits)).numpy()
+    wanted = (torch.sigmoid(logits) if case.has_several else torch.exp(reference.log_softmax(logits))).numpy()
     np.testing.assert_allclose(found[batch.examples], wanted, atol=1e-6)  # logits are in single precision on the way
+    if case.has_several:
+        assert predictions(task.task, found)[batch.examples].tolist() == (wanted >= 0.5).astype(int).tolist()
+        return
     if case.score_range is None:
         answers: Sequence[float] = wanted.argmax(-1).tolist()
     else:
@@ -185,6 +189,32 @@ def test_without_the_language_model_the_loss_is_the_tasks() -> None:
     found, gradients = ours(classifier([case]), batch, (SEED, STEP), lm_weight=0.0)
     assert found == pytest.approx({"pair": float(wanted.detach()), "total": float(wanted.detach())}, rel=1e-12)
     assert relative_error(gradients, gradients_of(wanted, leaves)) < 1e-10
+
+
+def test_the_language_model_learns_nothing_from_texts_that_nobody_wrote() -> None:
+    case = CASES["both"]
+    task = encoded(case)
+    made_up = replace(task, task=replace(task.task, auxiliary_lm=False))
+    leaves = leaves_of(make_weights(case))
+    batch = task_batches([made_up], len(case.labels)).batch(0)
+    wanted = literal(leaves, batch, NETWORK, (SEED, STEP)).task
+    found, gradients = ours(classifier([case]), batch, (SEED, STEP), micro=2)
+    assert found == pytest.approx({"both": float(wanted.detach()), LM: 0.0, "total": float(wanted.detach())}, rel=1e-12)
+    assert relative_error(gradients, gradients_of(wanted, leaves)) < 1e-10
+
+
+@pytest.mark.parametrize("micro", [None, 2], ids=["whole", "in micro-batches"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_with_class_weights_yes_and_no_of_each_of_several_labels_count_the_same(name: str, micro: int | None) -> None:
+    case = SEVERAL[name]
+    leaves, rows = leaves_of(make_weights(case)), len(case.labels)
+    batch = task_batches([encoded(case)], rows, class_weights=True).batch(0)
+    yes = [sum(label in given for given in case.labels) for label in range(case.classes)]
+    weights = [(rows / (2 * (rows - count)), rows / (2 * count)) for count in yes]
+    wanted = literal(leaves, batch, NETWORK, (SEED, STEP), class_weights=weights)
+    found, gradients = ours(classifier([case]), batch, (SEED, STEP), micro=micro)
+    assert found[name] == pytest.approx(float(wanted.task.detach()), rel=1e-12)
+    assert relative_error(gradients, gradients_of(wanted.total, leaves)) < 1e-10
 
 
 @pytest.mark.parametrize("name", ["pair", "both"])

@@ -49,6 +49,7 @@ def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
     for task, splits in found["tasks"].items():
         for split, facts in splits.items():
             kept = json.loads((run.path / f"evaluation-{task}-{split}.json").read_text())
+            facts = {key: value for key, value in facts.items() if key not in ("verdict", "is_of_use", "is_flattered")}
             assert facts == {key: kept[key] for key in ("examples", "metrics", "intervals", "step")}
             assert (facts["examples"], facts["step"]) == (12, STEP)
     assert "seeds" not in found
@@ -84,6 +85,16 @@ def test_a_run_that_is_better_than_the_commonest_label_is_ready(run: Run) -> Non
     write_result(run.path, {})
     last = shown(run).splitlines()[-1]
     assert last == f"{run.path} is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
+
+
+def test_a_run_whose_score_is_flattered_by_rows_of_train_is_not_called_ready(run: Run) -> None:
+    known = make_examples(GRADES, 60, seed=1)
+    dev = [one for one in known if run.tokenizer.unknown_id not in run.tokenizer.encode(one.texts[0])][:12]
+    measure(run, encode_task(GRADES, {"train": dev, "dev": dev}, run.tokenizer, CONTEXT), ["dev"])
+    write_result(run.path, {})
+    text = " ".join(shown(run).split())
+    assert "dev: the score on dev is flattered: 12 of its 12 rows stand in train too, and there are no others" in text
+    assert text.endswith("stand in train too; gpt1 evaluate with a table of other texts tells it")
 
 
 def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> None:

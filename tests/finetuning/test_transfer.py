@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gpt1.base.errors import FormatError, SettingError
+from gpt1.finetuning import transfer
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.run import find_checkpoint
 from gpt1.model import Classifier
@@ -121,6 +122,19 @@ def test_from_scratch_nothing_is_taken_but_the_shape(parents: dict[str, Path], k
     assert not {name for name in same if name.endswith("weight") and "out.w" not in name and "down.w" not in name}
     model = build(parents[kind], scratch=True)
     assert model.body.shape == read_run(parents[kind]).recipe.shape
+
+
+@pytest.mark.parametrize("layers", [None, 1])
+@pytest.mark.parametrize("kind", ["paper", "modern"])
+def test_what_goes_straight_to_a_device_is_what_is_copied_on_the_host(
+    parents: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str, layers: int | None
+) -> None:
+    copied = build(parents[kind], transfer_layers=layers).state_dict()
+    monkeypatch.setattr(transfer, "HOST", torch.device("meta"))  # so that this machine passes for a device
+    placed = build(parents[kind], transfer_layers=layers)
+    assert all(parameter.requires_grad for parameter in placed.parameters())
+    assert copied.keys() == placed.state_dict().keys()
+    assert [name for name, tensor in placed.state_dict().items() if not torch.equal(tensor, copied[name])] == []
 
 
 def test_of_a_run_with_several_checkpoints_the_best_is_taken(tmp_path: Path, words_tokenizer: Tokenizer) -> None:

@@ -172,7 +172,9 @@ def test_a_table_is_answered_as_its_rows_are(run: Run, tmp_path: Path, name: str
         "rows.jsonl": lambda: frame.to_json(path, orient="records", lines=True),
         "rows.parquet": lambda: frame.to_parquet(path),
     }[name]()
-    assert list(predict_file(run, path)) == list(predict_rows(run, rows))
+    first = 2 if name == "rows.csv" else 1  # of which the header is row 1, as in a spreadsheet
+    wanted = [{"row": number, **row} for number, row in enumerate(predict_rows(run, rows), first)]
+    assert list(predict_file(run, path)) == wanted
 
 
 def test_more_rows_than_a_chunk_come_back_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +281,8 @@ def test_lines_that_cannot_be_read_are_named_in_their_place(run: Run, tmp_path: 
     for file, place in ((tmp_path / "rows.jsonl", str(tmp_path / "rows.jsonl")), (io.BytesIO(lines), "standard input")):
         found = list(predict_file(run, file, skip_bad=True, notice=quiet))
         assert [row.get("text") for row in found] == ["Ann", None, None, "Tom", None]
-        assert [list(row) == ["error"] for row in found] == [False, True, True, False, True]
+        assert [list(row) == ["row", "error"] for row in found] == [False, True, True, False, True]
+        assert [row["row"] for row in found] == [1, 2, 3, 4, 5]
         assert found[1]["error"].startswith(f"{place}, line 2")
         assert "holds no JSON object" in found[2]["error"]
     with pytest.raises(InputError, match="standard input, line 2, column 10: the line is not JSON"):

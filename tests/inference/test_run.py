@@ -160,6 +160,18 @@ def test_a_trained_run_gives_its_model_and_its_tokenizer(trained: Path) -> None:
     assert repr(run) == f"Run({str(trained)!r}, pretraining, recipe 'tiny')"
 
 
+def test_weights_that_go_straight_to_a_device_are_those_that_are_copied_on_the_host(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = load_run(trained, device="cpu")
+    expected = copied.score(["Ann sold a hat."])
+    monkeypatch.setattr(own, "HOST", torch.device("meta"))  # so that this machine passes for a device
+    placed = load_run(trained, device="cpu")
+    assert placed.score(["Ann sold a hat."]) == expected
+    assert placed.model.tokens.data_ptr() == placed.checkpoint.model["tokens"].data_ptr()
+    assert copied.model.tokens.data_ptr() != copied.checkpoint.model["tokens"].data_ptr()
+
+
 def test_the_best_step_of_a_run_is_the_one_with_the_lowest_validation_loss(trained: Path) -> None:
     lines = lines_in(trained / "metrics.jsonl")
     losses = {line["valid_loss"]: line["step"] for line in lines if "valid_loss" in line}

@@ -93,7 +93,7 @@ def test_a_folder_stands_for_its_tables_and_a_text_for_its_lines(tmp_path: Path)
     assert leakage["folder"] == str(tmp_path)
     figures = [(Path(file["file"]).name, file["examples"], file["examples_contained"]) for file in leakage["files"]]
     assert figures == [("a.csv", 2, 1), ("b.jsonl", 1, 0), ("lines.txt", 2, 1)]
-    assert [shown["position"] for file in leakage["files"] for shown in file["shown"]] == ["row 1", "line 3"]
+    assert [shown["position"] for file in leakage["files"] for shown in file["shown"]] == ["row 2", "line 3"]
 
 
 def test_the_name_of_a_task_alone_is_answered_with_what_to_give(tmp_path: Path) -> None:

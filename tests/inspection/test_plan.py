@@ -12,7 +12,7 @@ from gpt1.base.errors import Gpt1Error, InputError, SettingError
 from gpt1.base.wording import duration
 from gpt1.corpus.prepare import prepare
 from gpt1.inspection import plan as module
-from gpt1.inspection.plan import describe, plan
+from gpt1.inspection.plan import Speed, describe, plan, training_speed
 from gpt1.recipes.catalog import PAPER, PAPER_LSTM, TINY
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe
@@ -153,3 +153,11 @@ def test_the_page_fits_a_terminal(recipe: Recipe, text: dict[str, Any]) -> None:
 )
 def test_times_are_said_as_people_say_them(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_a_speed_tells_how_long_tokens_take_and_never_less_than_the_updates() -> None:
+    assert Speed(100.0).seconds(1000, 5) == 10
+    assert Speed(100.0, 3.0).seconds(1000, 5) == 15
+    found = training_speed(TINY, 1000, "cpu")
+    assert found is not None
+    assert found.tokens_a_second > 0

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gpt1.linear.ensemble import NETWORK, TOGETHER, WORDS, choose_members, pool
+from gpt1.linear.ensemble import choose_members, pool
+from gpt1.records.ensemble import NETWORK, TOGETHER, WORDS
 from gpt1.tasks.answers import soft_targets
 from tests.finetuning.tools import make_task
 
@@ -82,3 +83,35 @@ def test_a_member_cannot_rule_out_what_it_has_never_seen() -> None:
     found = pool(CLASSES, {NETWORK: sure, WORDS: np.array([[1e-5, 1 - 2e-5, 1e-5]])}, {NETWORK: 0.5, WORDS: 1.0})
     assert np.isfinite(found).all()
     assert found.argmax() == 1
+
+
+TOPICS = make_task(labels=("a", "b", "c"), labels_sep="|", metrics=("micro_f1",))
+SETS = np.random.default_rng(3).integers(2, size=(400, 3)) * [1, 1, 0]
+
+
+def leaning(spread: float, seed: int) -> NDArray[np.float64]:
+    """Return probabilities of several labels that lean towards those that are there."""
+    logits = 2 * (2 * SETS - 1) + np.random.default_rng(seed).normal(0, spread, SETS.shape)
+    return np.asarray(1 / (1 + np.exp(-logits)))
+
+
+def test_of_several_labels_each_is_pooled_by_itself() -> None:
+    members = {NETWORK: leaning(3, 1), WORDS: leaning(3, 2)}
+    choice = choose_members(TOPICS, members, SETS)
+    assert set(choice.weights) == {NETWORK, WORDS}
+    assert choice.scores[TOGETHER] > max(choice.scores[NETWORK], choice.scores[WORDS])
+    pooled = pool(TOPICS, members, choice.weights)
+    yes, no = (
+        sum(w * np.log(np.maximum(of(members[name]), 1e-6)) for name, w in choice.weights.items())
+        for of in (np.asarray, lambda p: 1 - p)
+    )
+    np.testing.assert_allclose(pooled, 1 / (1 + np.exp(no - yes)), rtol=1e-9)
+
+
+def test_who_is_only_less_sure_is_not_behind_where_thresholds_are_chosen() -> None:
+    sure = leaning(2, 1) * [1, 1, 0]  # nobody gives the label that is never there
+    members = {NETWORK: sure, WORDS: sure / 3}
+    by_half = choose_members(TOPICS, members, SETS)
+    chosen = choose_members(TOPICS, members, SETS, with_thresholds=True)
+    assert by_half.scores[WORDS] < by_half.scores[NETWORK]
+    assert chosen.scores[WORDS] == pytest.approx(chosen.scores[NETWORK])

@@ -7,6 +7,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from gpt1.linear import words
 from gpt1.linear.words import WordModel, answer_by_words, encoded_texts, learn_words
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
@@ -85,3 +86,17 @@ def test_where_the_order_of_a_pair_means_nothing_both_orders_are_answered_alike(
     model = learn_words(task, [row.texts for row in rows], np.array([row.label for row in rows]))
     texts = [row.texts for row in make_examples(task, 10, seed=1)]
     np.testing.assert_allclose(model.probabilities(texts), model.probabilities([parts[::-1] for parts in texts]))
+
+
+def test_each_of_several_labels_is_that_of_a_regression_of_its_own() -> None:
+    task = make_task(labels=("a", "b", "never", "always"), labels_sep="|", metrics=("micro_f1",))
+    draw = np.random.default_rng(0)
+    labels = np.concatenate([draw.integers(2, size=(60, 2)), np.tile([0, 1], (60, 1))], 1)
+    texts = [(f"{'one' if a else ''} {'two' if b else ''} word {draw.integers(9)}",) for a, b, *_ in labels]
+    found = learn_words(task, texts, labels).probabilities(texts)
+    features = TfidfVectorizer(**words._HOW).fit_transform(text for (text,) in texts)
+    for place in (0, 1):
+        wanted = LogisticRegression(max_iter=words.STEPS).fit(features, labels[:, place]).predict_proba(features)
+        np.testing.assert_allclose(found[:, place], wanted[:, 1], atol=1e-6)
+    assert found[:, 2].max() < 1e-9
+    assert found[:, 3].min() > 1 - 1e-9

@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gpt1.base.errors import FormatError, SettingError
-from gpt1.recipes.catalog import AUTO, FINETUNE, LESSONS, MODERN, PAPER, PAPER_LSTM, SMALL, TINY
+from gpt1.recipes.catalog import AUTO, FINETUNE, LESSONS, MODERN, PAPER, PAPER_LSTM, RECIPES, SMALL, TINY
 from gpt1.recipes.changes import change, differences, recipe_as_json, recipe_from_json, settings
-from gpt1.recipes.derived import PAPERS_PARAMETERS, in_words, recipe_for, require_for_text, require_settled, settled
+from gpt1.recipes.derived import (
+    PAPERS_PARAMETERS,
+    in_words,
+    recipe_for,
+    recipe_for_text,
+    require_for_text,
+    require_settled,
+    settled,
+)
 from gpt1.recipes.values import DERIVED, Recipe
 
 
@@ -128,3 +136,9 @@ def test_a_recipe_for_fine_tuning_is_refused_where_text_is_learned() -> None:
         assert str(refused.value) == told
     for recipe in (PAPER, TINY, PAPER_LSTM):
         require_for_text(recipe)
+
+
+@pytest.mark.parametrize("name", ["paper", "small", "tiny", "lstm"])
+def test_a_base_goes_on_reading_by_the_recipe_whose_network_is_most_like_its_own(name: str) -> None:
+    shape = replace(RECIPES[name].shape, context=64, dropout=0.3)
+    assert recipe_for_text(shape).name == name

@@ -110,6 +110,21 @@ def task_loss(logits, label, score_range):
     return -logs[label] if score_range is None else -(soft_bins(label, score_range) * logs).sum()
 
 
+def label_losses(logits, given):
+    """Return the binary cross-entropy of each of several labels: how unlikely its yes (1) or its no (0) was found."""
+    yes = [1 / (1 + torch.exp(-logit)) for logit in logits]
+    return torch.stack([-torch.log(p if one else 1 - p) for p, one in zip(yes, given, strict=True)])
+
+
+def several_loss(logits_EA, labels, class_weights):
+    """Return the mean over examples of the mean over labels; `class_weights` has for each label those of no and yes."""
+    pairs = class_weights or [(1.0, 1.0)] * len(labels[0])
+    shares = [[pair[one] for pair, one in zip(pairs, given, strict=True)] for given in labels]
+    shares = torch.tensor(shares, dtype=torch.float64)
+    losses = torch.stack([label_losses(logits, given) for logits, given in zip(logits_EA, labels, strict=True)])
+    return (losses * shares).mean(1).sum() / shares.mean(1).sum()
+
+
 def objective(
     weights,
     name,
@@ -141,12 +156,16 @@ def objective(
             vector = read_off(hidden_TC, ids_T2[:, 0], vocabulary - 1)
             vectors.append(kept(vector, masks["head"][e] if "head" in masks else None, head_rate))
         logits.append(logits_of(torch.stack(vectors), weights, name, shape))
-        task.append(task_loss(logits[-1], labels[e], score_range))
+        if not isinstance(labels[e], list):
+            task.append(task_loss(logits[-1], labels[e], score_range))
+    lm_mean = torch.stack(lm).mean()
+    if not task:  # several labels an example
+        several = several_loss(torch.stack(logits), labels, class_weights)
+        return Losses(several, lm_mean, several + LAMBDA * lm_mean, torch.stack(logits))
     shares = torch.ones(len(examples), dtype=torch.float64)
     if class_weights is not None:
         shares = torch.tensor([class_weights[label] for label in labels], dtype=torch.float64)
     task_mean = (torch.stack(task) * shares).sum() / shares.sum()
-    lm_mean = torch.stack(lm).mean()
     return Losses(task_mean, lm_mean, task_mean + LAMBDA * lm_mean, torch.stack(logits))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpt1.serve.guards import host_of
 from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, Request, ScoreRequest
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
-from tests.inference.tools import sure_run
+from tests.inference.tools import make_run, sure_run
 from tests.serve.conftest import MOODS
 from tests.serve.tools import (
     LONG,
@@ -125,6 +126,23 @@ def test_texts_pairs_and_choices_are_classified_as_the_run_predicts(client: http
         assert [one["probabilities"] for one in answer["data"]] == [one["probabilities"] for one in wanted]
 
 
+def test_several_labels_come_as_a_list_each_with_its_probability(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    topics = replace(MOODS, name="topics", labels=("glad", "sad", "odd"), labels_sep="|", metrics=("micro_f1",))
+    folder = make_run(tmp_path / "topics", words_tokenizer, topics)
+    texts = [make_text(1, seed).strip() for seed in range(20)]
+    wanted = list(load_run(folder, device="cpu").predict(texts))
+    with serving(str(folder)) as served:
+        found = ask(served, "classify", model="topics", input=texts).json()["data"]
+        refused = ask(served, "classify", model="topics", input=texts, abstain=0.1)
+        (told,) = served.get("/v1/models").json()["data"]
+    assert ["|".join(row["labels"]) for row in found] == [row["prediction"] for row in wanted]
+    assert [row["probabilities"] for row in found] == [row["probabilities"] for row in wanted]
+    assert {len(row["labels"]) for row in found} > {1}
+    assert all("label" not in row and row["confidence"] is None for row in found)
+    assert told["tasks"]["topics"]["labels_sep"] == "|"
+    assert "answered with several labels" in error_of(refused)[2]
+
+
 def test_with_a_risk_what_is_not_sure_enough_has_no_label_and_the_promise_is_told(
     tmp_path: Path, words_tokenizer: Tokenizer, client: httpx.Client
 ) -> None:
@@ -157,11 +175,14 @@ def test_a_text_whose_end_is_not_read_says_so(client: httpx.Client) -> None:
     asked = {"model": "taught", "task": "moods", "input": ["Ann", "Ann lost a key. " * 30]}
     answer = client.post("/v1/classify", json=asked).json()
     assert [one["truncated"] for one in answer["data"]] == [False, True]
+    assert answer["truncated"] == 1
 
 
 def test_tokens_that_the_vocabulary_does_not_have_are_counted(client: httpx.Client) -> None:
     asked = {"model": "taught", "task": "moods", "input": ["Ann", "Ann 재미있었다"]}
-    first, second = client.post("/v1/classify", json=asked).json()["data"]
+    answer = client.post("/v1/classify", json=asked).json()
+    first, second = answer["data"]
+    assert (answer["unknown"], answer["truncated"]) == (1, 0)
     assert (first["unknown_tokens"], second["unknown_tokens"]) == (0, 5)
     assert second["tokens"] == first["tokens"] + 5
 
@@ -244,7 +265,8 @@ def test_runs_are_listed_each_with_what_it_is(client: Client) -> None:
     assert (writer["id"], writer["kind"], writer["tasks"]) == ("writer", "pretraining", {})
     assert (taught["id"], taught["kind"], taught["status"]) == ("taught", "finetuning", "ready")
     assert (writer["attention"], writer["tokenizer"]) == ({"layers": 2, "heads": 2, "tokens": 16}, "words")
-    moods = {"title": "moods", "fields": ["text"], "labels": ["glad", "sad"], "choices": 0, "score_range": None}
+    moods = {"title": "moods", "fields": ["text"], "labels": ["glad", "sad"], "labels_sep": "", "choices": 0}
+    moods["score_range"] = None
     assert taught["tasks"]["moods"] == moods
     assert taught["tasks"]["race"]["choices"] == 4
     assert client.get("/v1/models/taught").json() == taught

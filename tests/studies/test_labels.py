@@ -118,6 +118,13 @@ def test_labels_that_may_be_scores_are_told(tmp_path: Path, start: Path) -> None
         study_labels(start, tmp_path / "out", source=Source(train=table), training=TRAINING, counts=[2])
 
 
+def test_several_labels_a_row_are_not_studied(tmp_path: Path, start: Path) -> None:
+    table = tmp_path / "topics.csv"
+    table.write_text("text,label\n" + "".join(f"it was {row},{'a|b' if row % 2 else 'a'}\n" for row in range(40)))
+    with pytest.raises(SettingError, match="may have several labels; studies are of one label a row"):
+        study_labels(start, tmp_path / "out", source=Source(train=table, labels_sep="|"), training=TRAINING, counts=[2])
+
+
 # ---- counts, arms, parts ----
 
 

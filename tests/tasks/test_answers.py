@@ -86,9 +86,9 @@ def test_with_balanced_weights_every_class_that_is_there_counts_the_same(found: 
     labels = np.array(found)
     weights = balanced_weights(CATALOGUE["mnli"], labels)
     assert np.isfinite(weights).all()
-    counted = [weights[label] * (labels == label).sum() for label in set(found)]
+    counted = [weights[labels == label].sum() for label in set(found)]
     np.testing.assert_allclose(counted, len(labels) / 3, rtol=1e-12)
 
 
 def test_labels_that_are_all_as_frequent_have_the_weight_one() -> None:
-    np.testing.assert_array_equal(balanced_weights(CATALOGUE["mnli"], np.array([0, 1, 2, 2, 1, 0])), [1, 1, 1])
+    np.testing.assert_array_equal(balanced_weights(CATALOGUE["mnli"], np.array([0, 1, 2, 2, 1, 0])), np.ones(6))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, SettingError
-from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
+from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_from_json
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 RTE = CATALOGUE["rte"]
@@ -60,12 +60,12 @@ def test_a_misspelt_task_gets_the_nearest_name():
 
 @pytest.mark.parametrize("task", CATALOGUE.values(), ids=lambda task: task.name)
 def test_a_task_is_the_same_after_a_trip_through_json(task):
-    assert task_from_json(json.loads(json.dumps(task_as_json(task)))) == task
+    assert task_from_json(json.loads(json.dumps(task.as_json()))) == task
 
 
 def test_a_task_of_another_version_is_refused():
     with pytest.raises(FormatError, match=r"colour is not known to this version"):
-        task_from_json(task_as_json(RTE) | {"colour": "red"})
+        task_from_json(RTE.as_json() | {"colour": "red"})
 
 
 @pytest.mark.parametrize(
@@ -157,3 +157,28 @@ def test_a_task_of_a_module_in_the_current_folder_is_found(own_modules):
 def test_what_is_wrong_with_a_module_is_said(own_modules, name, error, message):
     with pytest.raises(error, match=message):
         find_task(name)
+
+
+TOPICS = replace(RTE, name="topics", labels=("a", "b", "c"), labels_sep="|", metrics=("micro_f1",))
+
+
+def test_a_task_of_several_labels_says_so_and_others_are_written_as_before():
+    assert TOPICS.is_multilabel
+    assert task_from_json(json.loads(json.dumps(TOPICS.as_json()))) == TOPICS
+    assert "labels_sep" not in RTE.as_json()
+    assert "labels label, parted by '|': a, b, c" in TOPICS.in_short()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"labels": ("a|b", "c")}, "which parts them"),
+        ({"metrics": ("accuracy",)}, "metrics must be of micro_f1, macro_f1, exact_match"),
+        ({"labels": (), "score_range": (0.0, 1.0)}, "labels_sep goes with labels"),
+        ({"labels": ("a",)}, "one label leaves nothing to decide"),
+        ({"labels_sep": 3}, "labels_sep is 3, expected a string"),
+    ],
+)
+def test_what_does_not_fit_several_labels_is_refused(change, problem):
+    with pytest.raises(SettingError, match=problem):
+        replace(TOPICS, **change)

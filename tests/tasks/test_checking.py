@@ -74,8 +74,8 @@ def test_scores_have_a_range_and_no_names(tmp_path: Path) -> None:
     report = check(tmp_path, [*scored, ["film 3", 3.5], ["a film", "high"]], "text,score", regression=True)
     assert (report.scores, report.labels) == ((0.0, 3.5), {})
     assert keys(report) == ["unusable", "two-labels"]
-    assert finding(report, "unusable").rows == [42]
-    assert finding(report, "two-labels").in_words() == "1 text with more than one score (rows 4 and 41)"
+    assert finding(report, "unusable").rows == [43]
+    assert finding(report, "two-labels").in_words() == "1 text with more than one score (rows 5 and 42)"
     same = check(tmp_path, [[f"film {n}", 2] for n in range(5)], "text,score", regression=True)
     assert finding(same, "one-label").what == "every row has the score '2.0'"
 
@@ -96,11 +96,11 @@ def test_every_fault_of_rows_is_found_in_one_go_and_stops_a_training(tmp_path: P
     path.write_bytes(path.read_bytes() + b"caf\xe9,good\r\n")
     report = check_table(path)
     assert {one.key: one.rows for one in report.findings} == {
-        "undecodable": [46],
-        "bad-row": [45],
-        "empty-row": [41],
-        "empty-text": [42],
-        "empty-label": [43, 44],
+        "undecodable": [47],
+        "bad-row": [46],
+        "empty-row": [42],
+        "empty-text": [43],
+        "empty-label": [44, 45],
     }
     assert all(one.stops for one in report.findings)
     assert not report.is_fit
@@ -110,7 +110,7 @@ def test_every_fault_of_rows_is_found_in_one_go_and_stops_a_training(tmp_path: P
     )
     assert "say which encoding it has" in finding(report, "undecodable").advice
     assert "skip_bad" not in finding(report, "undecodable").advice  # that would leave out what has an accent
-    assert finding(report, "bad-row").advice.startswith("row 45: 3 cells where the header has 2; ")
+    assert finding(report, "bad-row").advice.startswith("row 46: 3 cells where the header has 2; ")
     with pytest.raises(InputError):
         read_tables({"train": path})
     assert check_table(path, skip_bad=True).is_fit
@@ -186,7 +186,7 @@ def test_labels_written_in_several_ways_are_found_and_can_be_folded(tmp_path: Pa
     report = check(tmp_path, [*rows(), *other])
     found = finding(report, "label-variants")
     assert found.what == "2 labels written in several ways: 'good' (21) and 'Good' (1), 'bad' (20) and 'ＢＡＤ' (1)"
-    assert found.rows == [41, 43]
+    assert found.rows == [42, 44]
     assert "`gpt1.finetune(fold_labels=True)`" in found.advice
     assert report.is_fit
     assert keys(report) == ["label-variants"]  # not rare: they are counted together
@@ -198,7 +198,7 @@ def test_rare_labels_are_named_with_how_many_rows_they_have(tmp_path: Path) -> N
     report = check(tmp_path, [*rows(), *rows(RARE - 1, ["odd"]), *rows(RARE, ["fair"]), ["x", "once"]])
     found = finding(report, "rare-labels")
     assert found.what == "2 labels with fewer than 10 rows: 'once' (1), 'odd' (9)"
-    assert found.rows == [*range(41, 50), 60]
+    assert found.rows == [*range(42, 51), 61]
 
 
 def test_one_label_that_most_rows_have_is_told_with_its_share(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_several_labels_in_a_cell_are_found(tmp_path: Path, separator: str) -> N
     report = check(tmp_path, [*several, *rows(10, ["password"])])
     found = finding(report, "several-labels-in-a-cell")
     assert found.what.startswith(f"20 rows seem to have several labels, parted by '{separator.strip()}': 'billing")
-    assert found.rows[:2] == [3, 4]
+    assert found.rows[:2] == [4, 5]
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def test_repeated_texts_and_texts_with_two_labels_are_found_with_both_rows(tmp_p
     good = rows()
     report = check(tmp_path, [*good, good[0], [f" {good[1][0].upper()} ", "bad"], [good[2][0], "bad"]])
     assert finding(report, "duplicates").in_words() == (
-        "2 rows with text and label of an earlier one (row 41 is row 1, row 42 is row 2)"
+        "2 rows with text and label of an earlier one (row 42 is row 2, row 43 is row 3)"
     )
-    assert finding(report, "two-labels").in_words() == "1 text with more than one label (rows 3 and 43)"
+    assert finding(report, "two-labels").in_words() == "1 text with more than one label (rows 4 and 44)"
 
 
 def test_one_text_under_two_spellings_of_a_label_is_a_repeat(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_one_text_under_two_spellings_of_a_label_is_a_repeat(tmp_path: Path) -> 
 
 def test_very_long_texts_are_found_without_a_tokenizer(tmp_path: Path) -> None:
     found = finding(check(tmp_path, [*rows(), ["word " * (LONG_TEXT // 4), "good"]]), "very-long")
-    assert found.where == "row 41 with 1,250,000"
+    assert found.where == "row 42 with 1,250,000"
 
 
 def test_texts_over_the_context_and_unknown_characters_are_counted(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
@@ -277,10 +277,10 @@ def test_texts_over_the_context_and_unknown_characters_are_counted(tmp_path: Pat
     assert report.tokens.context == 64
     assert report.tokens.longest > 160
     found = finding(report, "too-long")
-    assert (found.what, found.rows) == ("1 row longer than the 64 tokens that a run reads", [41])
+    assert (found.what, found.rows) == ("1 row longer than the 64 tokens that a run reads", [42])
     found = finding(report, "unknown-tokens")
     assert "tokens are not in the vocabulary (the commonest: " in found.what
-    assert found.rows == [42]
+    assert found.rows == [43]
     assert "one of bytes" in found.advice
 
 
@@ -307,7 +307,7 @@ def test_another_language_is_told_to_whoever_has_no_base_or_an_english_one(
 
 def test_rows_in_other_letters_than_most_are_named(tmp_path: Path) -> None:
     found = finding(check(tmp_path, [*rows(), ["очень хороший фильм", "good"]]), "scripts")
-    assert found.in_words() == "1 row in other letters than Latin, which most are in (row 41)"
+    assert found.in_words() == "1 row in other letters than Latin, which most are in (row 42)"
 
 
 # ---- the verdict, options, and work ----
@@ -414,4 +414,51 @@ def test_work_grows_with_the_rows_and_not_with_their_pairs(tmp_path: Path) -> No
 def test_the_json_of_a_report_has_plain_values(tmp_path: Path) -> None:
     found = json.loads(json.dumps(check(tmp_path, [*rows(), ["", "good"]]).as_json()))
     assert (found["fit"], found["language"]["english"]) == (False, True)
-    assert found["findings"][0]["rows"] == [41]
+    assert found["findings"][0]["rows"] == [42]
+
+
+# ---- several labels a row ----
+
+TOPICS = [
+    [f"text {n} of film and that", label] for n in range(10) for label in ("a", "b", "a|b", "b | c", "c|a", "c", "")
+]
+
+
+def test_a_table_of_several_labels_is_judged_label_by_label(tmp_path: Path) -> None:
+    report = check(tmp_path, TOPICS, labels_sep="|")
+    assert report.is_fit
+    assert report.labels == {"a": 30, "b": 30, "c": 30}
+    assert keys(report) == ["no-labels", "two-labels"]
+    assert finding(report, "two-labels").what == "10 texts with more than one set of labels"
+    assert finding(report, "no-labels").what == "10 rows without any label"
+
+
+def test_what_is_found_of_several_labels_tells_which_sign_parts_them(tmp_path: Path) -> None:
+    found = finding(check(tmp_path, [row for row in TOPICS if row[1]]), "several-labels-in-a-cell")
+    assert "`gpt1.finetune(labels_sep='|')` learns each label by itself" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("labels", "key", "what"),
+    [
+        (["a", "b"], "separator", "no row has several labels parted by '|' in 'label'"),
+        (["a", ""], "one-label", "there is one label alone, 'a'"),
+        (["a|b", "b|a"], "one-label", "all rows have the same labels"),
+    ],
+)
+def test_labels_of_which_nothing_can_be_learned_stop_a_training_of_several(
+    tmp_path: Path, labels: list[str], key: str, what: str
+) -> None:
+    report = check(tmp_path, rows(20, labels), labels_sep="|")
+    assert not report.is_fit
+    assert finding(report, key).what == what
+    with pytest.raises(InputError):
+        read_tables({"train": tmp_path / "table.csv"}, labels_sep="|")
+
+
+def test_labels_that_stand_twice_or_are_written_otherwise_are_found_among_several(tmp_path: Path) -> None:
+    report = check(tmp_path, [*TOPICS, ["x film", "a|a"], ["y film", "A|b"]], labels_sep="|")
+    assert finding(report, "repeated-labels").rows == [72]
+    assert finding(report, "label-variants").rows == [73]
+    folded = check(tmp_path, [*TOPICS, ["y film", "A|b"]], labels_sep="|", fold_labels=True)
+    assert set(folded.labels) == {"a", "b", "c"}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpt1.base.errors import SettingError
-from gpt1.tasks.catalog import CATALOGUE, task_as_json
+from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.describe import check_task, describe_catalogue, describe_check, in_lines, show_examples, show_task
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
@@ -27,7 +27,7 @@ def test_the_catalogue_is_told_in_columns():
 
 def test_a_task_is_told_without_data():
     report = check_task("race")
-    assert report == {"task": task_as_json(CATALOGUE["race"])}
+    assert report == {"task": CATALOGUE["race"].as_json()}
     assert describe_check(report) == [
         "task     race",
         "title    RACE: which of four answers does the passage give?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from gpt1.base.errors import InputError, SettingError
-from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
+from gpt1.tasks.catalog import CATALOGUE, GLUE, MULTILABEL_METRICS, Task
 from gpt1.tasks.metrics import accuracy, f1, glue_score, matthews, pearson, scores, spearman
 
 NOTHING = np.array([], np.int64)
+TOPICS = replace(CATALOGUE["sst2"], labels=("a", "b", "c", "d"), labels_sep="|", metrics=MULTILABEL_METRICS)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
@@ -159,3 +161,20 @@ def test_scoring_needs_numpy_alone():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 17, 500])
+def test_metrics_of_several_labels_are_those_of_scikit_learn(rows):
+    draw = np.random.default_rng(rows)
+    for _ in range(20):
+        labels = draw.integers(2, size=(rows, 4)) * [1, 1, 1, 0]
+        predictions = np.where(draw.random((rows, 4)) < 0.6, labels, draw.integers(2, size=(rows, 4)))
+        found = scores(TOPICS, labels, predictions)
+        assert found["micro_f1"] == pytest.approx(f1_score(labels, predictions, average="micro", zero_division=0))
+        assert found["macro_f1"] == pytest.approx(f1_score(labels, predictions, average="macro", zero_division=0))
+        assert found["exact_match"] == pytest.approx(accuracy_score(labels, predictions))
+
+
+def test_rows_whose_labels_are_not_known_are_left_out():
+    labels = np.array([[1, 0, 0, 0], [-1, -1, -1, -1]])
+    assert scores(TOPICS, labels, np.ones((2, 4), np.int64))["micro_f1"] == pytest.approx(0.4)

@@ -403,7 +403,7 @@ def test_the_rows_held_out_of_story_cloze_are_those_of_the_released_code(tmp_pat
     tsv(tmp_path / "cloze_test_val__spring2016 - cloze_test_ALL_val.csv", STORY_HEADER, *rows)
     found = read("storycloze", tmp_path).splits
     assert {split: len(examples) for split, examples in found.items()} == {"train": 1497, "dev": 374}
-    assert [example.row - 1 for example in found["dev"]] == sorted(held_out(1871, 374))
+    assert [example.row - 2 for example in found["dev"]] == sorted(held_out(1871, 374))
 
 
 def test_levels_of_race_are_its_folders(tmp_path):
@@ -460,12 +460,12 @@ def test_windows_line_ends_are_no_part_of_a_text_and_other_returns_are(tmp_path)
             ['{"article": "a", "questions": ["b"], "options": [["c", "d"]], "answers": ["A"]}'],
             r"1\.txt, row 1: 'choices' has 2 answers, task 'race' has 4",
         ),
-        ("storycloze", "cloze_test_val__spring2016.csv", ["a,b", "c,d"], "row 1: no column 'InputSentence1'"),
+        ("storycloze", "cloze_test_val__spring2016.csv", ["a,b", "c,d"], "row 2: no column 'InputSentence1'"),
         (
             "storycloze",
             "cloze_test_val__spring2016.csv",
             [STORY_HEADER, "1,a,b,c,d,e,f,3"],
-            "row 1: AnswerRightEnding is '3', expected 1 or 2",
+            "row 2: AnswerRightEnding is '3', expected 1 or 2",
         ),
         ("dpr", "train.c.txt", ["He ran.", "he", "A,B"], "row 1: a problem has 3 lines"),
         ("dpr", "train.c.txt", ["He ran.", "he", "A,B", "C"], "row 1: 'C' is not one of two candidates in 'A,B'"),

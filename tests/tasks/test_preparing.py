@@ -48,9 +48,9 @@ def test_tables_for_dev_and_test_are_compared_with_the_training_rows(tmp_path):
     (tmp_path / "test.csv").write_text("text\ngood\n")
     found = read_task(str(tmp_path / "train.csv"), dev=tmp_path / "dev.csv", test=tmp_path / "test.csv")
     assert found.notices == (
-        "train: 1 text with more than one label (rows 3 and 4)",
-        "dev: the texts of 1 row stand in train too, which flatters the score (row 1 is 2 of train)",
-        "test: the texts of 1 row stand in train too, which flatters the score (row 1 is 1 of train)",
+        "train: 1 text with more than one label (rows 4 and 5)",
+        "dev: the texts of 1 row stand in train too, which flatters the score (row 2 is 3 of train)",
+        "test: the texts of 1 row stand in train too, which flatters the score (row 2 is 2 of train)",
     )
 
 
@@ -71,7 +71,7 @@ def test_ten_megabytes_in_one_cell_are_cut_and_told(tmp_path, words_tokenizer):
     encoded, notices = prepare_task(str(tmp_path / "train.csv"), words_tokenizer, out, dev=tmp_path / "dev.csv")
     assert [len(sequence) for sequence in encoded.splits["train"].sequences(2)] == [512]
     assert encoded.splits["train"].cut[2] > 2_000_000
-    said = "train: very long texts, all but their beginning will be cut: row 3 with 10,070,000 characters"
+    said = "train: very long texts, all but their beginning will be cut: row 4 with 10,070,000 characters"
     assert said in notices
 
 

@@ -96,7 +96,11 @@ def test_only_test_rows_may_lack_a_label(tmp_path):
         ("sst2", {"text": "fine", "label": None}, "the label in 'label' is empty"),
         ("sst2", {"text": "fine", "label": ""}, "the label in 'label' is empty"),
         ("sst2", {"text": "fine", "label": "2"}, "label '2' is none of 0, 1"),
-        ("sst2", {"text": "fine", "label": ["0", "1"]}, "several labels a row are not supported"),
+        (
+            "sst2",
+            {"text": "fine", "label": ["0", "1"]},
+            "several labels; write one, or `labels_sep='|'` reads them all",
+        ),
         ("rte", {"a": "x", "b": "y", "label": "entailmnt"}, r"did you mean 'entailment'\?"),
         ("stsb", {"a": "x", "b": "y", "label": 5.1}, "score 5.1 is outside 0.0 to 5.0"),
         ("stsb", {"a": "x", "b": "y", "label": float("nan")}, "the label in 'label' is empty"),
@@ -234,8 +238,8 @@ def test_a_table_says_the_same_in_every_format(tmp_path):
     found = [read_tables({"train": tmp_path / f"rows.{kind}"}) for kind in ("csv", "tsv", "jsonl", "parquet")]
     assert [labelled.task.labels for labelled in found] == [("9", "10")] * 4
     assert [labelled.splits["train"] for labelled in found] == [
-        [Example(("x, y", "z"), 1, 1), Example(("u", "v"), 0, 2)]
-    ] * 4
+        [Example(("x, y", "z"), 1, first), Example(("u", "v"), 0, first + 1)] for first in (2, 2, 1, 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +311,7 @@ def test_labels_are_sorted_as_numbers_where_all_are_numbers(tmp_path, labels, ex
 def test_labels_come_from_the_training_rows_and_others_are_refused(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     dev = write_csv(tmp_path / "dev.csv", "text,label", ["x", "no"], ["y", "maybe"])
-    with pytest.raises(InputError, match=r"dev\.csv, row 2: label 'maybe' is none of no, yes"):
+    with pytest.raises(InputError, match=r"dev\.csv, row 3: label 'maybe' is none of no, yes"):
         read_tables({"train": train, "dev": dev})
 
 
@@ -315,7 +319,7 @@ def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
     rows = [["x", "no"], ["y", "yes"], ["z", "no"]]
     found = read_tables({"train": write_csv(tmp_path / "train.csv", "text,label", *rows)})
     (notice,) = found.notices
-    assert "labels seen once, too rare to learn: 'yes' (row 2)" in notice
+    assert "labels seen once, too rare to learn: 'yes' (row 3)" in notice
     assert len(found.splits["train"]) == 3
 
 
@@ -344,7 +348,7 @@ def test_a_test_table_needs_no_label_column(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     test = write_csv(tmp_path / "test.csv", "text", ["z"])
     found = read_tables({"train": train, "test": test})
-    assert found.splits["test"] == [Example(("z",), None, 1)]
+    assert found.splits["test"] == [Example(("z",), None, 2)]
 
 
 def test_number_labels_are_scores_when_asked_for(tmp_path):
@@ -362,12 +366,12 @@ def test_number_labels_are_scores_when_asked_for(tmp_path):
         ([("x", "no"), ("y", "no")], False, "every row has the label 'no'"),
         ([("x", "2"), ("y", "2.0")], True, "every row has the label '2.0'"),
         ([("x", ""), ("y", "")], False, "no row has a label"),
-        ([("x", "no"), ("y", "yes"), ("z", "NaN")], False, "row 3: the label in 'label' is empty"),
-        ([("x", "NaN"), ("y", "1"), ("z", "1")], False, "row 1: the label in 'label' is empty"),
-        ([("x", "2"), ("y", ""), ("z", "2")], True, "row 2: the label in 'label' is empty"),
-        ([("x", "1"), ("y", "two")], True, "row 2: label 'two' is not a number"),
-        ([("x", "1"), ("", "2")], True, "row 2: 'text' is empty"),
-        ([("x", "no"), ("y", "z" * 2_000)], False, "row 2: 'label' holds 2,000 characters; a label is short"),
+        ([("x", "no"), ("y", "yes"), ("z", "NaN")], False, "row 4: the label in 'label' is empty"),
+        ([("x", "NaN"), ("y", "1"), ("z", "1")], False, "row 2: the label in 'label' is empty"),
+        ([("x", "2"), ("y", ""), ("z", "2")], True, "row 3: the label in 'label' is empty"),
+        ([("x", "1"), ("y", "two")], True, "row 3: label 'two' is not a number"),
+        ([("x", "1"), ("", "2")], True, "row 3: 'text' is empty"),
+        ([("x", "no"), ("y", "z" * 2_000)], False, "row 3: 'label' holds 2,000 characters; a label is short"),
     ],
 )
 def test_a_table_that_cannot_be_learnt_from_is_refused(tmp_path, rows, regression, message):
@@ -386,7 +390,7 @@ def test_a_column_that_only_the_dev_table_lacks_is_named_with_the_row(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     dev = write_csv(tmp_path / "dev.csv", "txt,label", ["x", "no"])
     with pytest.raises(
-        InputError, match=r"dev\.csv, row 1: no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
+        InputError, match=r"dev\.csv, row 2: no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
     ):
         read_tables({"train": train, "dev": dev})
 
@@ -413,7 +417,7 @@ def test_a_table_of_choices_takes_the_number_of_answers_from_its_first_row(tmp_p
 
 def test_a_table_whose_choices_are_no_list_is_refused(tmp_path):
     path = write_csv(tmp_path / "quiz.csv", "context,choices,label", ["c", "x;y", 0])
-    with pytest.raises(InputError, match="row 1: 'choices' holds 'x;y', expected a list"):
+    with pytest.raises(InputError, match="row 2: 'choices' holds 'x;y', expected a list"):
         read_tables({"train": path})
 
 
@@ -528,3 +532,99 @@ def test_a_first_row_of_json_lines_that_lacks_a_column_is_left_out_as_any_other(
     assert (len(found.splits["train"]), found.task.label_field) == (30, "label")
     with pytest.raises(InputError, match=r"rows\.jsonl, row 1: "):
         read_tables({"train": path})
+
+
+# ---- several labels a row ----
+
+
+def topics(tmp_path: Path, *labels: object) -> Path:
+    return write_csv(tmp_path / "topics.csv", "text,label", *((f"text {n}", label) for n, label in enumerate(labels)))
+
+
+def test_several_labels_a_row_are_read_in_one_order_whatever_stands_round_them(tmp_path: Path) -> None:
+    table = topics(tmp_path, "login|billing", " billing |  login ", "", "login||", "billing")
+    found = read_tables({"train": table}, labels_sep="|")
+    assert found.task.labels == ("billing", "login")
+    assert [example.label for example in found.splits["train"]] == [(0, 1), (0, 1), (), (1,), (0,)]
+    assert found.notices == (f"{table}: 1 of 5 rows without any label, which is learned as such (rows 4)",)
+
+
+def test_lists_of_a_jsonl_file_are_several_labels(tmp_path: Path) -> None:
+    rows = [{"text": "a", "label": ["x", 2]}, {"text": "b", "label": []}, {"text": "c", "label": "x;y"}]
+    found = read_tables({"train": write_jsonl(tmp_path / "a.jsonl", rows)}, labels_sep=";")
+    assert found.task.labels == ("2", "x", "y")
+    assert [example.label for example in found.splits["train"]] == [(0, 1), (), (1, 2)]
+    held = write_jsonl(tmp_path / "b.jsonl", [*rows, {"text": "d", "label": ["p;q"]}])
+    with pytest.raises(InputError, match=r"row 4: the label 'p;q' holds ';', which parts labels"):
+        read_tables({"train": held}, labels_sep=";")
+
+
+def test_pairs_may_have_several_labels_too(tmp_path: Path) -> None:
+    rows = (("p", "q", "x|y"), ("r", "s", "y"), ("t", "u", ""))
+    found = read_tables({"train": write_csv(tmp_path / "a.csv", "a,b,label", *rows)}, labels_sep="|", symmetric=True)
+    assert (found.task.shape, found.task.is_multilabel) == ("both", True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        (("a", "b", "a"), r"no row has several labels parted by '\|' in 'label'; is another sign between them"),
+        (("a", "", "a"), "there is one label alone, 'a'; `labels_sep` is for two labels or more"),
+        (("a|a", "a", ""), "there is one label alone, 'a'"),
+        (("", "", ""), "no row has a label"),
+        (("a|b", "b|a", "a|b"), "all rows have the same labels"),
+    ],
+)
+def test_labels_of_which_nothing_can_be_learned_are_refused_among_several(
+    tmp_path: Path, labels: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        read_tables({"train": topics(tmp_path, *labels)}, labels_sep="|")
+
+
+def test_a_label_that_stands_twice_counts_once_and_is_told(tmp_path: Path) -> None:
+    found = read_tables({"train": topics(tmp_path, "a|a", "b|a", "b")}, labels_sep="|")
+    assert found.splits["train"][0].label == (0,)
+    assert "1 row with a label that stands there twice, and counts once (rows 2)" in found.notices[0]
+
+
+def test_labels_that_differ_by_case_are_told_and_can_be_folded_among_several(tmp_path: Path) -> None:
+    table = topics(tmp_path, "Login|billing", "login|billing", "login", "billing")
+    found = read_tables({"train": table}, labels_sep="|")
+    assert found.task.labels == ("Login", "billing", "login")
+    assert "`fold_labels=True` takes them for one" in found.notices[-1]
+    folded = read_tables({"train": table}, labels_sep="|", fold_labels=True)
+    assert folded.task.labels == ("billing", "login")
+    assert "'Login' (1 row) taken for 'login'" in folded.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "settings", "problem"),
+    [
+        ("text,label", ("a", "1"), {"regression": True}, "`regression` has one number a row"),
+        ("text,label", ("a", "1"), {"labels_sep": ""}, "`labels_sep` is empty"),
+        ("context,choices,label", ("a", "b", "0"), {}, "has choices, of which one is right"),
+    ],
+)
+def test_several_labels_do_not_go_with_numbers_or_choices(
+    tmp_path: Path, header: str, row: tuple[str, ...], settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SettingError, match=problem):
+        read_tables({"train": write_csv(tmp_path / "a.csv", header, row)}, **{"labels_sep": "|", **settings})
+
+
+def test_cells_that_seem_to_hold_several_labels_are_told_with_what_helps(tmp_path: Path) -> None:
+    found = read_tables({"train": topics(tmp_path, "a|b", "a", "b", "a|b")})
+    assert any("`labels_sep='|'` learns each as a label of its own" in text for text in found.notices)
+
+
+def test_a_test_row_without_the_column_has_unknown_labels_and_an_empty_cell_none(tmp_path: Path) -> None:
+    train = topics(tmp_path, "a|b", "a")
+    test = write_jsonl(tmp_path / "test.jsonl", [{"text": "x"}, {"text": "y", "label": ""}])
+    found = read_tables({"train": train, "test": test}, labels_sep="|")
+    assert [example.label for example in found.splits["test"]] == [None, ()]
+
+
+def test_bad_rows_among_several_labels_can_be_left_out(tmp_path: Path) -> None:
+    found = read_tables({"train": topics(tmp_path, "a|b", "x" * 1001, "a", "b")}, labels_sep="|", skip_bad=True)
+    assert [example.row for example in found.splits["train"]] == [2, 4, 5]

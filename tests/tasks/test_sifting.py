@@ -13,7 +13,7 @@ from gpt1.tasks.readers import read_further, read_tables
 from gpt1.tasks.sifting import SkippedRow, by_reason, read_sifted, row_numbers
 
 GOOD = "".join(f"fine film {n},good\nbad film {n},bad\n" for n in range(10))
-# What Excel leaves in a sheet: rows 21 to 25.
+# What Excel leaves in a sheet: rows 22 to 26.
 FAULTS = ",\n ,good\nno label,\none,two,three\nlast,GOOD\n"
 
 
@@ -26,19 +26,19 @@ def table(tmp_path: Path) -> Path:
 
 def test_rows_that_cannot_be_read_and_empty_ones_are_left_out(table: Path) -> None:
     found = read_sifted(table, "utf-8")
-    assert [row.number for row in found.rows] == [*range(1, 21), 22, 23, 25]
-    assert [(one.row, one.reason) for one in found.left_out] == [(21, "empty-row"), (24, "bad-row")]
+    assert [row.number for row in found.rows] == [*range(2, 22), 23, 24, 26]
+    assert [(one.row, one.reason) for one in found.left_out] == [(22, "empty-row"), (25, "bad-row")]
     assert found.left_out[1].why.startswith("3 cells where the header has 2")
 
 
 def test_a_table_is_read_without_its_bad_rows_and_that_is_told(table: Path) -> None:
     found = read_tables({"train": table}, skip_bad=True, fold_labels=True)
-    assert [example.row for example in found.splits["train"]] == [*range(1, 21), 25]
+    assert [example.row for example in found.splits["train"]] == [*range(2, 22), 26]
     assert found.task.labels == ("bad", "good")
     assert f"{table}: labels that look the same are one: 'GOOD' (1 row) taken for 'good'" in found.notices
     assert (
-        f"{table}: 4 of 25 rows left out: 1 row that cannot be read (row 24), 1 empty row (row 21), "
-        "1 row without a text (row 22), 1 row without a label (row 23)"
+        f"{table}: 4 of 25 rows left out: 1 row that cannot be read (row 25), 1 empty row (row 22), "
+        "1 row without a text (row 23), 1 row without a label (row 24)"
     ) in found.notices
 
 
@@ -54,10 +54,10 @@ def test_the_error_of_a_row_says_how_to_go_on_without_it(table: Path) -> None:
     ):
         read_tables({"train": table})
     table.write_text(f"text,label\n{GOOD},good\n")
-    with pytest.raises(InputError, match=r"row 21: 'text' is empty; fill it or take the row out; `skip_bad=True` "):
+    with pytest.raises(InputError, match=r"row 22: 'text' is empty; fill it or take the row out; `skip_bad=True` "):
         read_tables({"train": table})
     table.write_text(f"text,label\n{GOOD}x,\n")
-    with pytest.raises(InputError, match=r"row 21: the label in 'label' is empty; .*; `skip_bad=True` "):
+    with pytest.raises(InputError, match=r"row 22: the label in 'label' is empty; .*; `skip_bad=True` "):
         read_tables({"train": table})
 
 
@@ -72,11 +72,11 @@ def test_a_label_of_dev_that_train_does_not_have_is_a_bad_row_and_test_needs_non
     (tmp_path / "test.csv").write_text("text,label\nx,\n,good\n")
     tables = {"train": table, "dev": tmp_path / "dev.csv", "test": tmp_path / "test.csv"}
     found = read_tables(tables, skip_bad=True, fold_labels=True)
-    assert [example.row for example in found.splits["dev"]] == [1, 3]
+    assert [example.row for example in found.splits["dev"]] == [2, 4]
     assert [example.label for example in found.splits["test"]] == [None]
     assert (
-        f"{tmp_path / 'dev.csv'}: 2 of 4 rows left out: 1 row without a label (row 4), "
-        "1 row with a label that train does not have (row 2)"
+        f"{tmp_path / 'dev.csv'}: 2 of 4 rows left out: 1 row without a label (row 5), "
+        "1 row with a label that train does not have (row 3)"
     ) in found.notices
 
 
@@ -113,7 +113,7 @@ def test_a_further_table_is_read_by_the_same_rules_and_with_columns_of_its_own(t
     examples, told = read_further(task, path, "dev", columns=columns, skip_bad=True, fold_labels=True)
     assert [(example.texts, example.label) for example in examples] == [(("x",), 1), (("y",), 0)]
     assert told == [
-        f"{path}: 1 of 3 rows left out: 1 row without a text (row 2)",
+        f"{path}: 1 of 3 rows left out: 1 row without a text (row 3)",
         f"{path}: labels that look the same are one: 'Good' (1 row) taken for 'good'",
     ]
     with pytest.raises(

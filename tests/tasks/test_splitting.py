@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.examples import Example, Labelled
+from gpt1.tasks.examples import Example, Label, Labelled
 from gpt1.tasks.shapes import SINGLE
 from gpt1.tasks.splitting import draw_dev, with_dev
 
@@ -25,7 +26,7 @@ COLOURS = Task(
 )
 
 
-def examples(labels: list[int | float], texts: list[str] | None = None) -> list[Example]:
+def examples(labels: Sequence[Label], texts: list[str] | None = None) -> list[Example]:
     return [Example((texts[row] if texts else f"text {row}",), label, row + 1) for row, label in enumerate(labels)]
 
 
@@ -158,3 +159,35 @@ def test_training_never_loses_a_label_and_no_text_stands_on_both_sides(rows):
     left = [example for place, example in enumerate(train) if place not in kept]
     assert {example.label for example in left} == {example.label for example in train}
     assert not {train[place].texts for place in kept} & {example.texts for example in left}
+
+
+# ---- several labels a row ----
+
+TOPICS = replace(COLOURS, labels_sep="|", metrics=("micro_f1",))
+SETS = st.lists(st.sets(st.integers(0, 3)).map(lambda own: tuple(sorted(own))), min_size=30, max_size=300)
+
+
+@given(SETS)
+def test_of_several_labels_each_gives_about_a_tenth(sets: list[tuple[int, ...]]):
+    rows = examples(sets)
+    train, dev = sides(TOPICS, rows)
+    assert sorted([*train, *dev], key=lambda example: example.row) == rows
+    there, given = (Counter(label for example in side for label in example.label) for side in (rows, dev))
+    for label, count in there.items():
+        assert abs(given[label] - count / 10) <= 3
+        assert count < 2 or given[label] < count  # some stay to be learned
+    assert abs(len(dev) - len(rows) / 10) <= 4
+
+
+def test_rare_labels_and_rows_without_any_are_shared_out_too():
+    common = [(0, 1), (0,), (1,), ()] * 100
+    _, dev = sides(TOPICS, examples([*common, *[(0, 2)] * 20, *[(1, 3)] * 10]))
+    given = Counter(label for example in dev for label in example.label)
+    assert (given[2], given[3]) == (2, 1)
+    assert 8 <= sum(not example.label for example in dev) <= 12
+
+
+def test_of_a_text_with_two_sets_of_labels_nothing_goes_to_dev():
+    texts = [f"text {row // 2}" for row in range(40)]
+    _, dev = sides(TOPICS, examples([(0,), (1,)] * 20, texts))
+    assert dev == []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.metrics import log_loss
 
-from gpt1.tasks.temperature import COLDEST, HOTTEST, LEAST, fit_temperature, soften
+from gpt1.tasks.answers import LEAST
+from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.temperature import COLDEST, HOTTEST, fit_temperature, soften, tempered
 
 Floats = NDArray[np.float64]
 
@@ -75,3 +79,14 @@ def test_a_right_answer_that_was_thought_impossible_counts_as_one_that_was_nearl
         found.append(fit_temperature(np.stack((sure, 1 - sure), 1), labels))
     assert found == [found[-1]] * 3
     assert 1 < found[0] < HOTTEST
+
+
+def test_each_of_several_labels_is_softened_by_itself_and_fitted_together() -> None:
+    task = replace(CATALOGUE["sst2"], labels=("a", "b", "c"), labels_sep="|", metrics=("micro_f1",))
+    draw = np.random.default_rng(0)
+    logits = draw.normal(0, 2, (2000, 3))
+    labels = (draw.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(np.int64)
+    sure = 1 / (1 + np.exp(-2.5 * logits))
+    temperature = fit_temperature(sure, labels)
+    assert temperature == pytest.approx(2.5, rel=0.1)
+    np.testing.assert_allclose(tempered(task, sure, temperature), 1 / (1 + np.exp(-2.5 * logits / temperature)))

@@ -18,8 +18,8 @@ class Gpt1Error(Exception):
     """Something the user can understand and mend; every error of the package is one."""
 
 
-class InputError(Gpt1Error):
-    """A file, row or string that was given cannot be used as it is."""
+class InputError(Gpt1Error, ValueError):
+    """A file, row or string that was given cannot be used as it is; a `ValueError`, as scikit-learn expects."""
 
 
 class Busy(InputError):
@@ -61,8 +61,8 @@ class DamagedFile(FileError):
     reason = "damaged"
 
 
-class SettingError(Gpt1Error):
-    """A name, option or value that was asked for does not exist or does not fit."""
+class SettingError(Gpt1Error, ValueError):
+    """A name, option or value that was asked for does not exist or does not fit; a `ValueError` too."""
 
 
 class MissingDependency(Gpt1Error):

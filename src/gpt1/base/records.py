@@ -21,12 +21,14 @@ from typing import (
     Any,
     Literal,
     NotRequired,
+    Protocol,
     TypeVar,
     cast,
     get_args,
     get_origin,
     get_type_hints,
     is_typeddict,
+    runtime_checkable,
 )
 
 from gpt1.base.errors import FormatError, SettingError
@@ -70,8 +72,15 @@ class RecordPart:
         return bool(value is default or (value == default and type(value) is type(default)))
 
 
+@runtime_checkable
+class _WritesItself(Protocol):
+    """A value that says how JSON holds it."""
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
 def _as_json(value: Any) -> Any:
-    if isinstance(value, RecordPart):
+    if isinstance(value, _WritesItself):
         return value.as_json()
     if isinstance(value, dict):
         return {name: _as_json(item) for name, item in value.items()}

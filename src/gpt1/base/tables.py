@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -170,7 +171,8 @@ def lines_of(path: str | Path, encoding: str = ENCODING) -> Iterator[str]:
 def read_rows(path: str | Path, *, encoding: str = ENCODING) -> Iterator[Row]:
     """Yield the rows of a table as (number as a person counts, values by column); one that cannot be read is raised.
 
-    Rows of csv, tsv and parquet count from 1 after the header, those of jsonl by line.
+    Rows of csv and tsv count as a spreadsheet counts them: blank lines too, and the header is row 1. Those of jsonl
+    count by line, and those of parquet from 1.
     """
     for found in read_rows_or_faults(path, encoding=encoding):
         if isinstance(found, FileError):
@@ -193,6 +195,35 @@ def read_rows_or_faults(
     if kind in ("csv", "tsv"):
         return _csv_rows(path, encoding, "\t" if kind == "tsv" else None)
     raise SettingError(f"{path} is a text, not a table; tables are csv, tsv, jsonl and parquet")
+
+
+@dataclass(frozen=True)
+class CellForm:
+    """How the cells of a csv or tsv file are written: what parts them, and as what bytes."""
+
+    delimiter: str
+    encoding: str = ENCODING
+    has_mark: bool = False  # a byte order mark, by which spreadsheets know the encoding
+
+
+def cell_form(path: str | Path, encoding: str = ENCODING) -> CellForm | None:
+    """Return how a csv or tsv file is written; None for tables of other kinds, and for one without a header."""
+    kind = file_format(path)
+    if kind not in ("csv", "tsv"):
+        return None
+    with open_bytes(path) as file:
+        mark = _byte_order_mark(file.read(4))
+    _, first = _first_line(path, _Lines(path, encoding))
+    if first is None:
+        return None
+    delimiter = "\t" if kind == "tsv" else _delimiter(first)
+    return CellForm(delimiter, encoding if mark is None else mark[0], mark is not None)
+
+
+def parquet_schema(path: str | Path) -> Any:
+    """Return the names and types of the columns of a parquet file, as pyarrow has them."""
+    with _open_parquet(path) as table:
+        return table.schema_arrow
 
 
 def too_long(path: str | Path, position: str, hint: str = "") -> BadRow:
@@ -334,13 +365,13 @@ def _jsonl_rows(path: str | Path, encoding: str) -> Iterator[Row | FileError]:
 
 def _csv_rows(path: str | Path, encoding: str, delimiter: str | None) -> Iterator[Row | FileError]:
     file_lines = _Lines(path, encoding)
-    first = _first_line(path, file_lines)
+    blank, first = _first_line(path, file_lines)
     if first is None:
         return
     delimiter = delimiter or _delimiter(first)
     records = csv.reader(itertools.chain([first], file_lines), delimiter=delimiter, strict=True)
     header = _header(path, records, encoding)
-    for number in itertools.count(1):
+    for number in itertools.count(blank + 2):
         position = f"row {number}"
         file_lines.begin_record()
         try:
@@ -353,6 +384,8 @@ def _csv_rows(path: str | Path, encoding: str, delimiter: str | None) -> Iterato
             continue
         if cells is None:
             return
+        if not cells:  # a blank line, which a spreadsheet counts
+            continue
         fault: FileError | None = undecodable(path, position, "".join(cells), encoding)
         if len(cells) != len(header):
             advice = f"a cell that holds {delimiter!r} or a line end needs quotes around it"
@@ -363,19 +396,22 @@ def _csv_rows(path: str | Path, encoding: str, delimiter: str | None) -> Iterato
             yield number, dict(zip(header, cells, strict=True))
 
 
-def _first_line(path: str | Path, file_lines: _Lines) -> str | None:
-    """Return the first line of a table that is not blank, which its header begins with."""
+def _first_line(path: str | Path, file_lines: _Lines) -> tuple[int, str | None]:
+    """Return the first line of a table that is not blank, which its header begins with, and how many are before it."""
     try:
-        return next((line for line in file_lines if not line.isspace()), None)
+        for blank, line in enumerate(file_lines):
+            if not line.isspace():
+                return blank, line
     except _TooLong:
         raise too_long(path, "header", "is it a table? ") from None
+    return 0, None
 
 
 def _next_record(records: Any) -> list[str] | None:
     # The limit is a global of Python's csv: it is ours only while a record is read.
     limit = csv.field_size_limit(LONGEST_RECORD)
     try:
-        return next((cells for cells in records if cells), None)
+        return next(records, None)
     finally:
         csv.field_size_limit(limit)
 
@@ -411,9 +447,25 @@ def _check_columns(path: str | Path, names: Sequence[str], advice: str = "") -> 
 
 def _parquet_rows(path: str | Path, column: str | None) -> Iterator[Row | FileError]:
     import pyarrow
-    from pyarrow import parquet
 
     number = 0
+    with _open_parquet(path) as table:
+        try:
+            columns = [column] if column is not None and column in table.schema_arrow.names else None
+            for group in range(table.num_row_groups):
+                rows = _rows_at_once(path, table.metadata.row_group(group), columns, number)
+                for batch in table.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
+                    yield from _batch_rows(path, batch, number)
+                    number += batch.num_rows
+        except (pyarrow.ArrowException, OSError) as error:
+            raise _damaged_parquet(path, number, error) from None
+
+
+@contextlib.contextmanager
+def _open_parquet(path: str | Path) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
     with contextlib.ExitStack() as stack:
         file: IO[bytes] = stack.enter_context(open_bytes(path))
         if not file.seekable():  # parquet is read from its end
@@ -423,15 +475,14 @@ def _parquet_rows(path: str | Path, column: str | None) -> Iterator[Row | FileEr
             # Without pre-buffering a column comes page by page, not a whole row group at once.
             table = stack.enter_context(parquet.ParquetFile(file, pre_buffer=False, buffer_size=BLOCK_BYTES))
             _check_columns(path, table.schema_arrow.names)
-            columns = [column] if column is not None and column in table.schema_arrow.names else None
-            for group in range(table.num_row_groups):
-                rows = _rows_at_once(path, table.metadata.row_group(group), columns, number)
-                for batch in table.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
-                    yield from _batch_rows(path, batch, number)
-                    number += batch.num_rows
         except (pyarrow.ArrowException, OSError) as error:
-            message = f"the parquet file is damaged or cut short ({error}); write or fetch it again"
-            raise DamagedFile(path, f"row {number + 1}", message) from None
+            raise _damaged_parquet(path, 0, error) from None
+        yield table
+
+
+def _damaged_parquet(path: str | Path, before: int, error: Exception) -> DamagedFile:
+    message = f"the parquet file is damaged or cut short ({error}); write or fetch it again"
+    return DamagedFile(path, f"row {before + 1}", message)
 
 
 def _rows_at_once(path: str | Path, group: Any, columns: Sequence[str] | None, before: int) -> int:

@@ -21,6 +21,7 @@ from gpt1.cli.words import command_of, in_words_of, renamings_told
 # `import_command`. The line stands here so that `gpt1 --help` need not import the verb.
 VERBS = {
     "demo": ("gpt1.cli.demo", "Show the whole idea in five minutes, on stories that are made up here."),
+    "start": ("gpt1.cli.start", "Make a classifier of a labelled table, and tell what it is worth: check to report."),
     "tokenizer": ("gpt1.cli.tokenizer", "Train or import a vocabulary; encode and decode text."),
     "prepare": ("gpt1.cli.prepare", "Turn text, or a labelled task, into training-ready token files."),
     "doctor": ("gpt1.cli.doctor", "Tell whether text is fit to train on."),
@@ -41,6 +42,7 @@ VERBS = {
     "study": ("gpt1.cli.study", "The paper's experiments: zero-shot, transferred layers, ablations, few labels."),
     "reproduce": ("gpt1.cli.study", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
     "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),
+    "card": ("gpt1.cli.card", "Write the model card of a run: what it is, what it is worth, what it cannot do."),
     "serve": ("gpt1.cli.serve", "Serve runs over HTTP, the way OpenAI's clients speak."),
     "import": ("gpt1.cli.exchange", "Make a run of GPT-1's released weights, or of transformers' OpenAIGPT."),
     "export": ("gpt1.cli.exchange", "Write a run for transformers, as ONNX, or smaller."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 from gpt1.cli.tasks import context_option, data_option, tell_task, tokenizer_option
 
-ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels")
+ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels", "labels_sep")
 UNFIT = 1  # exit code of a table that cannot be trained on
 
 
@@ -22,6 +23,7 @@ UNFIT = 1  # exit code of a table that cannot be trained on
 @options.encoding
 @options.skip_bad
 @options.fold_labels
+@options.labels_sep
 @tokenizer_option
 @context_option
 @data_option
@@ -31,8 +33,8 @@ def command(table: str, data: str | None, as_json: bool, **given: Any) -> int:
 
     A table is csv, tsv, jsonl or parquet, also compressed. Found are rows that cannot be used, labels that are rare,
     written in several ways or several in one cell, texts that repeat, have two labels, are too long or in another
-    language than English, and characters that the base does not know. With --skip-bad and --fold-labels it is judged
-    as gpt1 finetune with them reads it. Exit code 0: it can be trained on as it is; 1: it cannot.
+    language than English, and characters that the base does not know. With --skip-bad, --fold-labels and --labels-sep
+    it is judged as gpt1 finetune with them reads it. Exit code 0: it can be trained on as it is; 1: it cannot.
 
     Of a MODULE:TASK it is told what was understood; with --data its files are read too. Nothing is written.
 
@@ -49,12 +51,26 @@ def command(table: str, data: str | None, as_json: bool, **given: Any) -> int:
         if data is not None:
             raise click.UsageError(f"{table} is a table, and --data is the folder of a task")
         return _check_table(table, as_json, settings)
+    _refuse_folder(table)
     for name in ONLY_TABLE:
         if name in settings:
             option = "column" if name == "columns" else name.replace("_", "-")
             raise click.UsageError(f"--{option} is for a table, and '{table}' is not the name of one")
     tell_task(table, data, as_json, **settings)
     return 0
+
+
+def _refuse_folder(name: str) -> None:
+    """Say of a folder that a table is wanted, and which lie in it; a task of the catalogue may be called as one is."""
+    from gpt1.base.errors import InputError
+    from gpt1.base.wording import some
+    from gpt1.tasks.catalog import CATALOGUE
+    from gpt1.tasks.preparing import tables_in
+
+    if name not in CATALOGUE and Path(name).is_dir():
+        there = [str(path) for path in tables_in(Path(name))]
+        found = f"check one of those in it: {some(there)}" if there else "there is none in it"
+        raise InputError(f"{name} is a folder, and a table is wanted (csv, tsv, jsonl, parquet); {found}")
 
 
 def _check_table(table: str, as_json: bool, settings: dict[str, Any]) -> int:

@@ -56,8 +56,8 @@ def command(out: str | None, text: tuple[str, ...], books: bool, seeds: int | No
       gpt1 demo --text books/
     """
     from gpt1.base.errors import SettingError
+    from gpt1.base.stages import or_begin_anew
     from gpt1.demo.books_tour import BOOKS_FOLDER
-    from gpt1.demo.folder import or_begin_anew
     from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT
     from gpt1.report import report
 

@@ -59,17 +59,14 @@ def command(
     if paths and corpus is not None:
         raise click.UsageError("name either texts or a --corpus, not both")
     opened = open_run(run, step, device)
-    if opened.has_tasks:
-        if paths or corpus is not None:
-            raise click.UsageError(
-                f"{run} is fine-tuned: measure it on labelled data with --data, --table or --encoded"
-            )
+    if opened.has_tasks and not paths and corpus is None:
         _evaluate_answers(opened, run, as_json, overwrite, given)
     else:
         for name in ("task", "data", "table", "encoded", "columns", "encoding", "skip_bad", "fold_labels"):
             if given[name] not in (None, ()):
                 option = "column" if name == "columns" else name.replace("_", "-")
-                raise click.UsageError(f"--{option} is for fine-tuned runs, and {run} is none")
+                what = "labelled data, and this is text" if opened.has_tasks else f"fine-tuned runs, and {run} is none"
+                raise click.UsageError(f"--{option} is for {what}")
         _evaluate_text(opened, run, paths, corpus, given["split"], as_json)
 
 
@@ -104,6 +101,7 @@ def _evaluate_text(
 def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, given: dict[str, Any]) -> None:
     from gpt1.documents.evaluation import evaluation_blocks, task_scores
     from gpt1.finetuning.measure import evaluate_run, evaluation_file
+    from gpt1.finetuning.results import decisions
 
     named = {name: value for name, value in given.items() if value not in (None, ())}
     if "columns" in named:
@@ -113,6 +111,8 @@ def _evaluate_answers(opened: Run, run: str, as_json: bool, overwrite: bool, giv
         evaluations = [one.as_json() for one in found]
         click.echo(to_json({"run": run, "step": opened.checkpoint.step, "evaluations": evaluations}, indent=1))
         return
-    words.show_document([*task_scores(found), *(block for one in found for block in evaluation_blocks(one))])
+    words.show_document(
+        [*task_scores(found, decisions(opened)), *(block for one in found for block in evaluation_blocks(one))]
+    )
     files = [evaluation_file(opened.path, one.task, one.split) for one in found]
     words.show(["", *(f"All of it: {file}" for file in files)])

@@ -23,14 +23,14 @@ from gpt1.cli import options, words
 def command(paths: tuple[str, ...], tokenizer: str, out: str, **given: Any) -> None:
     """Make tasks of unlabelled text that teach a network to compare and to judge, before it meets real labels.
 
-    How alike are two sentences, is one as it was written, which comes next, was it praise or blame: the labels come
-    from the text itself. Fine-tune on them first, then on your own few labels.
+    How alike are two sentences, is one as it was written, which comes next, does a text go on, was it praise or blame:
+    the labels come from the text itself. Fine-tune on them first, then on your own few labels.
 
     \b
     Example:
       gpt1 lessons books/ --tokenizer runs/books --out lessons
       gpt1 finetune --init runs/books --recipe lessons --encoded lessons/similar --encoded lessons/damaged \\
-          --encoded lessons/follows --encoded lessons/mood --out runs/taught
+          --encoded lessons/follows --encoded lessons/continues --encoded lessons/mood --out runs/taught
       gpt1 finetune --init runs/taught --train reviews.csv --out runs/reviews
     """
     from gpt1.lessons.making import make_lessons

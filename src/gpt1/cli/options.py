@@ -59,6 +59,11 @@ fold_labels = click.option(
     default=None,
     help="Of a labelled table: labels that differ by case, blanks or Unicode's forms alone are one.",
 )
+labels_sep = click.option(
+    "--labels-sep",
+    metavar="SIGN",
+    help="Of a labelled table: a row may have several labels, parted by this sign, or none.",
+)
 recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes lists them), or module:NAME.")
 changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."

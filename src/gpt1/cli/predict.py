@@ -1,26 +1,38 @@
-"""`gpt1 predict`: a fine-tuned run answers the rows of a table."""
+"""`gpt1 predict`: a fine-tuned run answers the rows of a table, or a text."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpt1.base.files import missing
+from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 from gpt1.cli.evaluate import open_run, step_option
 
+if TYPE_CHECKING:
+    from gpt1.inference.run import Run
+
 STANDARD_INPUT = "-"
+SHOWN = 10  # probabilities of a text, the likeliest first
+# A word with a suffix or in a folder: hardly anybody's text, and easily a slip in the name of a table.
+_FILE = re.compile(r"\S*\w\.\w{1,8}|\S*[/\\]\S*|.*\.(csv|tsv|jsonl|json|parquet)(\.\w{2,3})?", re.IGNORECASE)
 
 
 @click.command()
 @click.argument("run")
-@click.argument("file", metavar="TABLE")
-@click.option("--out", metavar="FILE", help="Where the answers go: .jsonl, .csv or .tsv.  [JSON lines, printed]")
+@click.argument("asked", nargs=-1, required=True, metavar="TABLE|TEXT...")
+@click.option(
+    "--out", metavar="FILE", help="Where the answers go: .csv, .tsv, .jsonl or .parquet.  [JSON lines, printed]"
+)
 @options.overwrite
+@click.option("--resume", is_flag=True, help="Go on with the answers for --out (begin, if there are none).")
 @click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
 @click.option(
     "--abstain",
@@ -34,11 +46,13 @@ STANDARD_INPUT = "-"
 @step_option
 @options.int8
 @options.device
+@click.option("--json", "as_json", is_flag=True, help="Of a text: print the answer as JSON.")
 def command(
     run: str,
-    file: str,
+    asked: tuple[str, ...],
     out: str | None,
     overwrite: bool,
+    resume: bool,
     task: str | None,
     abstain: float | None,
     skip_bad: bool,
@@ -47,12 +61,17 @@ def command(
     step: str | None,
     int8: bool,
     device: str | None,
+    as_json: bool,
 ) -> None:
-    """Answer the rows of a table with a fine-tuned run.
+    """Answer the rows of a table with a fine-tuned run, or a TEXT (of a pair, two).
 
     TABLE is csv, tsv, jsonl or parquet, also compressed, with the text columns that the run was trained on; or - for
     JSON lines on standard input, with those columns as keys, answered as they arrive. Every row comes back with its
-    columns and with `prediction`, `probabilities` and `confidence`. A label is not needed.
+    columns, with `row`, where it stands in the file (the header is row 1), and with `prediction`, `confidence` and
+    `probabilities`, or in a table of cells a column `p_LABEL` for each label. A label is not needed.
+
+    Until --out is whole its answers grow beside it, in FILE.partial: killed, or stopped by Ctrl-C, the same command
+    with --resume goes on, and the file is the same to the byte.
 
     With --abstain a row whose answer is not sure enough has an empty `prediction`, and `abstained` says so. The promise
     is of rows like those for dev, half of which were kept for it; choose RISK before you look at answers.
@@ -61,36 +80,108 @@ def command(
     Examples, of a run that learned from a column 'text':
       gpt1 predict runs/reviews new.csv --out answers.csv
       gpt1 predict runs/reviews new.csv --out sure.csv --abstain 0.05
+      gpt1 predict runs/reviews "A quiet, lovely film."
       echo '{"text": "A quiet, lovely film."}' | gpt1 predict runs/reviews -
     """
-    from gpt1.inference.predicting import predict_file
-    from gpt1.inference.rows import check_target, json_line, write_rows
-
+    for_tables = {
+        "--out": out,
+        "--resume": resume,
+        "--skip-bad": skip_bad,
+        "--column": columns,
+        "--encoding": encoding,
+    }
+    file = _table(asked)
+    if file is None:
+        if given := [name for name, value in for_tables.items() if value]:
+            raise click.UsageError(f"{given[0]} is for tables, and '{asked[0]}' is no file: it is answered as a text")
+        _answer_text(open_run(run, step, device, int8), asked, task, abstain, as_json)
+        return
+    if as_json:
+        raise click.UsageError("--json is for a text; rows of a table are JSON lines already, or go to --out")
     if file == STANDARD_INPUT and encoding is not None:
         raise click.UsageError("JSON lines on standard input are UTF-8; --encoding is for files")
-    if out is not None:
-        if Path(out).exists() and file != STANDARD_INPUT and Path(file).exists() and Path(out).samefile(file):
-            raise click.UsageError(f"{out} is the table that is read; write the answers to another file")
-        check_target(Path(out), overwrite=overwrite)
-    answers = predict_file(
-        open_run(run, step, device, int8),
-        sys.stdin.buffer if file == STANDARD_INPUT else file,  # type: ignore[arg-type]  # which can `read1`
-        task=task,
-        columns=options.roles_and_names(columns),
-        **({} if encoding is None else {"encoding": encoding}),
-        skip_bad=skip_bad,
-        abstain=abstain,
-        notice=words.notice,
-    )
-    if out is not None:
-        done = "answered" if abstain is None else "written"
-        write_rows(_told(answers, out, done), Path(out), answers.added, overwrite=overwrite)
+    if resume and (out is None or file == STANDARD_INPUT):
+        raise click.UsageError("--resume goes on with the --out of a table")
+    how: dict[str, Any] = {"task": task, "columns": options.roles_and_names(columns), "skip_bad": skip_bad}
+    how |= {"abstain": abstain, "notice": words.notice} | ({} if encoding is None else {"encoding": encoding})
+    if out is None:
+        _print_answers(open_run(run, step, device, int8), file, how)
     else:
-        for row in answers:
-            click.echo(json_line(row), nl=False)
+        _write_answers(open_run(run, step, device, int8), file, Path(out), overwrite, resume, how)
 
 
-def _told(rows: Iterator[dict[str, Any]], out: str, done: str) -> Iterator[dict[str, Any]]:
+def _table(asked: tuple[str, ...]) -> str | None:
+    """Return the table that is meant, None where it is texts."""
+    if len(asked) == 1 and (asked[0] == STANDARD_INPUT or _is_there(asked[0])):
+        return asked[0]
+    if len(asked) == 1 and _FILE.fullmatch(asked[0]):
+        raise missing(Path(asked[0]))
+    if there := [one for one in asked if len(asked) > 1 and _is_there(one)]:
+        raise click.UsageError(f"{there[0]} is a file, and one table is answered at a time; give it alone")
+    return None
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).exists()  # an empty path would be the current folder
+    except (OSError, ValueError):  # too long for a name, as texts are
+        return False
+
+
+def _answer_text(run: Run, texts: tuple[str, ...], task: str | None, abstain: float | None, as_json: bool) -> None:
+    from gpt1.base.wording import aligned, x100
+    from gpt1.inference.answering import task_of
+    from gpt1.inference.predicting import predict_texts
+
+    found = predict_texts(run, texts, task=task, abstain=abstain, notice=words.notice)
+    if as_json:
+        click.echo(to_json(found, ensure_ascii=False, indent=1))
+        return
+    shares = found.get("probabilities")
+    if not isinstance(shares, dict):
+        click.echo(f"{found['prediction']:.3f}")
+        return
+    if task_of(run, task).is_multilabel:  # each has a probability of its own
+        click.echo(found["prediction"] or "no label")
+    else:
+        answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]
+        click.echo(f"{answer}  ({x100(max(shares.values())):.1f} % sure)")
+    likeliest = sorted(shares.items(), key=lambda one: -one[1])
+    for line in aligned([(name, f"{share:.3f}") for name, share in likeliest[:SHOWN]]):
+        click.echo(f"  {line}")
+    if len(likeliest) > SHOWN:
+        click.echo(f"  and {len(likeliest) - SHOWN:,} more, less likely")
+
+
+def _print_answers(run: Run, file: str, how: dict[str, Any]) -> None:
+    from gpt1.inference.predicting import predict_file
+    from gpt1.inference.sheets import json_line
+
+    for row in predict_file(run, _source(file), **how):
+        click.echo(json_line(row), nl=False)
+
+
+def _write_answers(run: Run, file: str, out: Path, overwrite: bool, resume: bool, how: dict[str, Any]) -> None:
+    from gpt1.base.wording import many
+    from gpt1.inference.answer_files import answer_table
+    from gpt1.inference.predicting import predict_file
+    from gpt1.inference.sheets import check_target, has_cells, write_rows
+
+    done = "answered" if how["abstain"] is None and not how["skip_bad"] else "written"
+    if file == STANDARD_INPUT:
+        check_target(out, overwrite=overwrite)
+        answers = predict_file(run, _source(file), **how, spread=has_cells(out))
+        write_rows(_told(answers, out, done), out, answers.added, overwrite=overwrite, notice=words.notice)
+        return
+    rows = answer_table(run, file, out, **how, resume=resume, overwrite=overwrite, progress=words.CommandTerminal())
+    click.echo(f"{out}: {many(rows, 'row')} {done}", err=True)
+
+
+def _source(file: str) -> Any:
+    return sys.stdin.buffer if file == STANDARD_INPUT else file
+
+
+def _told(rows: Iterator[dict[str, Any]], out: Path, done: str) -> Iterator[dict[str, Any]]:
     """Say now and then, and at the end, how many rows are answered."""
     from gpt1.base.progress import PLAIN_SECONDS
     from gpt1.base.wording import many

@@ -11,7 +11,18 @@ from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
 ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
-ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "skip_bad", "fold_labels", "context")
+ONLY_TASK = (
+    "data",
+    "dev",
+    "test",
+    "columns",
+    "regression",
+    "symmetric",
+    "skip_bad",
+    "fold_labels",
+    "labels_sep",
+    "context",
+)
 
 
 @click.command()
@@ -47,6 +58,7 @@ ONLY_TASK = ("data", "dev", "test", "columns", "regression", "symmetric", "skip_
 @options.symmetric
 @options.skip_bad
 @options.fold_labels
+@options.labels_sep
 @click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.

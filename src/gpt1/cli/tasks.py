@@ -83,11 +83,11 @@ def _load_if_named(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _list(as_json: bool) -> None:
     from gpt1.documents.blocks import Table, TableCell, TableRow
-    from gpt1.tasks.catalog import CATALOGUE, task_as_json
+    from gpt1.tasks.catalog import CATALOGUE
     from gpt1.tasks.describe import describe_catalogue
 
     if as_json:
-        click.echo(to_json({name: task_as_json(task) for name, task in CATALOGUE.items()}, indent=1))
+        click.echo(to_json({name: task.as_json() for name, task in CATALOGUE.items()}, indent=1))
         return
     header, *tasks = describe_catalogue()
     rows = [TableRow(name, [TableCell(text, is_number=False) for text in cells]) for name, *cells in tasks]

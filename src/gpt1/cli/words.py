@@ -16,7 +16,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -104,6 +104,25 @@ def _shown(value: str) -> list[str]:
     if isinstance(found, dict):
         return [f"{key}={one}" for key, one in found.items()]
     return list(found) if isinstance(found, list) else [shlex.quote(str(found))]
+
+
+def command_line(verb: str, arguments: Mapping[str, object]) -> str:
+    """Return a call of a verb as a person types it, told by the names of its parameters."""
+    root = click.get_current_context().find_root().command
+    assert isinstance(root, click.Group)
+    parameters = {one.name: one for one in command_of(root, [verb]).params}
+    line = ["gpt1", verb]
+    for name, value in arguments.items():
+        option = parameters[name]
+        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else value
+        values = values if isinstance(values, list | tuple) else [values]
+        if isinstance(option, click.Argument):
+            line += map(str, values)
+        elif isinstance(option, click.Option) and option.is_flag:
+            line += [max(option.opts, key=len)] if value else []
+        else:
+            line += [word for one in values for word in (max(option.opts, key=len), str(one))]
+    return shlex.join(line)
 
 
 def in_own_words(text: str) -> str:

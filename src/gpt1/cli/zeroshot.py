@@ -53,7 +53,7 @@ def zeroshot_command(
       gpt1 zeroshot runs/books --task sst2 --data tasks/
       gpt1 zeroshot runs/books --task storycloze --data tasks/ --shots 2 --out answers.jsonl
     """
-    from gpt1.inference.rows import check_target, write_rows
+    from gpt1.inference.sheets import check_target, write_rows
     from gpt1.inference.zeroshot import zeroshot
 
     if out is not None:
@@ -61,7 +61,7 @@ def zeroshot_command(
     asked = {name: value for name, value in given.items() if value is not None}
     found = zeroshot(open_run(run, step, device), task, **asked, notice=words.notice)
     if out is not None:
-        write_rows((line.as_json() for line in found.lines), Path(out), (), overwrite=overwrite)
+        write_rows((line.as_json() for line in found.lines), Path(out), (), overwrite=overwrite, notice=words.notice)
     click.echo(_as_json(run, found) if as_json else "\n".join(_in_words(run, found)))
 
 

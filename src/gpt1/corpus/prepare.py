@@ -13,6 +13,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
-from gpt1.corpus.documents import DocumentPart, Fault, Found, Skipped, find_sources, read_parts
+from gpt1.corpus.documents import TEXTS, DocumentPart, Fault, Found, Skipped, TextSource, find_sources, read_parts
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
@@ -42,6 +43,8 @@ PLAN_FILE = "plan.json"
 LESSONS = "lessons"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
+VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
+FEWEST_PARAGRAPHS = 20  # of which that can be done; with fewer, lines
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,26 @@ def _prepare(
     replace(corpus, plan=_fingerprints(plan)).write(out / CORPUS_FILE)
     shutil.rmtree(work)
     return read_corpus(out)
+
+
+# --- how text becomes documents -----------------------------------------------------------------------------
+
+
+def cutting_for(sources: Sequence[TextSource]) -> dict[str, Any]:
+    """Return how text becomes documents; a single one is cut finer, so that there is some to be examined with."""
+    if _has_documents(sources, None, 2) or any(source.format not in TEXTS for source in sources):
+        return {}
+    for kind, fewest in (("blank", FEWEST_PARAGRAPHS), ("line", 2)):
+        if _has_documents(sources, kind, fewest):
+            # Of one text nothing is dropped, though a line may come twice.
+            return {"document": kind, "duplicates": "keep", "valid": VALID_OF_ONE}
+    return {}
+
+
+def _has_documents(sources: Sequence[TextSource], kind: str | None, fewest: int) -> bool:
+    parts = read_parts(sources, document=kind)
+    begun = (part for part in parts if isinstance(part, DocumentPart) and part.first and part.text.strip())
+    return len(list(islice(begun, fewest))) == fewest
 
 
 # --- one preparation, or another ----------------------------------------------------------------------------

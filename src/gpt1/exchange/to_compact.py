@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from gpt1.base.records import sealed
 from gpt1.inference.run import Run, load_run
 from gpt1.linear.files import ensemble_files
 from gpt1.records.calibration import CALIBRATION_FILE
+from gpt1.records.thresholds import THRESHOLDS_FILE
 from gpt1.runs.checkpoints import clean_up, save_checkpoint
 from gpt1.runs.compact import compact, expanded
 from gpt1.runs.folder import begin_run, is_begun_copy, made_for
@@ -24,6 +26,8 @@ def export_compact(run: Run, out: str | Path) -> list[str]:
     small, besides = compact(weights), {path.name: path.read_bytes() for path in ensemble_files(run.path)}
     if run.calibration is not None:
         besides[CALIBRATION_FILE] = json_bytes(sealed(run.calibration.without_promises().as_json()))
+    if run.thresholds is not None:
+        besides[THRESHOLDS_FILE] = json_bytes(sealed(replace(run.thresholds, weights="").as_json()))
     with lock_folder(out):
         if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE, *besides}):
             raise InputError(f"{out} is there already; choose a new or empty folder for the run")

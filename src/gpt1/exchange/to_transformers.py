@@ -102,6 +102,7 @@ def _classifier(run: Run, task: Task) -> tuple[Tensors, dict[str, object]]:
         "architectures": ["OpenAIGPTForSequenceClassification"],
         "id2label": {str(index): label for index, label in enumerate(task.labels)},
         "label2id": {label: index for index, label in enumerate(task.labels)},
+        **({"problem_type": "multi_label_classification"} if task.is_multilabel else {}),
         # Start stands first and nowhere else: as padding it is never taken for the last token of a text.
         "pad_token_id": run.tokenizer.specials["start"],
     }

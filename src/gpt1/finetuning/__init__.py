@@ -3,9 +3,9 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "truncation_notices"],
-    "ensembling": ["MOST_REPEATED"],
+    "ensembling": ["ENOUGH", "MOST_REPEATED", "PARTS"],
     "finetune": ["chosen_recipe", "finetune"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
-    "results": ["results", "results_blocks"],
-    "seeds": ["found_seeds", "read_result", "summarise"],
+    "results": ["decisions", "evaluations", "results", "results_blocks"],
+    "seeds": ["found_seeds", "is_done", "read_result", "summarise"],
 }

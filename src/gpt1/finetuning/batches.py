@@ -35,15 +35,15 @@ class TrainSet:
 
     task: Task
     split: EncodedSplit
-    weights: NDArray[np.float64]  # of each example
+    weights: NDArray[np.float64]  # of each example; of several labels, of each of them
 
 
 def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> TrainSet:
     """Return the examples of a task's training split, all alike or with rare labels counted more."""
     task, split = encoded.task, encoded.splits["train"]
-    weights = np.ones(len(split))
+    weights = np.ones(split.labels.shape)
     if class_weights and task.labels:
-        weights = balanced_weights(task, split.labels)[split.labels]
+        weights = balanced_weights(task, split.labels)
     return TrainSet(task, split, weights)
 
 
@@ -78,8 +78,12 @@ class PackedBatch:
     @cached_property
     def counts(self) -> dict[str, float]:
         """How much each term counts: sequences, and the weights of examples; a task that is not here has no sum."""
-        own = {self.lesson.task.name: float(self.lesson.weights[self.examples].sum())}
-        return dict.fromkeys(self.tasks, 1.0) | own | {LM: float(len(self.examples) * self.lesson.task.sequences)}
+        task = self.lesson.task
+        weights = self.lesson.weights[self.examples]
+        own = {task.name: float(weights.sum() if weights.ndim == 1 else weights.mean(1).sum())}
+        if task.auxiliary_lm:
+            own[LM] = float(len(self.examples) * task.sequences)
+        return dict.fromkeys((*self.tasks, LM), 1.0) | own
 
     def part(self, first: int, real: int, size: int) -> MicroBatchArrays:
         """Return `real` examples from `first` on, filled up to `size` examples that have nothing to predict."""
@@ -96,9 +100,10 @@ class PackedBatch:
         counted = np.zeros(row.sequences, packing.dtype)
         counted[: len(sequences)] = [1 / (len(ids) - 1) for ids in sequences]
         targets = np.full(len(row.ids), NO_TARGET, np.int32)
-        follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
-        follows = follows[row.sequence[follows] < len(sequences)]
-        targets[follows] = row.ids[follows + 1]
+        if lesson.task.auxiliary_lm:
+            follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
+            follows = follows[row.sequence[follows] < len(sequences)]
+            targets[follows] = row.ids[follows + 1]
         count = size * lesson.task.sequences
         begin = first * lesson.task.sequences
         arrays = {

@@ -3,7 +3,8 @@
 Rows by which an epoch was chosen are answered better than new ones. So one half of the rows for dev chooses the epoch
 and who answers, and the other, where there are enough for both, is like new rows to the run: a temperature that is
 fitted on it is not too low, and what abstaining promises is proven by it. The temperature is none of what chooses: it
-changes neither which answer wins nor, as what is decided by is taken before it, which answers are given.
+changes neither which answer wins nor, as what is decided by is taken before it, which answers are given. Of several
+labels each is softened by itself, before their thresholds are chosen; what abstaining promises is for one label a row.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from gpt1.inference.abstaining import HALF
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
-from gpt1.tasks.answers import Floats
+from gpt1.tasks.answers import Floats, log_likelihoods
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
 from gpt1.tasks.promises import Surenesses, surenesses
-from gpt1.tasks.temperature import fit_temperature, soften
+from gpt1.tasks.temperature import fit_temperature, tempered
 from gpt1.training.session import Notify
 
 ENOUGH = HALF  # labelled examples for dev: of fewer a temperature is as likely to do harm (docs/finetuning.md)
@@ -57,12 +58,14 @@ def parting_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
 def calibrate(run: Run, tasks: Mapping[str, EncodedTask], seeds: int, notify: Notify) -> None:
     """Find how sure the answers to each task are to be, and keep it in the run's folder; it is the best of `seeds`."""
     (run.path / CALIBRATION_FILE).unlink(missing_ok=True)  # so that answers are as sure as they come
-    run = run.anew()
+    run.look_again()
     found = {name: _calibrated(run, encoded) for name, encoded in tasks.items()}
     for name, one in found.items():
         notify(f"{name}: {one.why}")
+    assert run.checkpoint.weights_hash is not None, "what vouches for weights is written after them"
     record = CalibrationRecord(run.checkpoint.step, found, seeds, run.checkpoint.weights_hash)
     record.write(run.path / CALIBRATION_FILE)
+    run.look_again()
 
 
 def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
@@ -76,8 +79,11 @@ def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
     seen, kept = ([pair[place] for pair in halves.values()] for place in (0, 1))
     labels, found = _asked(run, task, kept)
     temperature = fit_temperature(found, labels)
+    why = _in_words(task, temperature, labels, found, "that chose nothing")
+    if task.is_multilabel:
+        return TaskCalibration(why, temperature, len(labels))
     return TaskCalibration(
-        _in_words(temperature, labels, found, "that chose nothing"),
+        why,
         temperature,
         len(labels),
         seen=_sure(*_asked(run, task, seen)),
@@ -97,19 +103,15 @@ def _fitted(run: Run, task: Task, labels: NDArray[Any], found: Floats) -> tuple[
     if ensemble is not None and len(ensemble.weights) > 1:
         return "no temperature: the weights of the network and of counted words were fitted on the same rows", 1.0
     temperature = fit_temperature(found, labels)
-    return _in_words(temperature, labels, found, "that chose the epoch too"), temperature
+    return _in_words(task, temperature, labels, found, "that chose the epoch too"), temperature
 
 
-def _in_words(temperature: float, labels: NDArray[Any], found: Floats, which: str) -> str:
-    before, after = (_log_loss(soften(found, one), labels) for one in (1.0, temperature))
+def _in_words(task: Task, temperature: float, labels: NDArray[Any], found: Floats, which: str) -> str:
+    before, after = (-log_likelihoods(task, labels, tempered(task, found, one)).mean() for one in (1.0, temperature))
     return (
         f"temperature {temperature:.2f}, fitted on {len(labels):,} rows for dev {which} (log loss there {before:.3f} "
         f"before, {after:.3f} after)"
     )
-
-
-def _log_loss(probabilities: Floats, labels: NDArray[Any]) -> float:
-    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean())
 
 
 def _sure(labels: NDArray[Any], found: Floats) -> Surenesses:

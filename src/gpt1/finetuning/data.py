@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpt1.base.errors import InputError, SettingError
 from gpt1.records.run import RecordedSource
 from gpt1.runs.folder import run_tokenizer
-from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
@@ -45,6 +45,7 @@ class Source:
     encoding: str = "utf-8"
     skip_bad: bool = False  # rows of tables that cannot be used are left out
     fold_labels: bool = False  # labels of tables that look the same are one
+    labels_sep: str | None = None  # what parts the labels of a row of tables; none: each row has one
     encoded: Sequence[Path | EncodedTask] = ()
     examples: Labelled | None = None
 
@@ -65,6 +66,8 @@ class Source:
             raise SettingError("`dev`, `test`, `columns`, `regression` and `symmetric` go with `train`")
         if self.train is None and (self.skip_bad or self.fold_labels):
             raise SettingError("`skip_bad` and `fold_labels` go with `train`")
+        if self.train is None and self.labels_sep is not None:
+            raise SettingError("`labels_sep` goes with `train`")
         if self.tasks and self.data is None:
             raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
@@ -84,6 +87,7 @@ class Source:
             encoding=self.encoding,
             skip_bad=self.skip_bad,
             fold_labels=self.fold_labels,
+            labels_sep=self.labels_sep,
             encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
         )
 
@@ -141,6 +145,7 @@ def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, 
         encoding=source.encoding,
         skip_bad=source.skip_bad,
         fold_labels=source.fold_labels,
+        labels_sep=source.labels_sep,
     )
 
 
@@ -221,7 +226,7 @@ def identity(tasks: Mapping[str, EncodedTask]) -> str:
     """Return what tells these examples to learn from, and to choose by, from all others."""
     digest = hashlib.sha256()
     for encoded in tasks.values():
-        digest.update(json.dumps(task_as_json(encoded.task), sort_keys=True).encode())
+        digest.update(json.dumps(encoded.task.as_json(), sort_keys=True).encode())
         for name in ("train", *encoded.task.dev_splits):
             if name in encoded.splits:
                 split = encoded.splits[name]

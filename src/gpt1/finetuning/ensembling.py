@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.shuffle import permutation
-from gpt1.base.wording import hundred
+from gpt1.base.wording import duration, hundred
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import ALONE, NETWORK, TOGETHER, WORDS, choose_members
+from gpt1.linear.ensemble import ALONE, choose_members
 from gpt1.linear.files import read_ensembles, write_words
 from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
-from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
+from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
+from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
@@ -47,6 +48,8 @@ class _Sheet:
     labels: NDArray[Any]
     members: dict[str, Floats]
     where: str
+    cross_validated: bool = False
+    is_dev: bool = False  # by which thresholds of labels are chosen too
 
 
 def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain | None, notify: Notify) -> bool:
@@ -58,7 +61,7 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
     if _is_decided(run, tasks):
         return True
     (run.path / ENSEMBLE_FILE).unlink(missing_ok=True)  # so that the network is asked alone
-    run = run.anew()
+    run.look_again()
     counted, found = {}, {}
     for name, encoded in tasks.items():
         if (reason := _uncountable(encoded)) is None:
@@ -67,7 +70,13 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
             found[name] = TaskEnsemble(dict(ALONE), reason)
     models = {name: _learn(tasks[name], texts) for name, texts in counted.items()}
     few = {name: tasks[name] for name in counted if _dev_rows(tasks[name]) < ENOUGH}
-    sheets = {} if retrain is None else _cross_validated(few, tasks, counted, retrain)
+    parts = {} if retrain is None else {name: part for name, one in few.items() if (part := deal(one)) is not None}
+    if parts:
+        notify(
+            f"cross-validation follows: the network is fine-tuned {PARTS} more times, on two thirds of the rows each, "
+            f"to hold it against counted words; about {duration(_seconds(run))} by the speed so far"
+        )
+    sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain)
     if sheets is None:
         return False
     for name, model in models.items():
@@ -76,7 +85,14 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
     for name, one in found.items():
         notify(f"{name}: {one.why}")
     EnsembleRecord(run.checkpoint.step, {name: found[name] for name in tasks}).write(run.path / ENSEMBLE_FILE)
+    run.look_again()
     return True
+
+
+def _seconds(run: Run) -> float:
+    """Return how long the trainings of a cross-validation take, if each update takes as long as it did so far."""
+    updates = max(step for step, _ in list_checkpoints(run.path))
+    return run.checkpoint.seconds / max(run.checkpoint.step, 1) * updates * (PARTS - 1)
 
 
 def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:
@@ -95,7 +111,7 @@ def _uncountable(encoded: EncodedTask) -> str | None:
         "scikit-learn is not installed": find_spec("sklearn") is None,
         f"there are more than {MOST_COUNTED:,} examples": len(train) > MOST_COUNTED,
         f"there are more than {MOST_CLASSES} labels": len(task.labels) > MOST_CLASSES,
-        "all examples have one label": bool(task.labels) and len(np.unique(train.labels)) < 2,
+        "all examples have one label": bool(task.labels) and len(np.unique(train.labels, axis=0)) < 2,
     }
     return next(
         (f"the network answers; words were not counted: {why}" for why, holds in reasons.items() if holds), None
@@ -110,16 +126,27 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     if sheet is None:
         why = f"the network answers: there are fewer than {ENOUGH} rows for dev to hold it against counted words"
         return TaskEnsemble(dict(ALONE), why, words=words)
-    choice = choose_members(task, sheet.members, sheet.labels)
+    choice = choose_members(task, sheet.members, sheet.labels, with_thresholds=sheet.is_dev)
     metric, found = task.metrics[0], choice.scores
     who = {NETWORK: "the network answers", WORDS: "counted words answer"}
     best = TOGETHER if len(choice.weights) > 1 else next(iter(choice.weights))
     why = (
-        f"{who.get(best, 'the network and counted words answer together')}: {metric} {hundred(found[best])} on "
-        f"{sheet.where} (the network {hundred(found[NETWORK])}, counted words {hundred(found[WORDS])}, "
-        f"together {hundred(found[TOGETHER])})"
+        f"{who.get(best, 'the network and counted words answer together')}: {metric.replace('_', ' ')} "
+        f"{hundred(found[best])} on {sheet.where} (the network {hundred(found[NETWORK])}, counted words "
+        f"{hundred(found[WORDS])}, together {hundred(found[TOGETHER])})"
     )
-    return TaskEnsemble(choice.weights, why, len(sheet.labels), metric, found, words)
+    has_commonest = task.labels and not task.is_multilabel
+    common = np.unique(sheet.labels, return_counts=True)[1].max() / len(sheet.labels) if has_commonest else None
+    return TaskEnsemble(
+        choice.weights,
+        why,
+        len(sheet.labels),
+        metric,
+        found,
+        words,
+        cross_validated=sheet.cross_validated,
+        commonest=None if common is None else float(common),
+    )
 
 
 # ---- by the examples for dev ----
@@ -142,23 +169,22 @@ def _on_dev(run: Run, encoded: EncodedTask, model: WordModel) -> _Sheet | None:
     words = [model.probabilities(encoded_texts(task, split, run.tokenizer)) for split in splits]
     labels = np.concatenate([split.labels for split in splits])
     members = {NETWORK: np.concatenate(network), WORDS: np.concatenate(words)}
-    return _Sheet(labels, members, f"{len(labels):,} dev rows")
+    return _Sheet(labels, members, f"{len(labels):,} dev rows", is_dev=True)
 
 
 # ---- by cross-validation ----
 
 
 def _cross_validated(
-    wanted: Mapping[str, EncodedTask],
+    parts: Mapping[str, Places],
     tasks: Mapping[str, EncodedTask],
     texts: Mapping[str, Texts],
     retrain: Retrain,
 ) -> dict[str, _Sheet] | None:
     """Return what members answer to the training examples of each part, having learned the others.
 
-    Tasks that cannot be parted are left out; None where the time was up.
+    None where the time was up.
     """
-    parts = {name: part for name, encoded in wanted.items() if (part := deal(encoded)) is not None}
     members: dict[str, dict[str, Floats]] = {name: {} for name in parts}
     for number in range(PARTS if parts else 0):
         others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
@@ -170,7 +196,9 @@ def _cross_validated(
             _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
             _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
     return {
-        name: _Sheet(found := tasks[name].splits["train"].labels, members[name], f"{len(found):,} rows cross-validated")
+        name: _Sheet(
+            found := tasks[name].splits["train"].labels, members[name], f"{len(found):,} rows cross-validated", True
+        )
         for name in parts
     }
 
@@ -185,11 +213,11 @@ def deal(encoded: EncodedTask) -> Places | None:
         together.setdefault(train.sequences(example)[0].tobytes(), []).append(example)
     units = list(together.values())
     shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
-    shuffled.sort(key=lambda unit: float(train.labels[unit[0]]))
+    shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
     found = np.zeros(len(train), np.int64)
     for number, unit in enumerate(shuffled):
         found[unit] = number % PARTS
-    few = any(len(np.unique(train.labels[found != part])) < 2 for part in range(PARTS))
+    few = any(len(np.unique(train.labels[found != part], axis=0)) < 2 for part in range(PARTS))
     return None if few or len(units) < 2 * PARTS else found
 
 

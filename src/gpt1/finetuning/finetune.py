@@ -42,9 +42,10 @@ from gpt1.finetuning.seeds import (
     report_seeds,
     write_result,
 )
+from gpt1.finetuning.thresholding import choose_thresholds
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
-from gpt1.inference.run import LAST, Run, load_run
+from gpt1.inference.run import BEST, LAST, Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import RECIPES
@@ -56,7 +57,7 @@ from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Listener, Stepped
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
-from gpt1.tasks.answers import predictions, soft_targets
+from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -76,6 +77,7 @@ from gpt1.training.session import (
     resumed,
     speed_up,
 )
+from gpt1.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from gpt1.tasks.examples import Labelled
@@ -112,6 +114,7 @@ def finetune(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     fold_labels: bool = False,
+    labels_sep: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
@@ -129,7 +132,8 @@ def finetune(
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
     `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
-    that differ by case, blanks or Unicode's forms alone for the commonest of them. `recipe` is a name, `module:NAME` or
+    that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
+    several labels, which that sign parts, or none. `recipe` is a name, `module:NAME` or
     a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
     `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
     dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
@@ -146,6 +150,7 @@ def finetune(
         encoding=encoding,
         skip_bad=skip_bad,
         fold_labels=fold_labels,
+        labels_sep=labels_sep,
         encoded=_several(encoded),
         examples=examples,
     )
@@ -335,7 +340,7 @@ class FinetuneSession(Session[Classifier]):
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:
         """Return the network with a head for each task."""
         learned = {name: encoded.task for name, encoded in self.tasks.items()}
-        return make_classifier(recipe, learned, self._any_task.vocab_size, init)
+        return make_classifier(recipe, learned, self._any_task.vocab_size, init, self.device)
 
     def configure(self, model: Classifier, recipe: Recipe, notify: Notify) -> TrainerConfig:
         """Return what the loop needs."""
@@ -397,24 +402,28 @@ class FinetuneSession(Session[Classifier]):
         """Note that the run is not at its end."""
         forget_result(self.out)
 
-    def end(self, notify: Notify) -> bool:
+    def end(self, trainer: Trainer, notify: Notify) -> bool:
         """Decide who answers and how surely, measure the run on all it was not trained on, and note that it is over."""
-        run = load_run(self.out, device=str(self.device))
-        if run.recipe.finetuning.ensemble:
+        settings = read_run(self.out).recipe.finetuning
+        several = any(encoded.task.is_multilabel for encoded in self.tasks.values())
+        if trainer.best is None or settings.ensemble or settings.calibrate or several:
+            trainer.wait_for_disk()  # what is decided of weights does not come there before them
+        run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
+        if settings.ensemble:
             retrain = self._retrain if self.world.size == 1 else None
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
             if not make_ensembles(run, self._deciding(run.recipe), retrain, notify):
                 return False
-            run = run.anew()
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
-        if run.recipe.finetuning.calibrate:
+        if settings.calibrate:
             calibrate(run, self.tasks, self.asked.seeds, notify)
-            run = run.anew()
+        choose_thresholds(run, self._deciding(run.recipe), notify)
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()
         }
+        trainer.wait_for_disk()  # what was measured is there before it is said to be
         write_result(self.out, measured)
         return True
 
@@ -493,8 +502,7 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             answers, likelihood = np.zeros_like(data.labels), np.zeros(len(data))
             for examples, chances in probabilities_by_portion(model, name, data):
                 answers[examples] = predictions(task, chances)
-                shares = soft_targets(task, data.labels[examples])
-                likelihood[examples] = (shares * np.log(np.maximum(chances, 1e-30))).sum(1)
+                likelihood[examples] = log_likelihoods(task, data.labels[examples], chances)
             own = scores(task, data.labels[known], answers[known])
             decisive.append(own[task.metrics[0]])
             prefix = f"{name}_{split}" if len(tasks) > 1 else split

@@ -5,7 +5,8 @@
                                     hundred) of every example, so that runs can be compared
 
 What it is measured on is what it was trained with, or other labelled data that a person names. Encoded examples need no
-library but torch, numpy and safetensors: mistakes show their texts decoded from the ids.
+library but torch, numpy and safetensors: mistakes show their texts decoded from the ids. Where rows are at hand they
+show the row of the file and its text as it stands there.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporarie
 from gpt1.base.records import sealed
 from gpt1.bases.catalog import is_packaged
 from gpt1.finetuning.data import check_fit, identity, read_recorded
-from gpt1.inference.answering import answer_by_portion, task_of, temperature_of
+from gpt1.inference.answering import answer_by_portion, task_of, temperature_of, thresholds_of
 from gpt1.inference.run import Run
 from gpt1.linear.words import encoded_texts
-from gpt1.records.evaluation import Cut, Evaluation, Prediction, RecordedTable, Tempered
-from gpt1.tasks.answers import Floats, predictions
+from gpt1.records.evaluation import Cut, Evaluation, InTrain, Prediction, RecordedTable, Tempered
+from gpt1.tasks.answers import THRESHOLD, Floats, predictions, right_rows
 from gpt1.tasks.assessment import (
     Answered,
     Assessment,
@@ -45,12 +46,12 @@ from gpt1.tasks.assessment import (
 )
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, encode_task, load
-from gpt1.tasks.examples import Labelled
+from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
 from gpt1.tasks.readers import read_further
 from gpt1.tasks.shapes import CHOICES
-from gpt1.tasks.temperature import soften
+from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.text.tokenizer import Tokenizer
 
@@ -212,6 +213,7 @@ def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:
 TEXT_LENGTH = 300  # characters of a mistake
 _HEAD = 200  # of which so many are its beginning; the rest is the end, where answers stand
 _GAP = " … "
+_JOINED = " | "  # between the texts of a row
 
 
 def evaluation_file(run: Path, task: str, split: str) -> Path:
@@ -252,7 +254,13 @@ def measure_split(
     answered, before = _answer(run, task, data)
     found = assess(task, data.labels[known], answered.of(known), groups=data.groups[known] if task.groups else None)
     cut = data.cut[data.cut > 0]
-    mistakes = [_with_text(run.tokenizer, task, data, int(known[one.index]), one) for one in found.mistakes]
+    places = [(int(known[one.index]), one) for one in found.mistakes]
+    rows = encoded.examples.get(split)
+    rows = rows if rows is not None and len(rows) == len(data) else None  # a part of a split may have been chosen
+    mistakes = [
+        _with_text(run.tokenizer, task, data, index, one) if rows is None else _with_row(task, rows[index], index, one)
+        for index, one in places
+    ]
     evaluation = Evaluation(
         task=task.name,
         split=split,
@@ -263,7 +271,8 @@ def measure_split(
         unknown=count_unknown(unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)),
         table=table,
         words=_by_words(run, task, data, known),
-        tempered=_tempered(run, task, found, answered.answers[known] == data.labels[known], before[known]),
+        in_train=_in_train(task, encoded, split, run.tokenizer.unknown_id, known, answered),
+        tempered=_tempered(run, task, found, right_rows(answered.answers[known], data.labels[known]), before[known]),
         **{**vars(found), "mistakes": mistakes},
     )
     remove_temporaries(run.path)
@@ -276,12 +285,46 @@ def measure_split(
     return evaluation
 
 
+def _in_train(
+    task: Task,
+    encoded: EncodedTask,
+    split: str,
+    unknown_id: int | None,
+    known: NDArray[np.int64],
+    answered: Answered,
+) -> InTrain | None:
+    """Return how many examples stand in train too, and the metrics without them; None where there are none."""
+    if split == "train" or "train" not in encoded.splits:
+        return None
+    data, train = encoded.splits[split], encoded.splits["train"]
+    # Texts that lost their end, or words that the vocabulary lacks, may differ in just these.
+    lossy = (data.cut > 0) | (unknown_by_example(task, data, unknown_id, encoded.vocab_size)[:, 0] > 0)
+    learned = {_key(train, example) for example in range(len(train))}
+    others = np.array(
+        [example for example in known.tolist() if lossy[example] or _key(data, example) not in learned], np.int64
+    )
+    if len(others) == len(known):
+        return None
+    groups = data.groups[others] if task.groups else None
+    metrics = scores(task, data.labels[others], answered.answers[others], groups) if len(others) else {}
+    return InTrain(len(known) - len(others), metrics)
+
+
+def _key(split: EncodedSplit, example: int) -> tuple[bytes, ...]:
+    """Return what is equal where texts are, as they are read; of a pair in either order."""
+    return tuple(sorted(ids.tobytes() for ids in split.sequences(example)))
+
+
 def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]) -> dict[str, float] | None:
     """Return what counting words gives on the same examples, where the run knows it."""
     if task.name not in run.ensembles or (words := run.ensembles[task.name].words) is None:
         return None
     labelled = choose(data, known.tolist())
-    answers = predictions(task, words.probabilities(encoded_texts(task, labelled, run.tokenizer)))
+    thresholds: Floats | float = THRESHOLD
+    if run.thresholds is not None and task.is_multilabel and (own := run.thresholds.tasks[task.name].words):
+        thresholds = np.array([own[name] for name in task.labels])
+    found = words.probabilities(encoded_texts(task, labelled, run.tokenizer))
+    answers = predictions(task, found, thresholds)
     return scores(task, labelled.labels, answers)
 
 
@@ -299,9 +342,10 @@ def _answer(run: Run, task: Task, data: EncodedSplit) -> tuple[Answered, Floats]
     Besides, how sure the answers would be without a temperature.
     """
     parts, before = [], np.zeros(len(data))
+    thresholds, temperature = thresholds_of(run, task), temperature_of(run, task)
     for examples, found in answer_by_portion(run, task, data):
-        parts.append((examples, hold_against(task, data.labels[examples], found)))
-        before[examples] = soften(found, 1 / temperature_of(run, task)).max(1)
+        parts.append((examples, hold_against(task, data.labels[examples], found, thresholds)))
+        before[examples] = tempered(task, found, 1 / temperature).max(1)
     return joined(parts), before
 
 
@@ -310,7 +354,7 @@ def _known_task(run: Run, encoded: EncodedTask) -> Task:
     name = encoded.task.name
     check_fit({name: encoded}, fingerprint=run.tokenizer.fingerprint, context=run.recipe.shape.context, init=run.path)
     task = task_of(run, name)
-    for fact in ("shape", "labels", "score_range", "choices"):
+    for fact in ("shape", "labels", "labels_sep", "score_range", "choices"):
         own, theirs = getattr(task, fact), getattr(encoded.task, fact)
         if own != theirs:
             raise InputError(
@@ -331,6 +375,17 @@ def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[Predi
         )
 
 
+def _with_row(task: Task, example: Example, index: int, mistake: Mistake) -> Mistake:
+    """Return a mistake with its place in the split and in its file, and its text as it stands there."""
+    if task.shape != CHOICES:
+        return replace(mistake, index=index, row=example.row, text=_shortened(_JOINED.join(example.texts)))
+    asked, answers = [part for part in example.texts[:2] if part], example.texts[2:]
+    given, right = (
+        _shortened(_JOINED.join([*asked, answers[int(which)]])) for which in (mistake.prediction, mistake.label)
+    )
+    return replace(mistake, index=index, row=example.row, text=given, right_text=right)
+
+
 def _with_text(tokenizer: Tokenizer, task: Task, data: EncodedSplit, index: int, mistake: Mistake) -> Mistake:
     """Return a mistake with its place in the split, and its text; of choices, with the answer that was right too."""
     sequences = data.sequences(index)
@@ -345,4 +400,9 @@ def show(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
     names = {special: f"[{name}]" for name, special in tokenizer.specials.items()}
     parts = groupby(map(int, ids), lambda token: names.get(token, ""))
     text = " ".join(name or tokenizer.decode(list(part)).strip() for name, part in parts)
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
+    """Return a text, of a long one the beginning and the end."""
     return text if len(text) <= TEXT_LENGTH else text[:_HEAD] + _GAP + text[_HEAD + len(_GAP) - TEXT_LENGTH :]

@@ -28,9 +28,8 @@ class TaskLearning(nn.Module):
         """Return all terms; those of tasks that have no examples here are zero."""
         packing = Packing(tensors["offsets"], tensors["sequence"], tensors["position"], longest)
         logits_EA, hidden_NC, output_VC = self.model(tensors["ids"].long(), packing, task, noise, tensors["examples"])
-        losses_E = -(tensors["shares"] * logits_EA.log_softmax(-1)).sum(-1)
-        sums = {name: losses_E.new_zeros(()) for name in self.weights}
-        sums[task] = losses_E @ tensors["weights"]
+        sums = {name: logits_EA.new_zeros(()) for name in self.weights}
+        sums[task] = self.model.tasks[task].loss(logits_EA, tensors["shares"], tensors["weights"])
         if LM in self.weights:
             sums[LM] = linear_cross_entropy(
                 hidden_NC, output_VC, tensors["targets"].long(), tensors["token_weights"], self.model.body.vocab_size

@@ -11,6 +11,7 @@ from gpt1.documents.verdict import verdict
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
+from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.tasks.assessment import Interval
@@ -23,6 +24,10 @@ class SplitResult(TypedDict):
     examples: int
     metrics: dict[str, float]
     intervals: NotRequired[dict[str, Interval]]  # 95 %
+    words: NotRequired[dict[str, float]]  # the metrics of counting words (TF-IDF) on the same examples
+    verdict: NotRequired[str]  # what the score is worth
+    is_of_use: NotRequired[bool]  # not where there is nothing to hold it against
+    is_flattered: NotRequired[bool]  # by rows that were learned
 
 
 class TuningResult(TypedDict):
@@ -35,7 +40,11 @@ class TuningResult(TypedDict):
 
 def results(run: Run) -> TuningResult:
     """Return the run's folder and, for each task and split that was measured, metrics and their 95 % intervals."""
-    measured = {name: {split: _short(found) for split, found in _evaluations(run, name).items()} for name in run.tasks}
+    decided = decisions(run)
+    measured = {
+        name: {split: _short(found, decided.get(name)) for split, found in _evaluations(run, name).items()}
+        for name in run.tasks
+    }
     found: TuningResult = {"run": str(run.path), "tasks": measured}
     if (seeds := _seeds(run)) is not None:
         found["seeds"] = seeds.summary
@@ -45,33 +54,57 @@ def results(run: Run) -> TuningResult:
 def results_blocks(run: Run) -> list[Block]:
     """Return the results for people: what all seeds gave, the scores of each task, and what to do next."""
     seeds = _seeds(run)
-    found = [one for name in run.tasks for one in _evaluations(run, name).values()]
+    found = evaluations(run)
     chosen = [Note(f"{name}: {one.record.why}.") for name, one in run.ensembles.items()]
     calibrated = {} if run.calibration is None else run.calibration.tasks
     sure = [Note(f"{name}: {one.why}.") for name, one in calibrated.items()]
+    given = {} if run.thresholds is None else run.thresholds.tasks
+    sure += [Note(f"{name}: {one.why}.") for name, one in given.items()]
     return [
         *([] if seeds is None else seeds_blocks(seeds)),
-        *task_scores(found),
+        *task_scores(found, decisions(run)),
         *chosen,
         *sure,
         Note(f"{run.path} {_next_step(run, found)}"),
     ]
 
 
+def evaluations(run: Run) -> list[Evaluation]:
+    """Return all that was measured of a run's own tasks."""
+    return [one for name in run.tasks for one in _evaluations(run, name).values()]
+
+
 def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
     if not is_done(run.path):
         return "is not at its end; `gpt1.finetune(resume=True)` goes on"
-    if any(worth is not None and not worth.is_of_use for worth in map(verdict, found)):
+    decided = decisions(run)
+    worths = [worth for one in found if (worth := verdict(one, decided.get(one.task))) is not None]
+    if any(worth.is_of_use is False for worth in worths):
         return (
             "is trained, but not of use yet: more labels, or a base that has read more, may help; gpt1 evaluate shows "
             "its mistakes"
         )
+    if any(worth.is_flattered for worth in worths):
+        return (
+            "is trained, but how good it is is not known: rows that it is measured on stand in train too; "
+            "gpt1 evaluate with a table of other texts tells it"
+        )
     return "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
 
-def _short(found: Evaluation) -> SplitResult:
+def decisions(run: Run) -> dict[str, TaskEnsemble]:
+    """Return by what it was decided who answers each task, where it was."""
+    return {name: one.record for name, one in run.ensembles.items()}
+
+
+def _short(found: Evaluation, decided: TaskEnsemble | None) -> SplitResult:
     told = SplitResult.__annotations__
-    return cast(SplitResult, {name: value for name, value in found.as_json().items() if name in told})
+    short = cast(SplitResult, {name: value for name, value in found.as_json().items() if name in told})
+    if (worth := verdict(found, decided)) is not None:
+        short["verdict"], short["is_flattered"] = worth.sentence, worth.is_flattered
+        if worth.is_of_use is not None:
+            short["is_of_use"] = worth.is_of_use
+    return short
 
 
 def _seeds(run: Run) -> SeedsResult | None:

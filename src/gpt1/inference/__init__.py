@@ -3,6 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "abstaining": ["HALF", "promise"],
+    "answer_files": ["answer_table"],
     "answering": [
         "Predictions",
         "answer",
@@ -10,9 +11,11 @@ OFFERS = {
         "answer_split",
         "left_behind",
         "network_temperature",
+        "plain_probabilities",
         "reading_notices",
         "task_of",
         "temperature_of",
+        "thresholds_of",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": [
@@ -27,7 +30,7 @@ OFFERS = {
         "read_pairs",
     ],
     "classification": ["head_shapes", "probabilities_by_portion"],
-    "embedding": ["MEAN", "text_ids"],
+    "embedding": ["MEAN", "POOLINGS", "text_ids"],
     "generation": [
         "BatchGenerator",
         "GeneratedSequence",
@@ -38,9 +41,8 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
-    "predicting": ["predict_file"],
+    "predicting": ["predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
-    "rows": ["check_target", "json_line", "write_rows"],
     "run": [
         "BEST",
         "BODY",
@@ -56,5 +58,6 @@ OFFERS = {
     ],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
+    "sheets": ["check_target", "has_cells", "json_line", "write_rows"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

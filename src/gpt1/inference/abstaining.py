@@ -21,6 +21,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples
 
 LEAST_RISK = 1e-4
+SHARES = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # that are tried where one is refused
 HALF = 100  # of the rows for dev, below which they are not parted
 
 
@@ -36,6 +37,11 @@ def promise(run: Run, task: Task, risk: float, name: str | None = None) -> Promi
         )
     if task.score_range is not None:
         raise SettingError(f"'{task.name}' is answered with scores, which are more or less right; leave `abstain` out")
+    if task.is_multilabel:
+        raise SettingError(
+            f"'{task.name}' is answered with several labels, each right or wrong by itself, and `abstain` promises of "
+            "one answer a row; leave `abstain` out"
+        )
     if run.int8:
         raise SettingError(
             "what `abstain` promises was proven with the network's own weights, not with rounded ones; leave `int8` out"
@@ -49,16 +55,28 @@ def promise(run: Run, task: Task, risk: float, name: str | None = None) -> Promi
     ):
         return found
     rows, needed = len(known.kept or ()), least_examples(risk, level)
+    other = _greater(known, risk, level)
     problem = f"{name} cannot promise that at most {_percent(risk)} of its answers to '{task.name}' are wrong"
     if rows < needed:
         raise InputError(
             f"{problem}: that takes {needed:,} answers to rows that decided nothing, none of them wrong, and "
-            f"{_kept(known)}; fine-tune with {2 * max(needed, HALF):,} rows for dev or more, or name a greater share"
+            f"{_kept(known)}; fine-tune with {2 * max(needed, HALF):,} rows for dev or more{other}"
         )
     raise InputError(
-        f"{problem}: even the surest are wrong too often on the {many(rows, 'row')} that were kept for it; name a "
-        "greater share, or fine-tune with more rows"
+        f"{problem}: even the surest are wrong too often on the {many(rows, 'row')} that were kept for it; fine-tune "
+        f"with more rows{other}"
     )
+
+
+def _greater(known: TaskCalibration, risk: float, level: float) -> str:
+    """Return which share could be promised with the rows there are, in words."""
+    if known.seen is None or known.kept is None:
+        return ""
+    for share in SHARES:
+        if share > risk and (found := find_promise(known.seen, known.kept, share, level)):
+            answered = f"which answers {found.answered:,} of the {many(found.examples, 'row')} that were kept"
+            return f"; `abstain={share:g}` could be promised with the rows there are, {answered}"
+    return f"; with the rows there are not even {_percent(SHARES[-1])} could be promised"
 
 
 def abstentions(found: Predictions, promised: Promise | None) -> NDArray[np.bool_]:

@@ -17,14 +17,15 @@ from gpt1.base.errors import RuinedWeights, SettingError, unknown
 from gpt1.base.wording import many
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import ALONE, NETWORK, WORDS, pool
+from gpt1.linear.ensemble import ALONE, pool
 from gpt1.linear.words import encoded_texts
-from gpt1.tasks.answers import Floats, answers, predictions
-from gpt1.tasks.assessment import answer_name, likeliest, share_names
+from gpt1.records.ensemble import NETWORK, WORDS
+from gpt1.tasks.answers import THRESHOLD, Floats, answers, predictions
+from gpt1.tasks.assessment import answer_name, label_names, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
-from gpt1.tasks.temperature import soften
+from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 
 
@@ -35,7 +36,7 @@ class Predictions:
     task: Task
     probabilities: Floats  # of the classes, answers or bins [examples, answers]
     sure: Floats  # the probability of the likeliest before any temperature, by which it is decided what is not answered
-    answers: NDArray[Any]  # index of the class or the answer, or the score
+    answers: NDArray[Any]  # index of the class or the answer, or the score, or 1 and 0 for each of several labels
     cut: NDArray[np.int64]  # tokens that the context had no room for
     unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
     tokens: NDArray[np.int64]  # that were read
@@ -46,6 +47,10 @@ class Predictions:
     def name(self, example: int) -> str | int | float:
         """Return an answer as a person reads it."""
         return answer_name(self.task, self.answers[example])
+
+    def labels(self, example: int) -> list[str]:
+        """Return which of several labels are given."""
+        return label_names(self.task, self.answers[example])
 
     def shares(self, example: int) -> dict[str, float] | None:
         """Return the probabilities of an example by name, those of the likeliest of many; of a score there are none."""
@@ -59,18 +64,22 @@ class Predictions:
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
     split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
-    plain = _collected(task, split, _answer_by_members(run, task, split))
-    found = soften(plain, temperature_of(run, task))
+    plain = plain_probabilities(run, task, split)
+    found = tempered(task, plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
-    return Predictions(
-        task, found, plain.max(1, initial=0), predictions(task, found), split.cut, counts[:, 0], counts[:, 1]
-    )
+    given = predictions(task, found, thresholds_of(run, task))
+    return Predictions(task, found, plain.max(1, initial=0), given, split.cut, counts[:, 0], counts[:, 1])
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
     """Return the probabilities that a run gives the classes, answers or bins of each example, and what it answers."""
     found = _collected(task, split, answer_by_portion(run, task, split))
-    return found, predictions(task, found)
+    return found, predictions(task, found, thresholds_of(run, task))
+
+
+def plain_probabilities(run: Run, task: Task, split: EncodedSplit) -> Floats:
+    """Return the probabilities of each example as they come, without any temperature."""
+    return _collected(task, split, _answer_by_members(run, task, split))
 
 
 def _collected(task: Task, split: EncodedSplit, portions: Iterable[tuple[NDArray[np.int64], Floats]]) -> Floats:
@@ -84,12 +93,20 @@ def answer_by_portion(run: Run, task: Task, split: EncodedSplit) -> Iterator[tup
     """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
     temperature = temperature_of(run, task)
     for examples, found in _answer_by_members(run, task, split):
-        yield examples, soften(found, temperature)
+        yield examples, tempered(task, found, temperature)
 
 
 def temperature_of(run: Run, task: Task) -> float:
     """Return the temperature at which a run answers a task."""
     return 1.0 if run.calibration is None else run.calibration.tasks[task.name].temperature
+
+
+def thresholds_of(run: Run, task: Task) -> Floats | float:
+    """Return from which probability on a run gives each of several labels."""
+    if run.thresholds is None or not task.is_multilabel:
+        return THRESHOLD
+    own = run.thresholds.tasks[task.name].labels
+    return np.array([own[name] for name in task.labels])
 
 
 def _answer_by_members(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -139,11 +156,17 @@ def network_temperature(run: Run, task: Task) -> float:
 
 
 def left_behind(run: Run, task: Task) -> list[str]:
-    """Return what a person should know where the network of a run goes elsewhere without its counted words."""
+    """Return what a person should know where the network of a run goes elsewhere without all else that answers."""
     ensemble = run.ensembles.get(task.name)
-    if ensemble is None or ensemble.weights == ALONE:
-        return []
-    return [f"what goes out is the network alone, and its answers are not the run's: {ensemble.record.why}"]
+    told = []
+    if task.is_multilabel:
+        own = np.broadcast_to(thresholds_of(run, task), len(task.labels)).tolist()
+        named = ", ".join(f"{name} {value:.3f}" for name, value in zip(task.labels, own, strict=True))
+        told.append(f"each label has a probability of its own, the sigmoid of its logit, and is given from {named} on")
+    if ensemble is not None and ensemble.weights != ALONE:
+        why = ensemble.record.why
+        told.append(f"what goes out is the network alone, and its answers are not the run's: {why}")
+    return told
 
 
 def reading_notices(

@@ -22,7 +22,8 @@ Probabilities = NDArray[np.float64]
 def head_shape(task: Task) -> HeadShape:
     """Return the head that a task needs."""
     chooses = task.shape == CHOICES
-    return HeadShape(1 if chooses else answers(task), task.sequences, scores_sequences=chooses)
+    outputs = 1 if chooses else answers(task)
+    return HeadShape(outputs, task.sequences, scores_sequences=chooses, is_multilabel=task.is_multilabel)
 
 
 def head_shapes(tasks: Mapping[str, Task]) -> dict[str, HeadShape]:
@@ -46,11 +47,11 @@ def probabilities_by_portion(
 ) -> Iterator[tuple[NDArray[np.int64], Probabilities]]:
     """Yield which examples were answered, and their probabilities: all of them at once may be too many to hold."""
     device = next(model.parameters()).device
-    sequences = model.tasks[task].sequences
-    for examples in _portions(split, sequences, device, pause):
+    head = model.tasks[task]
+    for examples in _portions(split, head.sequences, device, pause):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
         logits_EA, *_ = model(*on_device(row, device), task)
-        yield examples, logits_EA.float().cpu().double().softmax(-1).numpy()
+        yield examples, head.probabilities(logits_EA.float().cpu().double()).numpy()
 
 
 def _portions(split: EncodedSplit, sequences: int, device: torch.device, pause: Pause) -> Iterator[NDArray[np.int64]]:

@@ -105,7 +105,7 @@ _BY_NAME = {("cola", SINGLE): SENTENCE, ("sst2", SINGLE): FEELING}
 
 def find_rule(task: Task) -> Rule:
     """Return how a task is asked: by its name in the catalogue, or by its shape."""
-    if (task.name, task.shape) in _BY_NAME:
+    if (task.name, task.shape) in _BY_NAME and not task.is_multilabel:
         return _BY_NAME[task.name, task.shape]
     if task.shape != CHOICES:
         names = ", ".join(name for name, _ in _BY_NAME)
@@ -221,6 +221,7 @@ def _readings(task: Task, split: str, rule: Rule, example: Example) -> list[Read
 
 
 def _right(readings: Sequence[Reading], example: Example) -> Reading:
+    assert not isinstance(example.label, tuple)  # `find_rule` refuses several labels
     return readings[int(example.label or 0)] if len(readings) > 1 else readings[0]
 
 

@@ -33,7 +33,9 @@ from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING
 from gpt1.records.seeds import RESULT_FILE, SEEDS_FILE
+from gpt1.records.thresholds import THRESHOLDS_FILE, ThresholdsRecord
 from gpt1.runs.checkpoints import (
+    HOST,
     Checkpoint,
     Damaged,
     beside_a_writer,
@@ -76,6 +78,7 @@ class Run:
         step: int | str,
         refused: Callable[[str], None] = warnings.warn,
         int8: bool = False,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.path = run_folder(path)
         self.device, self.int8 = device, int8
@@ -86,6 +89,8 @@ class Run:
         self.recipe = self.record.recipe
         self._step = step
         self._refused = refused
+        if checkpoint is not None:  # which is in memory, and was found sound there
+            self.checkpoint = checkpoint
 
     def with_pause(self, pause: Pause) -> Run:
         """Return the run with a pause made between the portions of what is classified, embedded or scored."""
@@ -93,14 +98,15 @@ class Run:
         run.pause = pause
         return run
 
-    def anew(self) -> Run:
-        """Return the run as its folder has it now."""
-        return Run(self.path, device=self.device, step=self._step, refused=self._refused, int8=self.int8)
+    def look_again(self) -> None:
+        """Read anew, when it is next asked for, who answers and how sure answers are to be; the weights stay."""
+        for name in ("ensembles", "calibration", "thresholds"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The weights in use."""
-        return find_checkpoint(self.path, self._step, self._refused)
+        return find_checkpoint(self.path, self._step, self._refused, self.device)
 
     @cached_property
     def model(self) -> Model:
@@ -153,6 +159,21 @@ class Run:
         return found
 
     @cached_property
+    def thresholds(self) -> ThresholdsRecord | None:
+        """From which probability on several labels are given, where it was chosen for the weights in use."""
+        path = self.path / THRESHOLDS_FILE
+        asked = self.has_tasks and any(task.is_multilabel for task in self.tasks.values())
+        if not asked or not (path.exists() or (self.path / RESULT_FILE).exists()):
+            return None
+        found = ThresholdsRecord.read(path)
+        found.check(path, self.tasks)
+        if found.step != self.checkpoint.step:
+            return None
+        if found.weights not in ("", self.checkpoint.weights_hash):
+            raise FormatError(f"{path} is of other weights than those of {self.path}; {found.REMEDY}")
+        return found
+
+    @cached_property
     def ready_classifier(self) -> Classifier:
         """The classifier around `network`, for use and not for training."""
         return self.classifier.with_body(self.network).eval()
@@ -168,7 +189,7 @@ class Run:
 
     def _loaded(self, model: Network) -> Network:
         model = model.double() if self._precision == "fp64" else model
-        load_weights(model, self.checkpoint)
+        load_weights(model, self.checkpoint, self.device)
         return model.to(self.device).eval()
 
     @cached_property
@@ -245,8 +266,10 @@ def load_base(name: str, *, device: str | None = None, int8: bool = False) -> Ru
     return load_run(find_base(name).path, device=device, int8=int8)
 
 
-def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn) -> Checkpoint:
-    """Return a run's checkpoint, without the optimiser's part: of a step, the best, or the last whole one.
+def find_checkpoint(
+    run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn, device: torch.device = HOST
+) -> Checkpoint:
+    """Return a run's checkpoint on a device, without the optimiser's part: of a step, the best, or the last whole one.
 
     `refused` is told of damaged ones that were passed over.
     """
@@ -256,8 +279,8 @@ def find_checkpoint(run: Path, step: int | str, refused: Callable[[str], None] =
         problems.clear()
         best = best_step(run, problems.append) if step == BEST else step
         if best is None or best == LAST:
-            return newest_checkpoint(run, problems.append, with_optimizer=False)
-        return _of_step(run, best)
+            return newest_checkpoint(run, problems.append, with_optimizer=False, device=device)
+        return _of_step(run, best, device)
 
     found = beside_a_writer(look)
     problems = _each_once(problems)
@@ -278,12 +301,12 @@ def _each_once(problems: Iterable[str]) -> list[str]:
     return list({problem.rpartition("; ")[0]: problem for problem in problems}.values())
 
 
-def _of_step(run: Path, step: int | str) -> Checkpoint:
+def _of_step(run: Path, step: int | str, device: torch.device) -> Checkpoint:
     steps = dict(list_checkpoints(run))
     if not isinstance(step, int) or step not in steps:
         raise SettingError(f"{run} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}")
     try:
-        return load_checkpoint(steps[step], with_optimizer=False)
+        return load_checkpoint(steps[step], with_optimizer=False, device=device)
     except (FormatError, InputError) as error:
         require_there(steps[step])
         if isinstance(error, Damaged) and len(steps) == 1:
@@ -311,13 +334,18 @@ def body_of(checkpoint: Checkpoint, vocab_size: int) -> Checkpoint:
     return replace(checkpoint, model=model)
 
 
-def load_weights(model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Copy a checkpoint's weights into a model of the same shape."""
+def load_weights(model: nn.Module, checkpoint: Checkpoint, device: torch.device = HOST) -> None:
+    """Give a model a checkpoint's weights, which must be of its shapes: copies on the host, elsewhere the very ones."""
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | checkpoint.model.keys()):
         found, wanted = checkpoint.model.get(name), own.get(name)
         if found is None or wanted is None or found.shape != wanted.shape:
             shapes = " and ".join("none" if x is None else str(tuple(x.shape)) for x in (found, wanted))
             raise FormatError(f"{checkpoint.path} does not fit the model: '{name}' has the shapes {shapes}")
+    if device.type == HOST.type:  # where they lie in the file, as the system has mapped it
         with torch.no_grad():
-            wanted.copy_(found)
+            for name, tensor in checkpoint.model.items():
+                own[name].copy_(tensor)
+    else:  # the model's own place for them is never touched, which would take as long as reading
+        placed = {name: tensor.to(device, own[name].dtype) for name, tensor in checkpoint.model.items()}
+        model.load_state_dict(placed, strict=False, assign=True)

@@ -4,6 +4,6 @@
 OFFERS = {
     "doctor": ["examine"],
     "page": ["draw_page"],
-    "plan": ["RECIPE", "describe", "plan"],
+    "plan": ["RECIPE", "Speed", "describe", "plan", "training_speed"],
     "table": ["examine_table"],
 }

@@ -113,6 +113,18 @@ class Flops:
 
 
 @dataclass(frozen=True)
+class Speed:
+    """How fast a machine trains: tokens a second, and the least that an update takes however little it reads."""
+
+    tokens_a_second: float
+    least_seconds: float = 0.0
+
+    def seconds(self, tokens: float, updates: float) -> float:
+        """Return how long so many updates take that read so many tokens in all."""
+        return max(tokens / self.tokens_a_second, self.least_seconds * updates)
+
+
+@dataclass(frozen=True)
 class Time:
     """What it takes; None: not known."""
 
@@ -191,6 +203,11 @@ class RunPlan:
             },
             "advice": {**vars(self.advice), "findings": [finding._asdict() for finding in self.advice.findings]},
         }
+
+
+def training_speed(recipe: Recipe, vocab_size: int, device: str | None = None) -> Speed | None:
+    """Return how fast this machine trains by a recipe, roughly; None: not known."""
+    return _speed(recipe, flops_per_token(recipe.shape, vocab_size), _find_machine(recipe, None, device))
 
 
 def plan(
@@ -318,14 +335,20 @@ def _updates(recipe: Recipe, tokens: int) -> Updates:
 
 
 def _time(recipe: Recipe, flops: float, updates: Updates, machine: Machine) -> Time:
-    if machine.product_flops is None:
+    if (speed := _speed(recipe, flops, machine)) is None:
         return Time()
-    training = recipe.training
-    seconds = flops * updates.tokens / updates.total / (machine.product_flops * machine.utilisation.share)
+    seconds = speed.seconds(updates.tokens, updates.total) / updates.total
+    return Time(seconds, updates.tokens / updates.total / seconds, seconds * updates.total)
+
+
+def _speed(recipe: Recipe, flops: float, machine: Machine) -> Speed | None:
+    if machine.product_flops is None:
+        return None
+    training, least = recipe.training, 0.0
     if machine.gpu:
         micro_batches = math.ceil(training.batch / (training.micro_batch or training.batch))
-        seconds = max(seconds, GPU_SECONDS_A_LAYER * recipe.shape.layers * micro_batches)
-    return Time(seconds, updates.tokens / updates.total / seconds, seconds * updates.total)
+        least = GPU_SECONDS_A_LAYER * recipe.shape.layers * micro_batches
+    return Speed(machine.product_flops * machine.utilisation.share / flops, least)
 
 
 def _place(recipe: Recipe, machine: Machine) -> Execution:

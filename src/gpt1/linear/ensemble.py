@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.tasks.answers import Floats, predictions
+from gpt1.records.ensemble import NETWORK, TOGETHER, WORDS
+from gpt1.tasks.answers import THRESHOLD, Floats, no_and_yes, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
+from gpt1.tasks.thresholds import fit_thresholds
 
-NETWORK, WORDS = "network", "words"
-TOGETHER = "together"
 ALONE = {NETWORK: 1.0}
 
 _FLOOR = 1e-6  # of a probability, so that one member cannot rule out what it has never seen
@@ -42,13 +42,26 @@ def pool(task: Task, members: Mapping[str, Floats], weights: Weights) -> Floats:
         return members[next(iter(weights))]
     if task.score_range is not None:
         return np.asarray(sum(weight * members[name] for name, weight in weights.items()))
+    if task.is_multilabel:
+        each = {name: no_and_yes(members[name]) for name in weights}
+        return _product(each, weights)[:, 1].reshape(next(iter(members.values())).shape)
+    return _product(members, weights)
+
+
+def _product(members: Mapping[str, Floats], weights: Weights) -> Floats:
     logits = sum(weight * _log(members[name]) for name, weight in weights.items())
     shares = np.exp(logits - np.max(logits, 1, keepdims=True))
     return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
-def choose_members(task: Task, members: Mapping[str, Floats], labels: NDArray[Any]) -> Choice:
-    """Return who answers best: the network, words, or both; of equals the first of these but words."""
+def choose_members(
+    task: Task, members: Mapping[str, Floats], labels: NDArray[Any], *, with_thresholds: bool = False
+) -> Choice:
+    """Return who answers best: the network, words, or both; of equals the first of these but words.
+
+    `with_thresholds`: several labels are to have thresholds chosen on these examples, so each way is judged with its
+    own.
+    """
     together = _fit(task, [members[NETWORK], members[WORDS]], labels)
     ways: dict[str, dict[str, float]] = {
         NETWORK: ALONE,
@@ -56,10 +69,11 @@ def choose_members(task: Task, members: Mapping[str, Floats], labels: NDArray[An
         WORDS: {WORDS: 1.0},
     }
     metric = task.metrics[0]
-    found = {
-        name: float(scores(task, labels, predictions(task, pool(task, members, weights)))[metric])
-        for name, weights in ways.items()
-    }
+    found = {}
+    for name, weights in ways.items():
+        own = pool(task, members, weights)
+        thresholds = fit_thresholds(own, labels) if with_thresholds and task.is_multilabel else THRESHOLD
+        found[name] = float(scores(task, labels, predictions(task, own, thresholds))[metric])
     best = max(found, key=lambda name: found[name])
     return Choice({name: weight for name, weight in ways[best].items() if weight > 0} or ALONE, found)
 
@@ -77,6 +91,8 @@ def _fit(task: Task, members: Sequence[Floats], labels: NDArray[Any]) -> list[fl
         return [share, 1 - share]
     from scipy.optimize import minimize
 
+    if task.is_multilabel:
+        members, labels = [no_and_yes(member) for member in members], labels.ravel()
     logs = np.stack([_log(member) for member in members])  # [members, examples, answers]
     rows = np.arange(len(labels))
 

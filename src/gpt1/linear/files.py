@@ -13,9 +13,8 @@ from safetensors.numpy import load, save
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import missing, require_plain, whole_file
-from gpt1.linear.ensemble import NETWORK, WORDS
 from gpt1.linear.words import WordModel
-from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
+from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.catalog import Task
 
 _SHAPES = {"idf": 1, "weights": 2, "bias": 1, "terms": 1}  # dimensions of the arrays in a file of words

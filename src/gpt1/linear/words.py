@@ -3,7 +3,7 @@
 Words and pairs of neighbours, sublinear counts. Two texts are both seen, with their difference, their product, their
 cosine and the shares of words they have in common: without these a linear model cannot compare them. Where their order
 means nothing, both orders are asked and the mean is the answer. Of choices only the answers are looked at, each by
-itself. Logistic regression; ridge regression for scores.
+itself. Logistic regression, one for each label where a row may have several; ridge regression for scores.
 
 What was learned is a list of terms and a few arrays: it can be kept without a pickle.
 """
@@ -69,6 +69,8 @@ class WordModel:
         outputs = np.asarray(features @ self.weights.T.astype(np.float64)) + self.bias
         if self.task.score_range is not None:
             return soft_targets(self.task, np.clip(outputs[:, 0], *self.task.score_range))
+        if self.task.is_multilabel:
+            return np.asarray(1 / (1 + np.exp(-outputs)))
         if self.task.shape == CHOICES:
             outputs = outputs.reshape(-1, self.task.choices)
         shares = np.exp(outputs - outputs.max(1, keepdims=True))
@@ -91,6 +93,8 @@ def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:
     if task.score_range is not None:
         line = Ridge().fit(features, labels)
         return WordModel(task, terms, idf, line.coef_[None].astype(np.float32), np.array([line.intercept_], np.float32))
+    if task.is_multilabel:
+        return WordModel(task, terms, idf, *_one_against_rest(features, labels))
     if task.shape == CHOICES:
         labels = (np.arange(task.choices) == labels[:, None]).ravel().astype(int)
     found = LogisticRegression(max_iter=STEPS).fit(features, labels)
@@ -98,6 +102,21 @@ def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:
     if task.shape != CHOICES:
         weights, bias = _a_row_a_class(answers(task), found.classes_, weights, bias)
     return WordModel(task, terms, idf, weights, bias)
+
+
+def _one_against_rest(features: Any, labels: NDArray[Any]) -> tuple[Singles, Singles]:
+    """Return weights and biases [labels]; a label that all rows have, or none, is always answered so."""
+    from sklearn.linear_model import LogisticRegression
+
+    count = labels.shape[1]
+    weights, bias = np.zeros((count, features.shape[1]), np.float32), np.zeros(count, np.float32)
+    for place, own in enumerate(labels.T):
+        if own.min() == own.max():
+            bias[place] = -_NEVER if own[0] else _NEVER
+        else:
+            found = LogisticRegression(max_iter=STEPS).fit(features, own)
+            weights[place], bias[place] = found.coef_[0], found.intercept_[0]
+    return weights, bias
 
 
 def _a_row_a_class(count: int, known: Any, weights: Singles, bias: Singles) -> tuple[Singles, Singles]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gpt1.model.dropout import DropoutKey, Site, drop_where, keep_mask
 from gpt1.model.layers import Linear
@@ -28,6 +29,22 @@ class HeadShape:
     outputs: int
     sequences: int
     scores_sequences: bool  # one output for each sequence: the choices of an example
+    is_multilabel: bool = False  # each output says yes or no for itself, by a sigmoid; else one of all is right
+
+    def probabilities(self, logits_EA: Tensor) -> Tensor:
+        """Return how likely each answer is: all of them together, or each for itself."""
+        return logits_EA.sigmoid() if self.is_multilabel else logits_EA.softmax(-1)
+
+    def loss(self, logits_EA: Tensor, shares_EA: Tensor, weights: Tensor) -> Tensor:
+        """Return the sum of all examples' losses, cross-entropy with the shares that answers should have.
+
+        `weights` are of the examples [E]; where each answer is yes or no, of each answer of each [E, A], over which an
+        example's loss is the mean.
+        """
+        if self.is_multilabel:
+            losses_EA = functional.binary_cross_entropy_with_logits(logits_EA, shares_EA, reduction="none")
+            return (losses_EA * weights).mean(-1).sum()
+        return -(shares_EA * logits_EA.log_softmax(-1)).sum(-1) @ weights
 
 
 class Classifier(nn.Module):

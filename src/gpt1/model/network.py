@@ -168,4 +168,4 @@ def normal(name: str, size: torch.Size, *, deviation: float, seed: int) -> Tenso
     """Draw a tensor of this name and size from N(0, deviation)."""
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     generator = torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-    return torch.randn(size, generator=generator, device="cpu") * deviation
+    return torch.randn(size, generator=generator, device="cpu").mul_(deviation)

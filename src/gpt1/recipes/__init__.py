@@ -13,7 +13,7 @@ OFFERS = {
         "todays_names",
         "todays_section",
     ],
-    "derived": ["in_words", "recipe_for", "require_for_text", "require_settled", "settled"],
+    "derived": ["in_words", "recipe_for", "recipe_for_text", "require_for_text", "require_settled", "settled"],
     "values": [
         "AUGMENTED",
         "FSDP",

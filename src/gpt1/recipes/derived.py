@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
-from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, FOR_TEXT, PAPER
+from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, FOR_TEXT, PAPER, RECIPES
 from gpt1.recipes.values import Recipe, Shape
 
 PAPERS_PARAMETERS = 116_534_784
@@ -26,6 +26,16 @@ def recipe_for(base: Shape) -> Recipe:
     sizes = ("kind", "layers", "width", "heads", "feed_forward")
     is_papers = all(getattr(base, name) == getattr(PAPER.shape, name) for name in sizes)
     return FINETUNE if is_papers else AUTO
+
+
+def recipe_for_text(base: Shape) -> Recipe:
+    """Return how a base goes on reading text: by the recipe whose network is most like its own."""
+
+    def alike(name: str) -> int:
+        own = vars(RECIPES[name].shape)
+        return sum(own[part] == value for part, value in vars(base).items())
+
+    return RECIPES[max(FOR_TEXT, key=alike)]
 
 
 def settled(recipe: Recipe, parameters: int, examples: int) -> Recipe:

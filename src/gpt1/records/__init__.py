@@ -3,10 +3,11 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "calibration": ["CALIBRATION_FILE", "CalibrationRecord", "TaskCalibration"],
-    "ensemble": ["ENSEMBLE_FILE", "EnsembleRecord", "TaskEnsemble"],
-    "evaluation": ["Cut", "Evaluation", "Prediction", "RecordedTable", "Tempered"],
+    "ensemble": ["ENSEMBLE_FILE", "EnsembleRecord", "NETWORK", "TOGETHER", "TaskEnsemble", "WORDS"],
+    "evaluation": ["Cut", "Evaluation", "InTrain", "Prediction", "RecordedTable", "Tempered"],
     "run": ["FINETUNING", "Hardware", "Imported", "PRETRAINING", "RecordedCorpus", "RecordedSource", "RunRecord"],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],
+    "thresholds": ["THRESHOLDS_FILE", "TaskThresholds", "ThresholdsRecord"],
     "study": [
         "AblationsSection",
         "ArmAverage",

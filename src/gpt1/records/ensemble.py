@@ -8,6 +8,8 @@ from gpt1.base.record_files import Record
 from gpt1.base.records import Count, RecordPart
 
 ENSEMBLE_FILE = "ensemble.json"
+NETWORK, WORDS = "network", "words"  # the members
+TOGETHER = "together"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,13 @@ class TaskEnsemble(RecordPart):
     metric: str = ""
     scores: dict[str, float] = field(default_factory=dict)  # of the members and of all together
     words: str | None = None  # the sha256 of the file of counted words
+    cross_validated: bool = False  # the examples are those of train, each answered by who had not learned it
+    commonest: float | None = None  # the share of their commonest label
+
+    @property
+    def best(self) -> str:
+        """Who answers: a member, or all together."""
+        return TOGETHER if len(self.weights) > 1 else next(iter(self.weights))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,14 @@ class RecordedTable(RecordPart):
 
 
 @dataclass(frozen=True)
+class InTrain(RecordPart):
+    """Examples that stand in train too, which flatters the score."""
+
+    examples: Count
+    metrics: dict[str, float]  # without them; none where there are no others
+
+
+@dataclass(frozen=True)
 class Tempered(RecordPart):
     """What the temperature of answers did."""
 
@@ -62,6 +70,7 @@ class _Measured(Record):
     table: RecordedTable | None = None
     words: dict[str, float] | None = None  # the metrics of counting words on the same examples
     tempered: Tempered | None = None  # where answers have a temperature
+    in_train: InTrain | None = None  # where some of the examples stand in train too
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,7 @@ class RecordedSource(RecordPart):
     encoded: list[str]
     skip_bad: bool = False
     fold_labels: bool = False
+    labels_sep: str | None = None
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,18 @@ ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the sq
 DIGITS = 4  # of a share of attention
 
 
-class RowAnswer(TypedDict):
+class Named(TypedDict, total=False):
+    """A label or a score, None where it is not sure enough; or all labels, where a row may have several."""
+
+    label: str | float | None
+    labels: list[str]
+    abstained: bool  # where a request asks for it
+
+
+class RowAnswer(Named):
     """What is answered to a row, and how much of it was read and known; probabilities where there are labels."""
 
     index: int
-    label: str | float | None  # None: it is not sure enough
-    abstained: NotRequired[bool]  # where a request asks for it
     probabilities: dict[str, float] | None
     confidence: float | None
     truncated: bool
@@ -59,6 +65,8 @@ class RowAnswers(TypedDict):
     model: str
     task: str
     promise: NotRequired[Promised]
+    unknown: int  # rows with tokens that are not in the vocabulary
+    truncated: int  # rows of which the end was not read
     data: list[RowAnswer]
 
 
@@ -145,8 +153,16 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     found: list[tuple[RowAnswer, float]]
     found = await _answered(engine, ("classify", task.name), answer_rows, examples)
     data: list[RowAnswer] = [{**one, "index": place} for place, (one, _) in enumerate(found)]  # of the request
+    unknown_rows, truncated = sum(one["unknown_tokens"] > 0 for one in data), sum(one["truncated"] for one in data)
     if promised is None:
-        return {"object": "list", "model": asked.model, "task": task.name, "data": data}
+        return {
+            "object": "list",
+            "model": asked.model,
+            "task": task.name,
+            "unknown": unknown_rows,
+            "truncated": truncated,
+            "data": data,
+        }
     return {
         "object": "list",
         "model": asked.model,
@@ -158,6 +174,8 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
             "answered": promised.answered,
             "wrong": promised.wrong,
         },
+        "unknown": unknown_rows,
+        "truncated": truncated,
         "data": [_or_none(one, sure < promised.threshold) for one, (_, sure) in zip(data, found, strict=True)],
     }
 
@@ -170,7 +188,7 @@ def _promise(engine: Engine, task: Task, risk: float) -> Promise:
 
 
 def _or_none(given: RowAnswer, abstained: bool) -> RowAnswer:
-    return {**given, "label": None if abstained else given["label"], "abstained": abstained}
+    return {**given, "label": None if abstained else given.get("label"), "abstained": abstained}
 
 
 async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> VectorAnswers:
@@ -268,13 +286,14 @@ async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, 
 
 
 def _worded(found: Predictions, place: int) -> RowAnswer:
-    """Return the answer at a place; a label is one of those with probabilities."""
-    name, shares = found.name(place), found.shares(place)
+    """Return the answer at a place; a label is one of those with probabilities, and of several each has its own."""
+    name, shares, several = found.name(place), found.shares(place), found.task.is_multilabel
+    named: Named = {"labels": found.labels(place)} if several else {"label": name if shares is None else str(name)}
     return {
         "index": place,
-        "label": name if shares is None else str(name),
+        **named,
         "probabilities": shares,
-        "confidence": None if shares is None else max(shares.values()),
+        "confidence": None if shares is None or several else max(shares.values()),
         "truncated": bool(found.cut[place] > 0),
         "tokens": int(found.tokens[place]),
         "unknown_tokens": int(found.unknown[place]),

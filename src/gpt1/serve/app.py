@@ -65,7 +65,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 Answer = TypeVar("Answer")
-TOLD = ("title", "fields", "labels", "choices", "score_range")  # of a task
+TOLD = ("title", "fields", "labels", "labels_sep", "choices", "score_range")  # of a task
 
 
 class AttentionShape(TypedDict):

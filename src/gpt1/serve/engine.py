@@ -23,7 +23,7 @@ from gpt1.base.errors import Gpt1Error, RuinedWeights
 from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, GeneratedSequence, RuinedScores, continue_ids
 from gpt1.inference.run import Run
 from gpt1.inference.sampling import SamplingParams, Weighed
-from gpt1.linear.ensemble import WORDS
+from gpt1.records.ensemble import WORDS
 from gpt1.serve.limits import ApiError, Limits, busy, failed
 from gpt1.text.streaming import TextStream
 
@@ -207,7 +207,7 @@ class Engine:
             if ensemble.words is not None and WORDS in ensemble.weights:
                 ensemble.words.make_ready()
         if self.run.has_tasks:
-            self.run.calibration  # noqa: B018  what is wrong with it is told before anybody asks
+            self.run.calibration, self.run.thresholds  # noqa: B018  what is wrong is told before anybody asks
         self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()

@@ -58,14 +58,22 @@ def _read_answers(path: Path, task: Task, remedy: str) -> tuple[Answers, Answers
         found = check_record(line, Prediction, place, remedy)
         try:
             if found.label is not None:
-                labels.append(_as_number(task, found.label))
-                answers.append(_as_number(task, found.prediction))
+                labels.append(_as_numbers(task, found.label))
+                answers.append(_as_numbers(task, found.prediction))
         except ValueError as error:
             raise FormatError(f"{place} is damaged: {error}; {remedy}") from None
     if not labels:
         return None
     kind = np.float64 if task.score_range is not None else np.int64
     return np.array(labels, kind), np.array(answers, kind)
+
+
+def _as_numbers(task: Task, answer: str | float) -> float | list[float]:
+    """Return an answer as a number; of several labels one for each, 1 where it is given."""
+    if not task.is_multilabel:
+        return _as_number(task, answer)
+    given = {_as_number(task, name) for name in str(answer).split(task.labels_sep) if name}
+    return [float(place in given) for place in range(len(task.labels))]
 
 
 def _as_number(task: Task, answer: str | float) -> float:

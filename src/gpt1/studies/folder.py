@@ -20,7 +20,7 @@ from typing import cast
 from gpt1.base.errors import Busy, FormatError, InputError, Interrupted, SettingError
 from gpt1.base.files import is_temporary, lock_folder, remove_temporaries, require_own_folder
 from gpt1.base.wording import many, some
-from gpt1.inference.rows import write_rows
+from gpt1.inference.sheets import write_rows
 from gpt1.records.study import AskedOfStudy, CellCounts, Cost, StudyRecord, StudySections
 from gpt1.studies.cells import (
     Cell,

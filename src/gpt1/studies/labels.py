@@ -260,9 +260,14 @@ def draw_order(task: Task, train: Sequence[Example], seed: int) -> list[int]:
     return [place for *_, place in sorted(ranked)]
 
 
+def _one_label(example: Example) -> float:
+    assert not isinstance(example.label, tuple)  # `read_tasks` refuses several labels
+    return float(example.label or 0)
+
+
 def _strata(task: Task, train: Sequence[Example]) -> list[Any]:
     if task.score_range is not None:
-        values = [float(example.label or 0) for example in train]
+        values = [_one_label(example) for example in train]
         edges = np.quantile(values, np.arange(1, _STRATA) / _STRATA)
         return list(np.searchsorted(edges, values, side="right"))
     return [example.label if task.labels else 0 for example in train]
@@ -294,7 +299,7 @@ def _words_computation(labelled: Labelled, rows: Sequence[int]) -> Compute:
                 found[split] = scores(task, np.array([example.label for example in known]), answers)
                 lines = [
                     Prediction(
-                        label=answer_name(task, float(example.label or 0)), prediction=answer_name(task, answer)
+                        label=answer_name(task, _one_label(example)), prediction=answer_name(task, answer)
                     ).as_json()
                     for example, answer in zip(known, answers, strict=True)
                 ]

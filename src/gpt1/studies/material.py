@@ -18,7 +18,7 @@ from gpt1.recipes.values import LSTM, Shape
 from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, read_state
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.studies.cells import Watcher
-from gpt1.tasks.catalog import Task, task_as_json
+from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example, Labelled
 
@@ -106,7 +106,7 @@ class TaskData:
     @cached_property
     def identity(self) -> str:
         """What tells these rows from all others."""
-        digest = hashlib.sha256(json.dumps(task_as_json(self.task), sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(self.task.as_json(), sort_keys=True).encode())
         for split, examples in self.labelled.splits.items():
             digest.update(f"\n{split} {len(examples)}".encode())
             for example in examples:
@@ -128,6 +128,10 @@ def read_tasks(source: Source, watcher: Watcher) -> dict[str, TaskData]:
     for labelled in read_labelled(source):
         if labelled.task.name in found:
             raise SettingError(f"two tasks are called '{labelled.task.name}'; study them apart")
+        if labelled.task.is_multilabel:
+            raise SettingError(
+                f"rows of '{labelled.task.name}' may have several labels; studies are of one label a row"
+            )
         found[labelled.task.name] = TaskData(labelled)
         for text in labelled.notices:
             watcher.say(f"{labelled.task.name}: {text}")

@@ -1,8 +1,9 @@
 """What a task asks of a network as numbers: how many outputs, which answer each label stands for, and back again.
 
-Classes and choices have one output each. Scores are learned as six bins over their range (of STS-B, 0 to 5, one for
-each whole number): a score between two bins belongs to both, the nearer one more, and what is predicted is the expected
-bin. The paper does not say how it learned STS-B.
+Classes and choices have one output each. So has each label of a task whose rows may have several: its probability is
+its own, and it is given where that reaches the label's threshold. Scores are learned as six bins over their range (of
+STS-B, 0 to 5, one for each whole number): a score between two bins belongs to both, the nearer one more, and what is
+predicted is the expected bin. The paper does not say how it learned STS-B.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import CHOICES
 
 BINS = 6
+LEAST = 1e-30  # probability: what was thought impossible may be right, and one such answer must not decide alone
+THRESHOLD = 0.5  # of a label, where none was chosen for it
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +32,8 @@ def answers(task: Task) -> int:
 
 def soft_targets(task: Task, labels: NDArray[Any]) -> Floats:
     """Return labels as the share each answer should have [examples, answers]; rows of unknown labels are zero."""
+    if task.is_multilabel:
+        return np.asarray(labels == 1, np.float64)
     shares = np.zeros((len(labels), answers(task)))
     rows = np.arange(len(labels))
     if task.score_range is None:
@@ -44,8 +49,13 @@ def soft_targets(task: Task, labels: NDArray[Any]) -> Floats:
     return shares
 
 
-def predictions(task: Task, probabilities: Floats) -> NDArray[Any]:
-    """Return the likeliest class or answer of each example [examples], or the expected score."""
+def predictions(task: Task, probabilities: Floats, thresholds: Floats | float = THRESHOLD) -> NDArray[Any]:
+    """Return the likeliest class or answer of each example [examples], or the expected score.
+
+    Of several labels it is 1 for each whose probability reaches its threshold, else 0 [examples, labels].
+    """
+    if task.is_multilabel:
+        return (probabilities >= thresholds).astype(np.int64)
     if task.score_range is None:
         found: NDArray[np.int64] = probabilities.argmax(1)
         return found
@@ -55,8 +65,34 @@ def predictions(task: Task, probabilities: Floats) -> NDArray[Any]:
     return low + expected * (high - low)
 
 
+def no_and_yes(probabilities: Floats) -> Floats:
+    """Return the probabilities of several labels [examples, labels] as those of so many questions [.., no and yes]."""
+    return np.stack((1 - probabilities, probabilities), -1).reshape(-1, 2)
+
+
+def log_likelihoods(task: Task, labels: NDArray[Any], probabilities: Floats) -> Floats:
+    """Return for each example the logarithm of how likely its label was found; of several labels their mean."""
+    shares, logs = soft_targets(task, labels), np.log(np.maximum(probabilities, LEAST))
+    if task.is_multilabel:
+        return np.asarray((shares * logs + (1 - shares) * np.log(np.maximum(1 - probabilities, LEAST))).mean(1))
+    return np.asarray((shares * logs).sum(1))
+
+
+def right_rows(labels: NDArray[Any], given: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which examples have exactly the class, the answer or the labels that were given."""
+    same = np.asarray(labels == given)
+    return same if same.ndim == 1 else np.asarray(same.all(1))
+
+
 def balanced_weights(task: Task, labels: NDArray[Any]) -> Floats:
-    """Return a weight for each class such that all classes count the same over these labels."""
+    """Return a weight for each example such that all classes count the same over these labels.
+
+    Of several labels it is one for each label of each example: its yes and its no then count the same.
+    """
+    if task.is_multilabel:
+        yes = (labels == 1).sum(0)
+        shares = np.stack((len(labels) - yes, yes)) / len(labels)  # [no and yes, labels]
+        return np.asarray(1 / (2 * np.where(labels == 1, shares[1], shares[0])))
     counts = np.bincount(labels[labels >= 0], minlength=len(task.labels))
     weights: Floats = len(labels) / (len(task.labels) * np.maximum(counts, 1))
-    return weights
+    return np.asarray(weights[labels])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.records import Count, RecordPart
-from gpt1.tasks.answers import Floats, predictions
+from gpt1.tasks.answers import THRESHOLD, Floats, predictions, right_rows, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
 
@@ -107,6 +107,7 @@ class Mistake(RecordPart):
     error: float | None = None
     text: str = ""
     right_text: str = ""  # of choices, the answer that was right
+    row: Count | None = None  # of the file, as a person counts; where rows were at hand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +129,8 @@ class Assessment(RecordPart):
 class Answered:
     """What was answered to examples, an example a row; however many classes there are, a row is short."""
 
-    answers: NDArray[Any]  # the likeliest class or choice, or the expected score
-    confidence: Floats  # the probability of that answer; of scores, of the likeliest bin
+    answers: NDArray[Any]  # the likeliest class or choice, the expected score, or 1 and 0 for each of several labels
+    confidence: Floats  # the probability of that answer; of scores, of the likeliest bin; of labels, as if independent
     of_label: Floats  # the probability of what is right; 0 where that is not known, and of scores
     squares: Floats  # of the errors of all probabilities, added up
     likeliest: NDArray[np.int64]  # the classes whose probabilities are told
@@ -140,13 +141,25 @@ class Answered:
         return Answered(*(getattr(self, one.name)[examples] for one in fields(self)))
 
 
-def hold_against(task: Task, labels: NDArray[Any], probabilities: Floats) -> Answered:
+def hold_against(
+    task: Task, labels: NDArray[Any], probabilities: Floats, thresholds: Floats | float = THRESHOLD
+) -> Answered:
     """Return what probabilities (a row an example, a column a class, an answer, or a bin of scores) say of labels.
 
-    Labels are indices of classes or answers, -1 for none; or scores.
+    Labels are indices of classes or answers, -1 for none; or scores; or 1 and 0 for each of several, given where their
+    probabilities reach `thresholds`.
     """
-    answers, rows = predictions(task, probabilities), np.arange(len(labels))
+    answers, rows = predictions(task, probabilities, thresholds), np.arange(len(labels))
     places = likeliest(probabilities)
+    if task.is_multilabel:
+        return Answered(
+            answers=answers,
+            confidence=_of_all(probabilities, answers),
+            of_label=_of_all(probabilities, labels) * (labels >= 0).all(1),
+            squares=((probabilities - soft_targets(task, labels)) ** 2).sum(1),
+            likeliest=places,
+            shares=np.take_along_axis(probabilities, places, 1),
+        )
     truth = np.zeros_like(probabilities)
     if task.score_range is None:
         truth[rows[labels >= 0], labels[labels >= 0]] = 1.0
@@ -158,6 +171,12 @@ def hold_against(task: Task, labels: NDArray[Any], probabilities: Floats) -> Ans
         likeliest=places,
         shares=np.take_along_axis(probabilities, places, 1),
     )
+
+
+def _of_all(probabilities: Floats, answers: NDArray[Any]) -> Floats:
+    """Return how likely it is that all labels of an example are as answered, if they are independent."""
+    found: Floats = np.where(answers == 1, probabilities, 1 - probabilities).prod(1)
+    return found
 
 
 def joined(parts: Sequence[tuple[NDArray[np.int64], Answered]]) -> Answered:
@@ -191,6 +210,14 @@ def assess(
             residuals=_residuals(answers - labels),
             mistakes=_largest_errors(labels, answers),
         )
+    if task.is_multilabel:
+        return Assessment(
+            examples=len(labels),
+            metrics=metrics,
+            intervals=intervals,
+            classes=_label_rates(task, labels, answers),
+            mistakes=_mistakes(task, labels, answered),
+        )
     right = int((answers == labels).sum())
     return Assessment(
         examples=len(labels),
@@ -204,11 +231,18 @@ def assess(
     )
 
 
-def answer_name(task: Task, answer: float) -> str | int | float:
-    """Return an answer as a person reads it: the name of a class, the index of a choice, or a score."""
+def answer_name(task: Task, answer: Any) -> str | int | float:
+    """Return an answer as a person reads it: the name of a class, the index of a choice, a score, or all its labels."""
+    if task.is_multilabel:
+        return task.labels_sep.join(label_names(task, answer))
     if task.labels:
         return task.labels[int(answer)]
     return float(answer) if task.score_range is not None else int(answer)
+
+
+def label_names(task: Task, answer: NDArray[Any]) -> list[str]:
+    """Return the names of the labels that one of several labels' answers gives, in the order of the task."""
+    return [name for name, given in zip(task.labels, answer, strict=True) if given == 1]
 
 
 def share_names(task: Task, places: NDArray[np.int64], shares: Floats) -> dict[str, float]:
@@ -273,6 +307,16 @@ def _rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[Clas
     if not task.labels:
         return []
     of = [np.bincount(found, minlength=len(task.labels)) for found in (labels[labels == answers], answers, labels)]
+    return _rates_of(task, *of)
+
+
+def _label_rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[ClassRates]:
+    """Return how each of several labels was answered."""
+    return _rates_of(task, (labels & answers).sum(0), answers.sum(0), labels.sum(0))
+
+
+def _rates_of(task: Task, *of: NDArray[np.int64]) -> list[ClassRates]:
+    """Return the rates of each label, from how often it was right, how often given, and how often there."""
     return [
         ClassRates(
             name,
@@ -324,7 +368,7 @@ def expected_error(bins: Sequence[Bin]) -> float:
 
 def _mistakes(task: Task, labels: NDArray[Any], answered: Answered) -> list[Mistake]:
     """Return the mistakes the model was surest of."""
-    wrong = np.flatnonzero(answered.answers != labels)
+    wrong = np.flatnonzero(~right_rows(answered.answers, labels))
     worst = wrong[np.argsort(-answered.confidence[wrong], kind="stable")[:MISTAKES]]
     return [
         Mistake(

@@ -22,6 +22,7 @@ from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
 
 CLASS_METRICS = ("accuracy", "f1", "matthews")
 SCORE_METRICS = ("pearson", "spearman")
+MULTILABEL_METRICS = ("micro_f1", "macro_f1", "exact_match")
 
 _FIELD_COUNTS = {SINGLE: (1,), PAIR: (2,), BOTH: (2,), CHOICES: (2, 3)}
 _FILE_NAME = re.compile(r"[^\W_][\w.-]*")  # names of tasks and splits become names of files
@@ -48,6 +49,8 @@ class Task:
     groups: tuple[str, ...] = ()
     dev_splits: tuple[str, ...] = ("dev",)
     test_splits: tuple[str, ...] = ("test",)  # the only ones whose rows may lack a label
+    auxiliary_lm: bool = True  # whether the language model learns from its texts too: not from what nobody wrote
+    labels_sep: str = ""  # what parts the labels of a row that may have several, or none; empty: each has one
 
     def __post_init__(self) -> None:
         problems = _wrong_types(self) or _contradictions(self)
@@ -65,6 +68,11 @@ class Task:
         return {name: place for place, name in enumerate(self.labels)}
 
     @property
+    def is_multilabel(self) -> bool:
+        """Whether a row may have several labels, or none; each is then answered with yes or no."""
+        return bool(self.labels_sep)
+
+    @property
     def texts(self) -> int:
         """How many texts an example has: a question is counted where the shape has room for one."""
         return {SINGLE: 1, PAIR: 2, BOTH: 2, CHOICES: 2 + self.choices}[self.shape]
@@ -74,19 +82,36 @@ class Task:
         """How many token sequences an example has."""
         return {SINGLE: 1, PAIR: 1, BOTH: 2, CHOICES: self.choices}[self.shape]
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it: all but what earlier versions did not know, where it has its default.
+
+        Tasks are told apart by this, and those of before are to stay what they were.
+        """
+        found = asdict(self)
+        if self.auxiliary_lm:
+            del found["auxiliary_lm"]
+        if not self.labels_sep:
+            del found["labels_sep"]
+        return found
+
     def in_short(self) -> str:
         """Return a line that tells a person which columns are read, and as what."""
         low, high = self.score_range or (0, 0)
         scores = f"scores from {low:g} to {high:g}" if self.score_range else "choices"
         what = some(self.labels) if self.labels else scores
-        return f"{self.name}: {self.shape} of {', '.join(self.fields)}; label {self.label_field}: {what}"
+        label = (
+            f"labels {self.label_field}, parted by '{self.labels_sep}'"
+            if self.labels_sep
+            else f"label {self.label_field}"
+        )
+        return f"{self.name}: {self.shape} of {', '.join(self.fields)}; {label}: {what}"
 
 
 def _wrong_types(task: Task) -> list[str]:
     """Say which values are not of their kind; without this, a list or a bare string would fail much later."""
     problems = [
         f"{name} is {value!r}, expected a string"
-        for name in ("name", "title", "shape", "label_field", "group_field")
+        for name in ("name", "title", "shape", "label_field", "group_field", "labels_sep")
         if not isinstance(value := getattr(task, name), str)
     ]
     for name in ("metrics", "fields", "labels", "groups", "dev_splits", "test_splits"):
@@ -95,6 +120,8 @@ def _wrong_types(task: Task) -> list[str]:
             problems.append(f"{name} is {value!r}, expected a tuple of strings such as ('one', 'two')")
         elif len(set(value)) < len(value):
             problems.append(f"{name} repeats a name: {', '.join(value)}")
+    if not isinstance(task.auxiliary_lm, bool):
+        problems.append(f"auxiliary_lm is {task.auxiliary_lm!r}, expected True or False")
     if not isinstance(task.choices, int):
         problems.append(f"choices is {task.choices!r}, expected a whole number")
     span = task.score_range
@@ -111,7 +138,7 @@ def _contradictions(task: Task) -> list[str]:
         return [f"unknown shape '{task.shape}'{did_you_mean(task.shape, SHAPES)} (known: {', '.join(SHAPES)})"]
     names = (task.name, *task.splits)
     columns = [*task.fields, task.label_field, *([task.group_field] if task.group_field else [])]
-    metrics = SCORE_METRICS if task.score_range else CLASS_METRICS
+    metrics = MULTILABEL_METRICS if task.labels_sep else SCORE_METRICS if task.score_range else CLASS_METRICS
     low, high = task.score_range or (0.0, 1.0)
     faults = [
         (
@@ -131,6 +158,11 @@ def _contradictions(task: Task) -> list[str]:
         ((task.shape == CHOICES) != (task.choices != 0), "shape 'choices' and a number of choices go together"),
         (task.choices < 0 or task.choices == 1, f"choices is {task.choices}, at least 2 are needed"),
         (len(task.labels) == 1, "one label leaves nothing to decide"),
+        (bool(task.labels_sep) and not task.labels, "labels_sep goes with labels"),
+        (
+            bool(task.labels_sep) and any(task.labels_sep in name or name != name.strip() for name in task.labels),
+            f"labels hold '{task.labels_sep}', which parts them, or blanks at their ends: {some(task.labels)}",
+        ),
         (
             not (low < high and math.isfinite(high - low)),
             f"score_range {task.score_range} is not a lower and a higher number",
@@ -289,11 +321,6 @@ def find_task(name: str) -> Task:
     return CATALOGUE[name]
 
 
-def task_as_json(task: Task) -> dict[str, Any]:
-    """Return the task as a JSON object."""
-    return asdict(task)
-
-
 def task_from_json(value: Any, path: str | Path = "a task") -> Task:
-    """Return the task that `task_as_json` wrote; `path` is the file that it stands in."""
+    """Return the task that `Task.as_json` wrote; `path` is the file that it stands in."""
     return check_record(value, Task, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -20,8 +20,8 @@ import numpy as np
 from gpt1.base.errors import FileError, InputError
 from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
-from gpt1.tasks.columns import Columns, check_row, infer_columns, require_names
-from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS
+from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
+from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, seem_several
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
@@ -45,7 +45,6 @@ from gpt1.text.tokenizer import Tokenizer
 
 RARE = 10  # rows of a label, below which dev has one of them at most, and nobody sees whether it was learned
 COMMON_SHARE = 0.8  # of the commonest label, from which on a score says little
-SEPARATORS = "|;,"
 NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
@@ -57,7 +56,7 @@ _ADVICE = {
     EMPTY_ROW: "take such rows out",
     EMPTY_TEXT: "fill the text in, or take the row out",
     EMPTY_LABEL: "label the row, or take it out",
-    SEVERAL_LABELS: "a row has one label here; write the one that matters most",
+    SEVERAL_LABELS: "write one label a row, or `gpt1.finetune(labels_sep='|')` takes lists as several labels",
 }
 
 
@@ -150,12 +149,12 @@ class _Look:
     columns: Columns
     regression: bool
     examples: list[Example]
-    names: list[str]  # of labels; none where they are scores or numbers of answers
-    is_folded: bool
+    names: list[tuple[str, ...]]  # of each row's labels; none where they are scores or numbers of answers
+    labels_sep: str  # what parts the labels of a row; empty: each has one
 
-    @property
+    @cached_property
     def counts(self) -> Counter[str]:
-        return Counter(self.names)
+        return Counter(chain.from_iterable(self.names))
 
 
 def check_table(
@@ -166,13 +165,14 @@ def check_table(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     fold_labels: bool = False,
+    labels_sep: str | None = None,
     learner: Learner | None = None,
 ) -> TableReport:
     """Return all that is wrong with a table, and what it was understood as; nothing but its absence is an error.
 
-    `columns`, `regression` and `encoding` are those of a training; with `skip_bad` and `fold_labels` the table is
-    judged as a training with them reads it. A `learner` tells how many of its tokens the rows have, and which it does
-    not know.
+    `columns`, `regression` and `encoding` are those of a training; with `skip_bad`, `fold_labels` and `labels_sep` the
+    table is judged as a training with them reads it. A `learner` tells how many of its tokens the rows have, and which
+    it does not know.
     """
     table, damage = _read(Path(path), encoding)
     found = list(damage)
@@ -190,11 +190,14 @@ def check_table(
         return TableReport(str(path), total, len(table.rows), findings=[*_bad_rows(table.left_out, skip_bad), *found])
     if fold_labels:
         require_names(understood, regression, path)
+    if labels_sep is not None:
+        check_separator(labels_sep, understood, regression, path)
+    separator = labels_sep or ""
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
-    table = sift(table, partial(check_row, understood, regression=regression))
+    table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
-    return _look_at_all(report, _used(table.rows, understood, regression, fold_labels), table.rows, learner)
+    return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
 
 
 def _read(path: Path, encoding: str) -> tuple[Sifted[Row], list[TableFinding]]:
@@ -225,7 +228,7 @@ def _bad_rows(skipped: Sequence[SkippedRow], skip_bad: bool) -> list[TableFindin
     for reason, rows in by_reason(skipped).items():
         said = _ADVICE.get(reason) or "; ".join(_whys(skipped, reason))
         is_foreign = reason == Undecodable.reason  # which would leave out all rows with, say, an accent
-        advice = "; ".join([said, "such rows are left out" if skip_bad else "" if is_foreign else _SKIPPING])
+        advice = "such rows are left out" if skip_bad else "; ".join([said, "" if is_foreign else _SKIPPING])
         found.append(
             TableFinding(
                 reason,
@@ -249,30 +252,35 @@ def _whys(skipped: Sequence[SkippedRow], reason: str) -> list[str]:
     return [f"row {row}: {why}" for why, row in list(firsts.items())[:most]]
 
 
-def _used(rows: Sequence[Row], columns: Columns, regression: bool, fold_labels: bool) -> _Look:
+def _used(rows: Sequence[Row], columns: Columns, regression: bool, fold_labels: bool, labels_sep: str) -> _Look:
     has_names = not regression and columns.shape != CHOICES
-    read = fold({"train": rows}, columns.label).rows["train"] if fold_labels else rows
+    read = fold({"train": rows}, columns.label, labels_sep=labels_sep).rows["train"] if fold_labels else rows
     examples = [example_to_answer(columns.draft, row) for row in read]
     if regression:
         scores = [to_score(row, row.label(columns.label)) for row in read]
         examples = [replace(one, label=score) for one, score in zip(examples, scores, strict=True)]
-    names = [label_name(row.label(columns.label)) for row in read] if has_names else []
-    return _Look(columns, regression, examples, names, fold_labels)
+    names = [_names(row, columns.label, labels_sep) for row in read] if has_names else []
+    return _Look(columns, regression, examples, names, labels_sep)
 
 
-def _look_at_all(report: TableReport, look: _Look, rows: Sequence[Row], learner: Learner | None) -> TableReport:
+def _names(row: Row, column: str, labels_sep: str) -> tuple[str, ...]:
+    return tuple(row.labels(column, labels_sep)) if labels_sep else (label_name(row.label(column)),)
+
+
+def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> TableReport:
     """Return the report with what the usable rows hold, and what is to be looked at in them."""
     if not look.examples:
         return report
     language = look_at_language(" ".join(example.texts) for example in look.examples)
-    found = [*_labels(look), *_several_labels(look), *_repeats(look), *_very_long(look)]
+    found = [*(_each_of_several(look) if look.labels_sep else [*_labels(look), *_several_labels(look)])]
+    found += [*_repeats(look), *_very_long(look)]
     tokens: Tokens | None = None
     if learner is not None:
         tokens, said = _tokens(look, learner)
         found += said
     found += _language(look, language, learner)
     lengths = [sum(map(len, example.texts)) for example in look.examples]
-    scores = [float(example.label) for example in look.examples if example.label is not None]
+    scores = [float(label) for example in look.examples if isinstance(label := example.label, int | float)]
     return replace(
         report,
         labels=dict(look.counts.most_common()),
@@ -291,7 +299,7 @@ def _labels(look: _Look) -> list[TableFinding]:
     """Tell of labels of which nothing or little can be learned, or that are probably not what they were taken for."""
     if look.columns.shape == CHOICES:
         return []
-    values = {example.label for example in look.examples} if look.regression else set(look.names)
+    values = {example.label for example in look.examples} if look.regression else set(look.counts)
     if len(values) < 2:
         what = f"every row has the {'score' if look.regression else 'label'} '{values.pop()}'"
         return [TableFinding("one-label", what, "training needs rows of at least two different ones", stops=True)]
@@ -305,6 +313,31 @@ def _labels(look: _Look) -> list[TableFinding]:
         advice = f"is '{look.columns.label}' the label? `columns={{'label': 'COLUMN'}}` names another column"
         return [*found, TableFinding("own-labels", what, advice)]
     return [*found, *_rare(look), *_imbalance(look)]
+
+
+def _each_of_several(look: _Look) -> list[TableFinding]:
+    """Tell the same of a table whose rows may have several labels, and whether they have."""
+    label, sep = look.columns.label, look.labels_sep
+    if len(look.counts) < 2:
+        what = f"there is one label alone, '{next(iter(look.counts))}'" if look.counts else "no row has a label"
+        return [TableFinding("one-label", what, "several labels need two or more: of one, write yes or no", stops=True)]
+    if len({frozenset(names) for names in look.names}) < 2:
+        what = "all rows have the same labels"
+        return [TableFinding("one-label", what, "training needs rows that differ in them", stops=True)]
+    if not any(len(names) > 1 for names in look.names):
+        what = f"no row has several labels parted by '{sep}' in '{label}'"
+        advice = "is another sign between them? Where each row has one label, leave `labels_sep` out"
+        return [TableFinding("separator", what, advice, stops=True)]
+    found = [*_variants(look), *_rare(look)]
+    numbered = list(zip(look.examples, look.names, strict=True))
+    if twice := [example.row for example, names in numbered if len(set(names)) < len(names)]:
+        what = f"{many(len(twice), 'row')} with a label that stands there twice"
+        found.append(TableFinding("repeated-labels", what, "it counts once", twice))
+    if bare := [example.row for example, names in numbered if not names]:
+        what = f"{many(len(bare), 'row')} without any label"
+        advice = "that none applies is learned too; if they are not labelled yet, take them out"
+        found.append(TableFinding("no-labels", what, advice, bare))
+    return found
 
 
 def _variants(look: _Look) -> list[TableFinding]:
@@ -358,29 +391,21 @@ def _imbalance(look: _Look) -> list[TableFinding]:
 
 def _several_labels(look: _Look) -> list[TableFinding]:
     """Tell of cells that hold several labels: a sign parts them, and each part stands in other labels too."""
-    for separator in SEPARATORS:
-        parts = {name: _parts(name, separator) for name in look.counts}
-        seen = Counter(part for own in parts.values() for part in own)
-        several = {name for name, own in parts.items() if len(own) > 1 and all(seen[part] > 1 for part in own)}
-        if several:
-            rows = _rows_of(look, several)
-            named = some([f"'{name}'" for name in look.counts if name in several], 3)
-            what = f"{many(len(rows), 'row')} seem to have several labels, parted by '{separator}': {named}"
-            advice = (
-                "each combination is learned as a label of its own; keep the one label that matters most, or train a "
-                "run for each label, with yes and no"
-            )
-            return [TableFinding("several-labels-in-a-cell", what, advice, rows)]
-    return []
-
-
-def _parts(name: str, separator: str) -> set[str]:
-    is_decimal = separator == "," and number(name.replace(",", ".")) is not None
-    return {name} if is_decimal else {part.strip().casefold() for part in name.split(separator) if part.strip()}
+    if (found := seem_several(look.counts)) is None:
+        return []
+    separator, several = found
+    rows = _rows_of(look, set(several))
+    named = some([f"'{name}'" for name in several], 3)
+    what = f"{many(len(rows), 'row')} seem to have several labels, parted by '{separator}': {named}"
+    advice = (
+        "each combination is learned as a label of its own; "
+        f"`gpt1.finetune(labels_sep={separator!r})` learns each label by itself, and a row may have several"
+    )
+    return [TableFinding("several-labels-in-a-cell", what, advice, rows)]
 
 
 def _rows_of(look: _Look, labels: set[str]) -> list[int]:
-    return [example.row for example, name in zip(look.examples, look.names, strict=True) if name in labels]
+    return [example.row for example, own in zip(look.examples, look.names, strict=True) if labels & {*own}]
 
 
 # ---- texts ----
@@ -393,7 +418,7 @@ def _repeats(look: _Look) -> list[TableFinding]:
     labels: list[object] = [*look.names] or [example.label for example in look.examples]
     for texts, example, label in zip(same_texts(look.columns.draft, look.examples), look.examples, labels, strict=True):
         own = firsts.setdefault(texts, {})
-        key = label_key(label) if isinstance(label, str) else label
+        key = frozenset(map(label_key, label)) if look.names and isinstance(label, tuple) else label
         if key in own:
             repeats.append((example.row, own[key]))
         own.setdefault(key, example.row)
@@ -405,7 +430,7 @@ def _repeats(look: _Look) -> list[TableFinding]:
         found.append(TableFinding("duplicates", what, advice, [row for row, _ in repeats], where))
     torn = [list(own.values()) for own in firsts.values() if len(own) > 1] if look.columns.shape != CHOICES else []
     if torn:
-        kind = "score" if look.regression else "label"
+        kind = "score" if look.regression else "set of labels" if look.labels_sep else "label"
         where = f"rows {some([' and '.join(map(str, rows)) for rows in torn])}"
         what = f"{many(len(torn), 'text')} with more than one {kind}"
         advice = f"one of them is wrong, or the text alone does not tell; decide which {kind} is right"

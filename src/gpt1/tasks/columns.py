@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,9 +19,18 @@ from typing import Any
 from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
 from gpt1.base.tables import file_format
 from gpt1.base.wording import some
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
 from gpt1.tasks.data_warnings import refuse_one_label
-from gpt1.tasks.examples import SHOWN, Row, example_to_answer, label_name, make_example, to_score
+from gpt1.tasks.examples import (
+    NO_COLUMN,
+    SHOWN,
+    Row,
+    RowFault,
+    example_to_answer,
+    label_name,
+    make_example,
+    to_score,
+)
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.spellings import number
 
@@ -68,12 +78,18 @@ class Columns:
         return self.task(name="table", title="a table", metrics=("accuracy",), **answers)
 
 
-def check_row(columns: Columns, row: Row, *, regression: bool = False, needs_label: bool = True) -> Row:
+def check_row(
+    columns: Columns, row: Row, *, regression: bool = False, needs_label: bool = True, labels_sep: str = ""
+) -> Row:
     """Return a row, unless it cannot be used, whichever labels the table has."""
     if columns.shape == CHOICES:  # whose labels are known: they are the numbers of answers
         make_example(columns.draft, row, "train" if needs_label else "test")
         return row
     example_to_answer(columns.draft, row)
+    if labels_sep:
+        if needs_label or columns.label in row.cells:
+            row.labels(columns.label, labels_sep)
+        return row
     find = row.require_label if needs_label else row.label
     if (value := find(columns.label)) is not None and regression:
         to_score(row, value)
@@ -86,15 +102,44 @@ def require_names(columns: Columns, regression: bool, place: object) -> None:
         raise SettingError(f"`fold_labels` is for labels that are names; those of {place} are numbers")
 
 
+def check_separator(labels_sep: str, columns: Columns, regression: bool, place: object) -> None:
+    """Refuse several labels a row where labels are numbers: a score, or the place of the right answer."""
+    if not labels_sep:
+        raise SettingError("`labels_sep` is empty; name the sign between the labels of a row, such as `labels_sep='|'`")
+    if regression:
+        raise SettingError("`regression` has one number a row, and `labels_sep` several labels; leave one of them out")
+    if columns.shape == CHOICES:
+        raise SettingError(f"{place} has choices, of which one is right; leave `labels_sep` out")
+
+
 def with_columns(task: Task, chosen: Mapping[str, str]) -> Task:
     """Return a task that is read from columns called otherwise, which a person names by their roles."""
-    shape = PAIR if task.shape == BOTH else task.shape
-    roles = next(names for names, own in _SHAPE_OF.items() if own == shape and len(names) == len(task.fields))
+    roles = _roles(task)
     for role in chosen:
         if role not in (*roles, "label"):
             raise unknown("role of a column", role, (*roles, "label"), of=f"'{task.name}'")
     fields = tuple(chosen.get(role, field) for role, field in zip(roles, task.fields, strict=True))
     return replace(task, fields=fields, label_field=chosen.get("label", task.label_field))
+
+
+def _roles(task: Task) -> tuple[str, ...]:
+    """Return what the text columns of a task are called by who names others."""
+    shape = PAIR if task.shape == BOTH else task.shape
+    return next(names for names, own in _SHAPE_OF.items() if own == shape and len(names) == len(task.fields))
+
+
+@contextmanager
+def advising(task: Task) -> Iterator[None]:
+    """Say in the error of a row that lacks a column of a task how to name another."""
+    try:
+        yield
+    except RowFault as fault:
+        if fault.reason != NO_COLUMN:
+            raise
+        roles = dict(zip((*task.fields, task.label_field), (*_roles(task), "label"), strict=True))
+        lacking = next((role for column, role in roles.items() if f"no column '{column}'" in fault.message), "text")
+        advice = f"name the one that is meant with `columns={{{lacking!r}: 'COLUMN'}}`"
+        raise RowFault(fault.place, fault.number, f"{fault.message}; {advice}", fault.reason) from None
 
 
 def sort_labels(names: set[str]) -> tuple[str, ...]:
@@ -207,7 +252,9 @@ def _only(columns: Sequence[str], role: str, place: str) -> str:
     return columns[0]
 
 
-def infer_task(rows: Mapping[str, list[Row]], path: Path, columns: Columns, regression: bool) -> Task:
+def infer_task(
+    rows: Mapping[str, list[Row]], path: Path, columns: Columns, regression: bool, labels_sep: str = ""
+) -> Task:
     """Return the task that the columns and the labels of a table describe."""
     train, label = rows["train"], columns.label
     task = partial(columns.task, name=_task_name(path), title=printable(f"rows of {path.name}"))
@@ -222,6 +269,14 @@ def infer_task(rows: Mapping[str, list[Row]], path: Path, columns: Columns, regr
         scores = [to_score(row, value) for row, value in found if value is not None]
         _refuse_one_label(scores, train, label, path)
         return task(score_range=(min(scores), max(scores)), metrics=("pearson", "spearman"))
+    if labels_sep:
+        names = {name for row in train for name in row.labels(label, labels_sep)}
+        if len(names) < 2:
+            what = f"there is one label alone, '{names.pop()}'" if names else "no row has a label"
+            raise InputError(
+                f"{path}: {what}; `labels_sep` is for two labels or more: of one, write yes or no in each row"
+            )
+        return task(labels=sort_labels(names), metrics=MULTILABEL_METRICS, labels_sep=labels_sep)
     names = {label_name(value) for row in train if (value := row.label(label)) is not None}
     _refuse_one_label(names, train, label, path)
     return task(labels=sort_labels(names), metrics=("accuracy",))

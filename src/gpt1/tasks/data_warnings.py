@@ -12,7 +12,7 @@ from typing import Any
 from gpt1.base.errors import InputError
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import SHOWN, Example, Labelled, same_texts
+from gpt1.tasks.examples import SHOWN, Example, Label, Labelled, Row, same_texts
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.spellings import number, variants
 
@@ -20,6 +20,7 @@ LONG_TEXT = 1_000_000  # characters; encoding so long a text takes a while, and 
 
 Texts = tuple[str, ...]
 
+SEPARATORS = "|;,"
 MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
 
 
@@ -36,7 +37,7 @@ def look_at_rows(labelled: Labelled) -> tuple[str, ...]:
         if split != "train":
             found.append(_shared(split, keyed, known))
         if task.score_range is None:
-            found.append(_two_labels(split, keyed))
+            found.append(_two_labels(task, split, keyed))
         found.append(_long_texts(split, examples))
     return tuple(notice for notice in found if notice)
 
@@ -48,13 +49,14 @@ def _shared(split: str, keyed: Sequence[tuple[Texts, Example]], known: dict[Text
     return f"{split}: the texts of {many(len(both), 'row')} stand in train too, which flatters the score ({some(both)})"
 
 
-def _two_labels(split: str, keyed: Sequence[tuple[Texts, Example]]) -> str:
-    rows: dict[Texts, dict[int | float, int]] = {}
+def _two_labels(task: Task, split: str, keyed: Sequence[tuple[Texts, Example]]) -> str:
+    rows: dict[Texts, dict[Label, int]] = {}
     for texts, example in keyed:
         if example.label is not None:
             rows.setdefault(texts, {}).setdefault(example.label, example.row)
     torn = [" and ".join(map(str, labels.values())) for labels in rows.values() if len(labels) > 1]
-    return f"{split}: {many(len(torn), 'text')} with more than one label (rows {some(torn)})" if torn else ""
+    what = "with other labels elsewhere" if task.is_multilabel else "with more than one label"
+    return f"{split}: {many(len(torn), 'text')} {what} (rows {some(torn)})" if torn else ""
 
 
 def _long_texts(split: str, examples: Sequence[Example]) -> str:
@@ -70,7 +72,11 @@ def look_at_labels(task: Task, train: Sequence[Example], place: object) -> tuple
     if task.score_range is not None:
         refuse_one_label((example.label for example in train), place)
         return ()
-    named = [(task.labels[int(example.label)], example.row) for example in train if example.label is not None]
+    if task.is_multilabel:
+        refuse_same_labels([example.label for example in train], place)
+    known = ((example.label, example.row) for example in train if example.label is not None)
+    each = ((label if isinstance(label, tuple) else (int(label),), row) for label, row in known)
+    named = [(task.labels[one], row) for labels, row in each for one in labels]
     counts = Counter(name for name, _ in named)
     refuse_one_label(counts, place)
     once = [f"'{name}' (row {row})" for name, row in named if counts[name] == 1]
@@ -84,9 +90,55 @@ def refuse_one_label(labels: Iterable[Any], place: object) -> None:
         raise InputError(f"{place}: {what}; training needs at least two different ones")
 
 
-def doubtful_names(labels: Sequence[str], place: object) -> tuple[str, ...]:
-    """Tell of labels that may be scores, or one label written in two ways."""
+def refuse_same_labels(labels: Sequence[object], place: object) -> None:
+    """Stop where all rows have the very same labels, of several or none: there is nothing to tell apart."""
+    if len(set(labels)) < 2:
+        raise InputError(f"{place}: all rows have the same labels; training needs rows that differ in them")
+
+
+def look_at_cells(rows: Sequence[Row], column: str, separator: str, place: object) -> tuple[str, ...]:
+    """Refuse a separator that parts nothing; tell of labels that stand twice in a cell, and of cells with none."""
+    cells = [(row, row.labels(column, separator)) for row in rows]
+    if not any(len(names) > 1 for _, names in cells):
+        raise InputError(
+            f"{place}: no row has several labels parted by '{separator}' in '{column}'; is another sign between them? "
+            "Where each row has one label, leave `labels_sep` out"
+        )
     notices = []
+    if twice := [str(row.number) for row, names in cells if len(set(names)) < len(names)]:
+        said = f"{many(len(twice), 'row')} with a label that stands there twice, and counts once"
+        notices.append(f"{place}: {said} (rows {some(twice)})")
+    if bare := [str(row.number) for row, names in cells if not names]:
+        said = f"{len(bare):,} of {many(len(cells), 'row')} without any label, which is learned as such"
+        notices.append(f"{place}: {said} (rows {some(bare)})")
+    return tuple(notices)
+
+
+def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:
+    """Return labels that seem to be several in one cell, and what parts them: each part stands in other labels too."""
+    names = list(names)
+    for separator in SEPARATORS:
+        parts = {name: _parts(name, separator) for name in names}
+        seen = Counter(part for own in parts.values() for part in own)
+        several = [name for name, own in parts.items() if len(own) > 1 and all(seen[part] > 1 for part in own)]
+        if several:
+            return separator, several
+    return None
+
+
+def _parts(name: str, separator: str) -> set[str]:
+    is_decimal = separator == "," and number(name.replace(",", ".")) is not None
+    return {name} if is_decimal else {part.strip().casefold() for part in name.split(separator) if part.strip()}
+
+
+def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
+    """Tell of labels that may be scores, several labels in one, or one label written in two ways."""
+    notices, labels = [], task.labels
+    if not task.is_multilabel and (several := seem_several(labels)) is not None:
+        separator, combined = several
+        named = some([f"'{name}'" for name in combined], 3)
+        said = f"labels that seem to be several, parted by '{separator}': {named}"
+        notices.append(f"{place}: {said}; `labels_sep={separator!r}` learns each as a label of its own")
     if len(labels) > MANY_LABELS and all(number(name) is not None for name in labels):
         notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
     pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]

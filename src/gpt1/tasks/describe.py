@@ -12,7 +12,7 @@ import numpy as np
 from gpt1.base.errors import unknown
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import answer_name
-from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_as_json, task_from_json
+from gpt1.tasks.catalog import CATALOGUE, Task, find_task, task_from_json
 from gpt1.tasks.encoded import EncodedSplit, TaskTokenizer, encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.official import expected_files
@@ -86,7 +86,7 @@ def check_task(
     encoding: str = "utf-8",
 ) -> TaskFound:
     """Return what a task was understood as, and with `data` also what its splits hold, as a JSON object."""
-    report: TaskFound = {"task": task_as_json(find_task(name))}
+    report: TaskFound = {"task": find_task(name).as_json()}
     if data is None:
         return report
     found = read_task(name, data=data, encoding=encoding)
@@ -104,8 +104,10 @@ def _counts(task: Task, examples: Sequence[Example]) -> SplitFound:
     if not labels:
         return counts
     if task.score_range is not None:
-        return {**counts, "scores": {"lowest": min(labels), "mean": float(np.mean(labels)), "highest": max(labels)}}
-    tally = Counter(labels)
+        scores = np.array(labels, np.float64)
+        found: ScoresFound = {"lowest": scores.min(), "mean": float(scores.mean()), "highest": scores.max()}
+        return {**counts, "scores": found}
+    tally = Counter(place for label in labels for place in (label if isinstance(label, tuple) else (label,)))
     names = task.labels or [f"answer {place}" for place in range(task.choices)]
     return {**counts, "labels": {name: tally[place] for place, name in enumerate(names)}}
 

@@ -18,10 +18,10 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,9 @@ class EncodedSplit:
 
     ids: NDArray[Any]  # all sequences one after another: uint16, or uint32 for a large vocabulary
     offsets: NDArray[np.int64]  # sequence s is ids[offsets[s]:offsets[s + 1]]; example i has sequences i*K to i*K + K-1
-    labels: NDArray[Any]  # int64 index of class or answer, -1 for none; or float64 score, NaN for none
+    # int64 index of class or answer, -1 for none; or float64 score, NaN for none; or int64 [examples, labels], 1 for
+    # each label that an example has, else 0, and -1 in all places where it is not known which
+    labels: NDArray[Any]
     groups: NDArray[np.int64]  # index into the task's groups, -1 for none
     cut: NDArray[np.int64]  # tokens an example lost to fit the context
 
@@ -112,7 +114,7 @@ class EncodedSplit:
     def labelled(self) -> NDArray[np.bool_]:
         """Which examples have a label."""
         known: NDArray[np.bool_] = ~np.isnan(self.labels) if self.labels.dtype.kind == "f" else self.labels >= 0
-        return known
+        return known if known.ndim == 1 else np.asarray(known.all(1))
 
     def sequences(self, example: int) -> list[NDArray[Any]]:
         """Return the K sequences of one example."""
@@ -130,6 +132,7 @@ class EncodedTask:
     tokenizer_fingerprint: str
     vocab_size: int
     splits: dict[str, EncodedSplit]
+    examples: dict[str, Sequence[Example]] = field(default_factory=dict)  # what is measured on, where rows are at hand
 
 
 def encode_task(
@@ -150,6 +153,7 @@ def encode_task(
             for split in task.splits
             if split in splits
         },
+        examples={split: examples for split, examples in splits.items() if split != "train"},  # of which mistakes are
     )
 
 
@@ -188,14 +192,26 @@ def _encode_split(
             ids.extend(sequence)
             offsets.append(len(ids))
         cut.append(laid_out.cut)
-    none, dtype = (-1, "<i8") if task.score_range is None else (np.nan, "<f8")
     return EncodedSplit(
         ids=_fixed(ids, "<u2" if small else "<u4"),
         offsets=_fixed(offsets, "<i8"),
-        labels=_fixed([none if example.label is None else example.label for example in examples], dtype),
+        labels=_labels(task, examples),
         groups=_fixed([-1 if example.group is None else example.group for example in examples], "<i8"),
         cut=_fixed(cut, "<i8"),
     )
+
+
+def _labels(task: Task, examples: Sequence[Example]) -> NDArray[Any]:
+    if not task.is_multilabel:
+        none, dtype = (-1, "<i8") if task.score_range is None else (np.nan, "<f8")
+        return _fixed([none if example.label is None else example.label for example in examples], dtype)
+    found = np.zeros((len(examples), len(task.labels)), np.int64)
+    for row, example in zip(found, examples, strict=True):
+        if example.label is None:
+            row[:] = -1
+        else:
+            row[list(cast(tuple[int, ...], example.label))] = 1
+    return _fixed(found, "<i8")
 
 
 def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
@@ -298,7 +314,7 @@ def _save_split(split: EncodedSplit, file: IO[bytes]) -> _RecordedSplit:
         file.write(block)
         digest.update(block)
         size += len(block)
-    described = [_RecordedArray(name, found.dtype.str, len(found)) for name, found in arrays.items()]
+    described = [_RecordedArray(name, found.dtype.str, found.size) for name, found in arrays.items()]
     return _RecordedSplit(size, digest.hexdigest(), described)
 
 
@@ -344,6 +360,9 @@ def _load_split(path: Path, about: _RecordedSplit, manifest: _Manifest) -> Encod
             raise FormatError(f"{path} is damaged: it is shorter than {MANIFEST} says; prepare the task again")
         arrays[described.name] = np.frombuffer(data, described.dtype, described.count, start)
         start += size
+    task = manifest.task
+    if task.is_multilabel and "labels" in arrays and arrays["labels"].size % len(task.labels) == 0:
+        arrays["labels"] = arrays["labels"].reshape(-1, len(task.labels))
     if arrays.keys() != set(_ARRAYS) or not _fit(split := EncodedSplit(**arrays), manifest):
         raise FormatError(
             f"{path} is damaged: its arrays are not those of '{manifest.task.name}'; prepare the task again"
@@ -366,6 +385,9 @@ def _fit(split: EncodedSplit, manifest: _Manifest) -> bool:
         return False
     if task.score_range is not None:
         return labels.dtype.kind == "f"
+    if task.is_multilabel:
+        is_whole = labels.ndim == 2 and labels.dtype.kind == "i" and ((labels >= -1) & (labels <= 1)).all()
+        return bool(is_whole and ((labels >= 0).all(1) | (labels < 0).all(1)).all())
     classes = task.choices or len(task.labels)
     return labels.dtype.kind == "i" and bool(((labels >= -1) & (labels < classes)).all())
 

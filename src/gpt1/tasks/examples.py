@@ -19,10 +19,11 @@ from gpt1.tasks.shapes import BOTH, CHOICES
 from gpt1.text.cleaning import to_utf8
 
 SHOWN = 10  # names in a message
+Label = int | float | tuple[int, ...]  # the index of a class or an answer, a score, or the indices of several labels
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
 EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
-SEVERAL_LABELS, OTHER_LABEL, UNUSABLE = "several-labels", "other-label", "unusable"
+SEVERAL_LABELS, OTHER_LABEL, NO_COLUMN, UNUSABLE = "several-labels", "other-label", "no-column", "unusable"
 
 _LONG = 80  # characters of a value in a message
 _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
@@ -61,7 +62,7 @@ class Row:
         if column not in self.cells:
             columns = list(self.cells)
             near = did_you_mean(column, columns)
-            raise self.error(f"no column '{column}'{near} (columns: {some(columns, SHOWN)})")
+            raise self.error(f"no column '{column}'{near} (columns: {some(columns, SHOWN)})", NO_COLUMN)
         return self.cells[column]
 
     def check_text(self, text: str, column: str) -> None:
@@ -75,8 +76,11 @@ class Row:
         """Return the label in a column, None if there is none."""
         value = self.cells.get(column)
         if isinstance(value, list | dict):
-            said = f"'{column}' holds {_brief(value)}; several labels a row are not supported, write one"
+            said = f"'{column}' holds {_brief(value)}, several labels; write one, or `labels_sep='|'` reads them all"
             raise self.error(said, SEVERAL_LABELS)
+        return self._checked_label(value, column)
+
+    def _checked_label(self, value: Any, column: str) -> Any:
         if isinstance(value, str):
             self.check_text(value, column)
             if len(value) > LONGEST_LABEL:
@@ -84,6 +88,24 @@ class Row:
         if isinstance(value, float) and math.isinf(value):  # such as 1e999, of which nobody meant a class
             raise self.error(f"label {_brief(value)} is not a number")
         return None if _is_empty(value) or str(value).strip() in _NO_LABEL else value
+
+    def labels(self, column: str, separator: str) -> list[str]:
+        """Return the names of the labels in a column, each as often as it stands there; an empty cell has none.
+
+        They are parted by the separator; where a file can hold lists, they may be one.
+        """
+        value = self.cell(column)
+        found = []
+        for item in value if isinstance(value, list) else value.split(separator) if isinstance(value, str) else [value]:
+            if isinstance(item, list | dict):
+                raise self.error(f"'{column}' holds {_brief(value)}, expected labels", SEVERAL_LABELS)
+            if (whole := self._checked_label(item, column)) is None:
+                continue
+            if separator in (name := label_name(whole)):
+                said = f"the label '{name}' holds '{separator}', which parts labels"
+                raise self.error(f"{said}; choose a `labels_sep` that no label holds")
+            found.append(name)
+        return found
 
     def require_label(self, column: str) -> Any:
         """Return the label in a column, or say that there is none."""
@@ -98,12 +120,12 @@ class Example:
     """One row, checked: its texts in the order of the shape's parts, and its label as a number.
 
     The texts of choices are context, question ("" where the task has none) and the answers. The label is the index of
-    the class or of the right answer, or the score itself; None where a test row has none. `index` is what an official
-    test file calls the row, and what a submission answers to.
+    the class or of the right answer, or the score itself; of several labels all indices in their order; None where a
+    test row has none. `index` is what an official test file calls the row, and what a submission answers to.
     """
 
     texts: tuple[str, ...]
-    label: int | float | None
+    label: Label | None
     row: int
     group: int | None = None
     index: int | None = None
@@ -131,9 +153,12 @@ def same_texts(task: Task, examples: Sequence[Example]) -> list[tuple[str, ...]]
 
 def make_example(task: Task, row: Row, split: str, *, may_be_empty: bool = False) -> Example:
     """Check one row against its task; only rows of a test split may lack a label, and none a text unless told so."""
-    find = row.label if split in task.test_splits else row.require_label
+    may_lack = split in task.test_splits
     texts = _texts(task, row, may_be_empty)
-    value = find(task.label_field)
+    if task.is_multilabel:  # an empty cell says that no label applies
+        is_unknown = may_lack and task.label_field not in row.cells
+        return Example(texts, None if is_unknown else _labels(task, row), row.number, _group(task, row))
+    value = (row.label if may_lack else row.require_label)(task.label_field)
     return Example(texts, None if value is None else _label(task, row, value), row.number, _group(task, row))
 
 
@@ -186,15 +211,22 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
             raise row.error(f"label {_brief(value)} is not the index of an answer (0 to {task.choices - 1})")
         return int(name)
     if task.score_range is None:
-        name = label_name(value)
-        if name not in task.label_places:
-            near = did_you_mean(name, task.labels)
-            raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{near}", OTHER_LABEL)
-        return task.label_places[name]
+        return _place(task, row, label_name(value))
     score, (low, high) = to_score(row, value), task.score_range
     if not low <= score <= high:
         raise row.error(f"score {score} is outside {low} to {high}")
     return score
+
+
+def _labels(task: Task, row: Row) -> tuple[int, ...]:
+    return tuple(sorted({_place(task, row, name) for name in row.labels(task.label_field, task.labels_sep)}))
+
+
+def _place(task: Task, row: Row, name: str) -> int:
+    if name not in task.label_places:
+        near = did_you_mean(name, task.labels)
+        raise row.error(f"label '{name}' is none of {some(task.labels, SHOWN)}{near}", OTHER_LABEL)
+    return task.label_places[name]
 
 
 def to_score(row: Row, value: Any) -> float:

@@ -93,8 +93,9 @@ def _whole_text(path: Path, encoding: str) -> str:
 
 def race(path: Path, encoding: str) -> Iterator[Row]:
     """Yield the questions about one passage: the file is a JSON object, its folder is the level."""
+    text = _whole_text(path, encoding)
     try:
-        found = parse_json(_whole_text(path, encoding))
+        found = parse_json(text)
         article, level = found["article"], path.parent.name
         asked = list(zip(found["questions"], found["options"], found["answers"], strict=True))
         for number, (question, options, answer) in enumerate(asked, 1):

@@ -1,5 +1,8 @@
 """Scores of a task's answers: accuracy, F1, Matthews' and Pearson's and Spearman's correlations, the score of GLUE.
 
+Where a row may have several labels, F1 is taken over all decisions (micro) or label by label (macro), and a row is
+right where all its labels are.
+
 Numpy alone, as fine-tuning needs it on machines that have little else; scikit-learn and SciPy are the judges in the
 tests. All scores are between 0 and 1, correlations between -1 and 1. Where a score is not defined (no rows, a class
 that is neither there nor answered, one side that never changes) it is 0.0: it has shown nothing.
@@ -15,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.tasks.answers import right_rows
 from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
 
 Values = npt.NDArray[Any]
@@ -57,24 +61,46 @@ def spearman(labels: Values, predictions: Values) -> float:
     return pearson(_ranks(labels), _ranks(predictions))
 
 
+def micro_f1(labels: Values, predictions: Values) -> float:
+    """Return F1 over all labels of all rows [rows, labels]: every decision counts the same."""
+    return f1(labels.ravel(), predictions.ravel())
+
+
+def macro_f1(labels: Values, predictions: Values) -> float:
+    """Return the mean of the F1 of each label [rows, labels]: every label counts the same, however rare."""
+    hits, named = ((labels == 1) & (predictions == 1)).sum(0), (labels == 1).sum(0) + (predictions == 1).sum(0)
+    return float((2 * hits / np.maximum(named, 1)).mean())
+
+
+def exact_match(labels: Values, predictions: Values) -> float:
+    """Return the share of rows with all labels right."""
+    return float(right_rows(labels, predictions).mean()) if len(labels) else 0.0
+
+
 _METRICS: dict[str, Callable[[Values, Values], float]] = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews": matthews,
     "pearson": pearson,
     "spearman": spearman,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+    "exact_match": exact_match,
 }
 
 
 def scores(task: Task, labels: Values, predictions: Values, groups: Values | None = None) -> dict[str, float]:
     """Return the task's metrics by name, and with `groups` also as `metric/group` for each group that has rows.
 
-    Labels and predictions are indices of classes or answers, or scores. Rows without a label are left out.
+    Labels and predictions are indices of classes or answers, or scores, or of several labels 1 and 0 [rows, labels].
+    Rows without a label are left out.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     if len(labels) != len(predictions):
         raise InputError(f"task '{task.name}': {len(predictions)} predictions for {len(labels)} labels")
-    known = labels >= 0 if task.score_range is None else ~np.isnan(labels)
+    known = np.asarray(labels >= 0 if task.score_range is None else ~np.isnan(labels))
+    if task.is_multilabel:
+        known = np.asarray(known.all(1))
     if not known.any():
         raise InputError(f"task '{task.name}': no row has a label, so there is nothing to score")
     if not np.isfinite(predictions).all():

@@ -20,6 +20,7 @@ from gpt1.tasks.shapes import CONTEXT
 from gpt1.tasks.splitting import with_dev
 
 _MODULE = re.compile(r"[\w.]+:\w+")
+_TABLE = re.compile(r"\.(csv|tsv|jsonl|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 def prepare_task(
@@ -37,6 +38,7 @@ def prepare_task(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     fold_labels: bool = False,
+    labels_sep: str | None = None,
     restart: bool = False,
 ) -> tuple[EncodedTask, tuple[str, ...]]:
     """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
@@ -55,6 +57,7 @@ def prepare_task(
         encoding=encoding,
         skip_bad=skip_bad,
         fold_labels=fold_labels,
+        labels_sep=labels_sep,
     )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):
@@ -68,36 +71,22 @@ def read_task(
     data: str | Path | None = None,
     dev: str | Path | None = None,
     test: str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
-    regression: bool = False,
-    symmetric: bool = False,
     encoding: str = "utf-8",
-    skip_bad: bool = False,
-    fold_labels: bool = False,
+    **reading: Any,
 ) -> Labelled:
     """Read a task of the catalogue, of a module, or of labelled tables, with rows for dev and with all notices.
 
-    `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too); `data`
-    is the folder of a task with a name, or `hub:NAME`.
+    `task` is a name, `module:NAME`, or the path of a table to train on (then `dev` and `test` are tables too, and how
+    they are read is said as to `read_tables`); `data` is the folder of a task with a name, or `hub:NAME`.
     """
     if is_table(task):
         if data is not None:
             raise SettingError(
                 f"{task} is a table, so `data` has no meaning; give further tables with `dev` and `test`"
             )
-        return read_table(
-            task,
-            dev=dev,
-            test=test,
-            columns=columns,
-            regression=regression,
-            symmetric=symmetric,
-            encoding=encoding,
-            skip_bad=skip_bad,
-            fold_labels=fold_labels,
-        )
+        return read_table(task, dev=dev, test=test, encoding=encoding, **reading)
     named = find_task(task)
-    if dev or test or columns or regression or symmetric or skip_bad or fold_labels:
+    if dev or test or any(reading.values()):
         raise SettingError(f"'{task}' is a task with its own files and columns; `data` names their folder")
     if data is None:
         raise SettingError(f"where is the data of '{task}'? Name its folder with `data`")
@@ -107,6 +96,11 @@ def read_task(
 def is_table(name: str) -> bool:
     """Whether a name is that of a table, not of a task."""
     return bool(Path(name).suffix) and not _MODULE.fullmatch(name)
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """Return the tables that lie in a folder."""
+    return [path for path in sorted(folder.iterdir()) if path.is_file() and _TABLE.search(path.name)]
 
 
 def read_data(task: Task, data: str | Path, encoding: str) -> Labelled:

@@ -7,7 +7,7 @@ and both are kept in the task that is returned, so that every later file is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,13 +18,32 @@ from gpt1.base.files import missing
 from gpt1.base.tables import BadRow, Undecodable, read_rows
 from gpt1.base.wording import some
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.columns import Columns, check_row, infer_columns, infer_task, require_names, with_columns
-from gpt1.tasks.data_warnings import doubtful_names, look_at_labels
-from gpt1.tasks.examples import OTHER_LABEL, SHOWN, Example, Labelled, Row, RowFault, label_name, make_example
+from gpt1.tasks.columns import (
+    Columns,
+    advising,
+    check_row,
+    check_separator,
+    infer_columns,
+    infer_task,
+    require_names,
+    with_columns,
+)
+from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_labels
+from gpt1.tasks.examples import (
+    NO_COLUMN,
+    OTHER_LABEL,
+    SHOWN,
+    Example,
+    Labelled,
+    Row,
+    RowFault,
+    label_name,
+    make_example,
+)
 from gpt1.tasks.official import expected_files, find_layout, read_official
 from gpt1.tasks.shapes import BOTH, PAIR
 from gpt1.tasks.sifting import Sifted, Used, notices, read_sifted, require_rows, sift
-from gpt1.tasks.spellings import fold, label_key
+from gpt1.tasks.spellings import Key, fold, label_key
 
 _GOING_ON = "`skip_bad=True` leaves such rows out; gpt1 check finds them all"
 
@@ -113,9 +132,10 @@ def read_further(
     told: list[str] = []
     with _hinting(skip_bad):
         if fold_labels and task.labels:
-            folded = fold({split: table.rows}, task.label_field, task.labels)
+            folded = fold({split: table.rows}, task.label_field, task.labels, task.labels_sep)
             table, told = replace(table, rows=folded.rows[split]), folded.notices(path)
-        examples = _used(table, make, skip_bad)
+        with advising(task):
+            examples = _used(table, make, skip_bad)
     require_rows(examples, path)
     return examples.rows, [*notices(examples, path), *told]
 
@@ -129,13 +149,15 @@ def read_tables(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     fold_labels: bool = False,
+    labels_sep: str | None = None,
 ) -> Labelled:
     """Read labelled tables (train, and dev and test where given) as a task of their own.
 
     `columns` maps a role (text; or a and b; or context, question and choices; and label) to a column's name. What was
     inferred stands in `fields`, `label_field` and `labels` or `score_range` of the returned task. The two texts of a
     `symmetric` pair say the same in either order, and are read in both. With `skip_bad` rows that cannot be used are
-    left out, and with `fold_labels` labels that look the same are taken for the commonest of them; both are told.
+    left out, and with `fold_labels` labels that look the same are taken for the commonest of them; both are told. With
+    `labels_sep` a row may have several labels, which that sign parts, or none.
     """
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
@@ -144,13 +166,18 @@ def read_tables(
     folding: list[str] = []
     with _hinting(skip_bad):
         understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]))
+        if labels_sep is not None:
+            check_separator(labels_sep, understood, regression, paths["train"])
+        separator = labels_sep or ""
         if skip_bad:
-            tables = {split: _usable(understood, one, split, regression) for split, one in tables.items()}
+            tables = {split: _usable(understood, one, split, regression, separator) for split, one in tables.items()}
             require_rows(tables["train"], paths["train"])
         rows = {split: table.rows for split, table in tables.items()}
         if fold_labels:
-            rows, folding = _fold(rows, understood, regression, paths["train"])
-        task = infer_task(rows, paths["train"], understood, regression)
+            rows, folding = _fold(rows, understood, regression, paths["train"], separator)
+        task = infer_task(rows, paths["train"], understood, regression, separator)
+        if separator:
+            said += look_at_cells(rows["train"], understood.label, separator, paths["train"])
         task = _as_symmetric(task, paths["train"]) if symmetric else task
         splits: dict[str, list[Example]] = {}
         for split, path in paths.items():
@@ -159,7 +186,7 @@ def read_tables(
             splits[split] = examples.rows
             said += notices(examples, path)
     said += [*folding, *look_at_labels(task, splits["train"], paths["train"])]
-    return Labelled(task, splits, (*said, *doubtful_names(task.labels, paths["train"])))
+    return Labelled(task, splits, (*said, *doubtful_names(task, paths["train"])))
 
 
 def _maker(task: Task, split: str) -> Callable[[Row], Example]:
@@ -172,12 +199,19 @@ def _maker(task: Task, split: str) -> Callable[[Row], Example]:
         try:
             return make_example(task, row, split)
         except RowFault as fault:
-            if fault.reason != OTHER_LABEL or label_key(label_name(row.cells[task.label_field])) not in known:
+            if fault.reason != OTHER_LABEL or not _is_written_otherwise(task, row, known):
                 raise
             message = f"{fault.message}; `fold_labels=True` takes labels that look the same for one"
             raise RowFault(fault.place, fault.number, message, fault.reason) from None
 
     return make
+
+
+def _is_written_otherwise(task: Task, row: Row, known: Container[Key]) -> bool:
+    """Whether a label that the task does not have looks like one that it has."""
+    cell = row.cells[task.label_field]
+    names = row.labels(task.label_field, task.labels_sep) if task.is_multilabel else [label_name(cell)]
+    return any(name not in task.label_places and label_key(name) in known for name in names)
 
 
 def _as_symmetric(task: Task, path: Path) -> Task:
@@ -211,22 +245,24 @@ def _hinting(is_skipping: bool) -> Iterator[None]:
     try:
         yield
     except RowFault as fault:
-        if is_skipping:
+        if is_skipping or fault.reason == NO_COLUMN:  # which all rows of a table lack, or none
             raise
         raise RowFault(fault.place, fault.number, f"{fault.message}; {_GOING_ON}", fault.reason) from None
 
 
-def _usable(understood: Columns, table: Sifted[Row], split: str, regression: bool) -> Sifted[Row]:
+def _usable(understood: Columns, table: Sifted[Row], split: str, regression: bool, labels_sep: str) -> Sifted[Row]:
     """Return the rows whose texts and label can be used, whichever labels there are."""
-    return sift(table, partial(check_row, understood, regression=regression, needs_label=split != "test"))
+    needs_label = split != "test"
+    use = partial(check_row, understood, regression=regression, needs_label=needs_label, labels_sep=labels_sep)
+    return sift(table, use)
 
 
 def _fold(
-    rows: Mapping[str, list[Row]], understood: Columns, regression: bool, path: Path
+    rows: Mapping[str, list[Row]], understood: Columns, regression: bool, path: Path, labels_sep: str
 ) -> tuple[dict[str, list[Row]], list[str]]:
     """Return rows whose labels are written in one way each, and what to tell of it."""
     require_names(understood, regression, path)
-    folded = fold(rows, understood.label)
+    folded = fold(rows, understood.label, labels_sep=labels_sep)
     return folded.rows, folded.notices(path)
 
 

@@ -15,6 +15,7 @@ from gpt1.tasks.examples import (
     EMPTY_LABEL,
     EMPTY_ROW,
     EMPTY_TEXT,
+    NO_COLUMN,
     OTHER_LABEL,
     SEVERAL_LABELS,
     UNUSABLE,
@@ -33,6 +34,7 @@ REASONS = {
     EMPTY_LABEL: "{rows} without a label",
     SEVERAL_LABELS: "{rows} with a list of labels",
     OTHER_LABEL: "{rows} with a label that train does not have",
+    NO_COLUMN: "{rows} without a column that is read",
     UNUSABLE: "{rows} that cannot be used",
 }
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 
 from gpt1.base.wording import many, some
 from gpt1.tasks.examples import SHOWN, Row, label_name
@@ -72,28 +73,31 @@ class Respelt:
         return [f"{place}: labels that look the same are one: {some(told, SHOWN)}"] if told else []
 
 
-def fold(tables: Mapping[str, Sequence[Row]], column: str, known: Sequence[str] = ()) -> Respelt:
+def fold(tables: Mapping[str, Sequence[Row]], column: str, known: Sequence[str] = (), labels_sep: str = "") -> Respelt:
     """Return the rows of tables with one way of writing each label: a `known` one, or the commonest in `train`.
 
-    What is written as one that is known stays as it is, whatever else looks the same.
+    What is written as one that is known stays as it is, whatever else looks the same. With `labels_sep` a row may have
+    several labels.
     """
-    names = {split: [_name(row, column) for row in rows] for split, rows in tables.items()}
-    chosen = commonest_spellings(dict.fromkeys(known, 1) if known else Counter(filter(None, names["train"])))
-    label_of = {name: chosen.get(label_key(name), name) for own in names.values() for name in own if name}
+    names = {split: [_names(row, column, labels_sep) for row in rows] for split, rows in tables.items()}
+    chosen = commonest_spellings(dict.fromkeys(known, 1) if known else Counter(chain.from_iterable(names["train"])))
+    written = chain.from_iterable(chain.from_iterable(names.values()))
+    label_of = {name: chosen.get(label_key(name), name) for name in written}
     label_of |= {name: name for name in known}
     changed: Counter[tuple[str, str]] = Counter()
     found: dict[str, list[Row]] = {}
     for split, rows in tables.items():
         found[split] = []
-        for row, name in zip(rows, names[split], strict=True):
-            if not name or (label := label_of[name]) == name:
-                found[split].append(row)
-            else:
-                changed[label, name] += 1
-                found[split].append(replace(row, cells={**row.cells, column: label}))
+        for row, own in zip(rows, names[split], strict=True):
+            if other := [(label_of[name], name) for name in own if label_of[name] != name]:
+                changed.update(other)
+                row = replace(row, cells={**row.cells, column: labels_sep.join(label_of[name] for name in own)})
+            found[split].append(row)
     return Respelt(found, changed)
 
 
-def _name(row: Row, column: str) -> str:
+def _names(row: Row, column: str, labels_sep: str) -> list[str]:
+    if labels_sep:
+        return row.labels(column, labels_sep) if column in row.cells else []
     value = row.label(column)
-    return "" if value is None else label_name(value)
+    return [] if value is None else [label_name(value)]

@@ -1,14 +1,17 @@
 """Rows for development where a task comes without: a tenth of the training rows, drawn evenly and always the same.
 
-Classes keep their shares, scores are drawn all along their range, groups of a task keep theirs. Equal texts stay
+Classes keep their shares, and so do labels of which a row may have several; scores are drawn all along their range,
+groups of a task keep theirs. Equal texts stay
 together on one side, and so do the questions about one passage: what is to be judged on must not have been learnt.
 A label seen once, and a text that carries two labels, stay in training. The draw is a function of the rows alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from gpt1.base.shuffle import draw, permutation
 from gpt1.base.wording import many
@@ -20,6 +23,9 @@ ONE_IN = 10  # training rows goes to development
 SEED = 0
 
 Unit = list[int]  # places of examples that may not be parted
+
+_TRAIN, _DEV = "train", "dev"
+_SIDES = {_TRAIN: 1 - 1 / ONE_IN, _DEV: 1 / ONE_IN}  # and their shares of the rows
 
 
 def with_dev(labelled: Labelled) -> Labelled:
@@ -50,6 +56,8 @@ def draw_dev(task: Task, train: Sequence[Example]) -> list[int]:
     units = _units(task, train)
     if task.score_range is not None:
         return sorted(place for unit in _along_the_scores(units, train) for place in unit)
+    if task.is_multilabel:
+        return sorted(place for unit in _iteratively(units, train) for place in unit)
     strata: dict[Hashable, list[Unit]] = {}
     for unit in units:
         strata.setdefault(train[unit[0]].label if task.labels else train[unit[0]].group, []).append(unit)
@@ -87,6 +95,34 @@ def _tenth(units: list[Unit], key: int) -> list[Unit]:
             drawn.append(unit)
             rows += len(unit)
     return drawn or [min(shuffled, key=len)]
+
+
+def _iteratively(units: list[Unit], train: Sequence[Example]) -> list[Unit]:
+    """Return units with about a tenth of the rows of each label (iterative stratification; Sechidis et al., 2011).
+
+    The label with the fewest rows left is shared out first, as later ones can make up for what it does to theirs; a row
+    goes to the side that lacks most rows of it, of equals to the one that lacks most rows. Rows without a label are
+    shared out last.
+    """
+    shuffled = draw_units(units, len(units))
+    labels = [cast(tuple[int, ...], train[unit[0]].label) for unit in shuffled]
+    left = Counter(label for unit, own in zip(shuffled, labels, strict=True) for label in own * len(unit))
+    lacking = {side: {label: share * count for label, count in left.items()} for side, share in _SIDES.items()}
+    rows = {side: share * sum(map(len, units)) for side, share in _SIDES.items()}
+    drawn: list[Unit] = []
+    waiting = dict(enumerate(shuffled))
+    while waiting:
+        rarest = min((label for label in left if left[label]), key=lambda label: (left[label], label), default=None)
+        for place in [place for place in waiting if rarest is None or rarest in labels[place]]:
+            unit = waiting.pop(place)
+            side = max(_SIDES, key=lambda one: (lacking[one].get(rarest, 0) if rarest is not None else 0, rows[one]))
+            if side == _DEV:
+                drawn.append(unit)
+            rows[side] -= len(unit)
+            for label in labels[place]:
+                lacking[side][label] -= len(unit)
+                left[label] -= len(unit)
+    return drawn
 
 
 def _along_the_scores(units: list[Unit], train: Sequence[Example]) -> list[Unit]:

@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.tasks.answers import Floats
+from gpt1.tasks.answers import LEAST, Floats, no_and_yes
+from gpt1.tasks.catalog import Task
 
 COLDEST, HOTTEST = 1 / 3, 20.0  # where a few answers are all right, every colder one would look better
-LEAST = 1e-30  # probability: what was thought impossible may be right, and one such answer must not decide alone
 DIGITS = 6  # of a temperature that is kept
 
 _HALVINGS = 50
+
+
+def tempered(task: Task, probabilities: Floats, temperature: float) -> Floats:
+    """Return a task's probabilities [examples, answers] at a temperature; each of several labels by itself."""
+    if not task.is_multilabel:
+        return soften(probabilities, temperature)
+    return soften(no_and_yes(probabilities), temperature)[:, 1].reshape(probabilities.shape)
 
 
 def soften(probabilities: Floats, temperature: float) -> Floats:
@@ -38,10 +45,12 @@ def _with_winners(shares: Floats, winners: NDArray[np.int64]) -> Floats:
 
 
 def fit_temperature(probabilities: Floats, labels: NDArray[Any]) -> float:
-    """Return the temperature of least log loss; labels are indices of classes or answers.
+    """Return the temperature of least log loss; labels are indices of classes or answers, or 1 and 0 for each label.
 
     Log loss is convex in the inverse of the temperature, so its slope is halved in upon.
     """
+    if labels.ndim == 2:
+        probabilities, labels = no_and_yes(probabilities), labels.ravel()
     probabilities = np.maximum(probabilities, LEAST)
     logs = np.log(probabilities)
     of_labels = logs[np.arange(len(labels)), labels]

@@ -89,6 +89,9 @@ function score(value, [low, high]) {
 // The answers to choices are named by their place; people know them by their text.
 function shares(found, choices) {
   const named = Array.isArray(choices) ? (key) => choices[Number(key)] : (key) => key;
-  const rows = Object.entries(found.probabilities).map(([key, share]) => ({ name: named(key), share, best: key === String(found.label) }));
-  return bars("How likely the run finds each answer", rows.sort((one, other) => other.share - one.share));
+  const given = found.labels ?? [String(found.label)];
+  const rows = Object.entries(found.probabilities).map(([key, share]) => ({ name: named(key), share, best: given.includes(key) }));
+  const title = !found.labels ? "How likely the run finds each answer"
+    : given.length ? `It gives ${given.join(", ")}; how likely it finds each label` : "It gives no label; how likely it finds each";
+  return bars(title, rows.sort((one, other) => other.share - one.share));
 }
