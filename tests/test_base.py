@@ -47,7 +47,7 @@ FEW = ["training.steps=3", "training.batch=4", "logging.evaluate_every=2", "logg
 def books(tmp_path: Path) -> Path:
     folder = tmp_path / "books"
     folder.mkdir()
-    for at, part in enumerate(library(documents=4, length=120)):
+    for at, part in enumerate(library(documents=4, length=600)):
         (folder / f"book-{at}.txt").write_text(part.text)
     (tmp_path / "without.txt").write_text("book-3\n")
     return folder
@@ -58,7 +58,7 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
 ) -> None:
     files = TOOL.books([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
-    settings = TOOL.Settings([*TINY, *FEW], FEW, passages=40, keep=0.25)
+    settings = TOOL.Settings([*TINY, *FEW], FEW, passages=40, reread=2, keep=0.25)
 
     def make() -> None:
         TOOL.make(files, tmp_path / "base", settings)
@@ -71,7 +71,8 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     assert "all 3 updates are made" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
 
-    check_average(tmp_path / "base", 0.25)
+    check_average(tmp_path / "base", "reread-reader", "taught", "reread", keep=1.0)
+    check_average(tmp_path / "base", "pretrained", "reread", "kept", keep=0.25)
     check_shipped(tmp_path / "base", monkeypatch)
 
     base = load_base("small", device="cpu")
@@ -98,6 +99,7 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
     monkeypatch.setattr(ways, "TASKS", ("sst2",))
     monkeypatch.setattr(ways, "WAYS", {"few": FEW})
     monkeypatch.setattr(ways, "LABELS", 8)
+    monkeypatch.setattr(ways, "READ", 2)
     rows = [{"text": f"a {word} day", "label": label} for word in ("good", "fine") for label in (0, 1)] * 100
     (tmp_path / "tasks" / "sst2").mkdir(parents=True)
     with lzma.open(tmp_path / "tasks" / "sst2" / "train.jsonl.xz", "wt") as file:
@@ -107,13 +109,15 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
     )
     files = TOOL.books([str(books)], None)
     TOOL.make_pretrained(files, tmp_path / "base", TOOL.Settings([*TINY, *FEW], FEW, passages=40))
-    given = argparse.Namespace(base=tmp_path / "base", blimp=tmp_path / "pairs.jsonl", out=tmp_path / "judged")
+    given = argparse.Namespace(
+        base=tmp_path / "base", blimp=tmp_path / "pairs.jsonl", out=tmp_path / "judged", pretraining=[*TINY, *FEW]
+    )
     ways.tenths(tmp_path / "tasks", given.out / "tasks")
     parts = [(given.out / "tasks" / "sst2" / f"{name}.jsonl").read_text().splitlines() for name in ("train", "dev")]
     assert sorted(parts[0] + parts[1]) == sorted(map(json.dumps, rows))
     assert len(parts[1]) == ways.FEWEST_JUDGING
     ways.teach(given, "few")
-    for name in ("pretrained", "few", "few-kept"):
+    for name in ("pretrained", "few", "few-kept", "few-reread"):
         ways.judge(given, name)
         found = json.loads((given.out / f"{name}.json").read_text())
         assert list(found) == ["bits a byte", "BLiMP", "sst2", "mean"]
@@ -132,24 +136,23 @@ def test_the_best_way_to_teach_is_the_one_that_brings_most_of_those_that_cost_li
     assert ways.best_of(found) == "lm-kept"
     assert ways.options_for("lm-kept") == "--lessons finetuning.lm_weight=4 --keep 0.5"
     assert ways.options_for("recipe") == ""
+    assert ways.options_for("lm-reread") == "--lessons finetuning.lm_weight=4 --reread 800"
     del found["lm"], found["lm-kept"]
     assert ways.best_of(found) == "recipe"
 
 
-def check_average(made: Path, keep: float) -> None:
-    """Hold the weights that are shipped, before they are rounded, against those they are the mean of."""
-    before, after, kept = (
-        load_run(made / name, device="cpu").checkpoint.model for name in ("pretrained", "taught", "kept")
-    )
-    assert kept.keys() == after.keys()
-    for name, weights in kept.items():
-        old = before.get(name.removeprefix("body."))
-        if old is None:
+def check_average(made: Path, reader: str, taught: str, averaged: str, *, keep: float) -> None:
+    """Hold averaged weights against those they are the mean of; those of the lessons alone are as they were."""
+    read, after, mean = (load_run(made / name, device="cpu").checkpoint.model for name in (reader, taught, averaged))
+    assert mean.keys() == after.keys()
+    for name, weights in mean.items():
+        other = read.get(name.removeprefix("body."))
+        if other is None:
             assert torch.equal(weights, after[name])
         else:
-            wanted = keep * old + (1 - keep) * after[name][: len(old)]
-            torch.testing.assert_close(weights[: len(old)], wanted)
-            assert torch.equal(weights[len(old) :], after[name][len(old) :])
+            wanted = keep * other + (1 - keep) * after[name][: len(other)]
+            torch.testing.assert_close(weights[: len(other)], wanted)
+            assert torch.equal(weights[len(other) :], after[name][len(other) :])
 
 
 def check_shipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +192,14 @@ def check_measured(folder: Path, command: str) -> None:
     ):
         assert fact in card, fact
     assert "BLiMP" not in card
-    for name in ("corpus", "pretrained", "taught", "lessons"):  # the card can be written anew elsewhere
+    for name in (
+        "corpus",
+        "pretrained",
+        "taught",
+        "reread",
+        "kept",
+        "lessons",
+    ):  # the card can be written anew elsewhere
         shutil.rmtree(folder / "base" / name)
     blimp, scores, remarks = folder / "blimp.json", folder / "scores.json", folder / "remarks.md"
     blimp.write_text('{"accuracy": 0.759, "pairs": 29955}')

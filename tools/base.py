@@ -8,7 +8,8 @@ them are not read. `--facts` is a JSON file with what no program can know of the
 What the making gave is kept in `making.json`, so that with it and the folder `small` the card can be written anew
 elsewhere, with what was measured since: `python tools/base.py --describe --facts facts.json --blimp ... --out base`.
 With `--until pretrained` it ends before the lessons are taught, so that `tools/lessons.py` can try ways to teach them;
-`--keep 0.5` averages the taught weights with those before the lessons, of which so great a share stays.
+`--reread 800` reads text again for so many updates at a tenth of the rate after them, which heads and special tokens
+sit out; `--keep 0.5` averages the weights with those before the lessons, of which so great a share stays.
 With `--check 200` the first 200 updates of the same pre-training are made anew, and their losses held against those
 that the base in the package was made with.
 """
@@ -53,7 +54,10 @@ from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 MERGES = 16_000
 TOLD_EVERY = 200  # updates
 NAME, BOOKS_FILE, LOSSES_FILE, MAKING_FILE = "small", "books.txt", "losses.tsv", "making.json"
-PRETRAINED, TAUGHT, KEPT = "pretrained", "taught", "kept"  # folders of runs, as one comes of the other
+# Folders of runs, as one comes of the other.
+PRETRAINED, TAUGHT, REREAD, KEPT = "pretrained", "taught", "reread", "kept"
+# Of a reading after lessons: a tenth of the rates of the recipe `small`, falling from the beginning on.
+GENTLY = ["optimizer.lr=3e-4", "optimizer.matrix_lr=2e-3", "schedule.warmup_share=0.05", "schedule.cooldown_share=0.95"]
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class Settings:
     pretraining: list[str]  # changes of recipe `small`
     lessons: list[str]  # of recipe `lessons`
     passages: int  # that lessons are made of
+    reread: int = 0  # updates of reading after the lessons
     keep: float = 0.0  # the share of the network before the lessons in the weights that are shipped
 
     def command(self) -> str:
@@ -187,8 +192,13 @@ class Settings:
         words += ["--passages", str(self.passages)]
         words += ["--pretraining", *self.pretraining] if self.pretraining else []
         words += ["--lessons", *self.lessons] if self.lessons else []
+        words += ["--reread", str(self.reread)] if self.reread else []
         words += ["--keep", f"{self.keep:g}"] if self.keep else []
         return shlex.join(words)
+
+    def stages(self) -> list[str]:
+        """Return the folders of the runs that are made, the last of which is shipped in a byte a weight."""
+        return [PRETRAINED, TAUGHT, *([REREAD] if self.reread else []), *([KEPT] if self.keep else [])]
 
 
 def make_pretrained(files: list[str], out: Path, settings: Settings) -> list[Path]:
@@ -203,31 +213,40 @@ def make_pretrained(files: list[str], out: Path, settings: Settings) -> list[Pat
 
 def make(files: list[str], out: Path, settings: Settings) -> None:
     """Do what is not done yet."""
-    pretrained, taught, kept = out / PRETRAINED, out / TAUGHT, out / KEPT
+    pretrained, taught, reread, kept = (out / name for name in (PRETRAINED, TAUGHT, REREAD, KEPT))
     lessons = make_pretrained(files, out, settings)
     if not is_done(taught):
         changes, resume = settings.lessons, is_run(taught)
         finetune(
             pretrained, taught, encoded=lessons, recipe="lessons", resume=resume, changes=changes, listeners=[tell]
         )
+    if settings.reread and not is_run(reread):
+        read_again(taught, out / "corpus", reread, [*settings.pretraining, f"training.steps={settings.reread}"])
     if settings.keep and not is_run(kept):
-        average(pretrained, taught, kept, settings.keep)
+        average(pretrained, reread if settings.reread else taught, kept, settings.keep)
+    *_, last = settings.stages()
     if not is_run(out / NAME):
-        source = kept if settings.keep else taught
-        print(*export_compact(load_run(source, device="cpu"), out / NAME), sep="\n")
+        print(*export_compact(load_run(out / last, device="cpu"), out / NAME), sep="\n")
     _making(files, out, settings).write(out / MAKING_FILE)
     losses = read_losses(out / PRETRAINED / METRICS_FILE)
     _write(out / NAME / LOSSES_FILE, "".join(f"{step}\t{loss:.4f}\n" for step, loss in losses.items()))
 
 
-def average(pretrained: Path, taught: Path, out: Path, keep: float) -> None:
-    """Write a run of the taught weights averaged with those before; what only the taught one has stays as it is."""
+def read_again(taught: Path, corpus: Path, out: Path, changes: list[str]) -> None:
+    """Write a run of the taught network after it read on; what only the taught one has stays as it is."""
+    reader = out.with_name(f"{out.name}-reader")
+    pretrain("small", corpus, reader, init=taught, resume=True, changes=[*changes, *GENTLY], listeners=[tell])
+    average(reader, taught, out, keep=1.0)
+
+
+def average(reader: Path, taught: Path, out: Path, keep: float) -> None:
+    """Write a run of the taught weights averaged with a reader's; what only the taught one has stays as it is."""
     run = load_run(taught, device="cpu")
-    old, weights = load_run(pretrained, device="cpu").checkpoint.model, dict(run.checkpoint.model)
-    for name, before in old.items():
-        taught_weights = weights[BODY + name].clone()
-        taught_weights[: len(before)].lerp_(before, keep)  # special tokens come last
-        weights[BODY + name] = taught_weights
+    read, weights = load_run(reader, device="cpu").checkpoint.model, dict(run.checkpoint.model)
+    for name, other in read.items():
+        averaged = weights[BODY + name].clone()
+        averaged[: len(other)].lerp_(other, keep)  # special tokens come last
+        weights[BODY + name] = averaged
     checkpoint, record = run.checkpoint, run.record
     save_checkpoint(out, checkpoint.step, weights, None, checkpoint.progress, made_for(record))
     begin_run(out, record, taught / TOKENIZER_FILE)
@@ -259,7 +278,6 @@ def check(files: list[str], out: Path, *, pretraining: list[str], updates: int) 
 def _making(files: list[str], out: Path, settings: Settings) -> Making:
     corpus = read_corpus(out / "corpus")
     pretrained, taught = (load_run(out / name, device="cpu") for name in (PRETRAINED, TAUGHT))
-    measured = (PRETRAINED, TAUGHT, *([KEPT] if settings.keep else []), NAME)
     lessons = {
         f"lesson '{task}', {metric} on {split}": value
         for task, splits in read_result(taught.path).items()
@@ -276,7 +294,8 @@ def _making(files: list[str], out: Path, settings: Settings) -> Making:
         pretraining=_stage(pretrained, figures(pretrained)),
         lessons=_stage(taught, lessons),
         bits_per_byte={
-            name: measure_corpus(load_run(out / name), out / "corpus")["bits_per_byte"] for name in measured
+            name: measure_corpus(load_run(out / name), out / "corpus")["bits_per_byte"]
+            for name in (*settings.stages(), NAME)
         },
     )
 
@@ -385,7 +404,7 @@ def _on_text(record: BaseRecord, making: Making, facts: Facts) -> str:
 def _on_making(record: BaseRecord, making: Making) -> str:
     found, bits = making.pretraining.figures, making.bits_per_byte
     measured = "bits a byte on validation text"
-    averaged = [("averaged with the network before", measured, _figure(bits[KEPT]))] if KEPT in bits else []
+    after = {REREAD: "read again", KEPT: "averaged with the network before"}
     rows = [
         ("pre-training", "training loss", _figure(found.get("loss"))),
         ("", "validation loss", _figure(found.get("valid_loss"))),
@@ -394,7 +413,7 @@ def _on_making(record: BaseRecord, making: Making) -> str:
         *((name.split(", ")[0], name.split(", ")[1], _figure(value)) for name, value in making.lessons.figures.items()),
         *(("lessons", *fact[1:]) for fact in _effort(making.lessons)),
         ("", measured, _figure(bits[TAUGHT])),
-        *averaged,
+        *((what, measured, _figure(bits[name])) for name, what in after.items() if name in bits),
         ("in a byte a weight", measured, _figure(bits[NAME])),
     ]
     told = (
@@ -470,6 +489,7 @@ def main() -> None:
     )
     parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the lessons")
     parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--reread", type=int, default=0, metavar="N", help="updates of reading after the lessons")
     parser.add_argument("--keep", type=float, default=0.0, metavar="SHARE", help="of the network before its lessons")
     parser.add_argument("--until", choices=[PRETRAINED], help="end there")
     parser.add_argument("--check", type=int, metavar="N", help="make the first N updates anew, and compare")
@@ -490,7 +510,7 @@ def main() -> None:
     facts = check_record(read_json(given.facts, "facts about a base"), Facts, given.facts)
     if not given.describe:
         print(f"{len(files):,} books")
-        settings = Settings(given.pretraining, given.lessons, given.passages, given.keep)
+        settings = Settings(given.pretraining, given.lessons, given.passages, given.reread, given.keep)
         if given.until == PRETRAINED:
             make_pretrained(files, given.out, settings)
             return

@@ -1,11 +1,11 @@
 """Which way of teaching lessons suits a network? `python tools/lessons.py BASE TASKS --blimp PAIRS --out judged`.
 
 BASE is what `python tools/base.py ... --until pretrained` left, TASKS a folder of tasks. Each of `WAYS` is taught to
-the same network, also averaged with it, and all are judged by what the lessons cost the language model (bits a byte on
-validation text, BLiMP) and by what they bring: nine tasks from 200 labels, one draw. A tenth of the rows for training
-judges; those for dev are not looked at. The last line has the options of `tools/base.py` for the best: of those that
-cost the language model little, the one with the highest mean. Given again, it goes on. Processes work side by side on
-one GPU, best under CUDA's Multi-Process Service.
+the same network, also averaged with it and after reading again, and all are judged by what the lessons cost the
+language model (bits a byte on validation text, BLiMP) and by what they bring: nine tasks from 200 labels, two draws.
+A tenth of the rows for training judges; those for dev are not looked at. The last line has the options of
+`tools/base.py` for the best: of those that cost the language model little, the one with the highest mean. Given again,
+it goes on. Processes work side by side on one GPU, best under CUDA's Multi-Process Service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from statistics import fmean
 
-from base import KEPT, PRETRAINED, average  # tools/base.py
+from base import KEPT, PRETRAINED, REREAD, average, read_again  # tools/base.py
 from figures import TASKS
 
 from gpt1 import finetune, load_run
@@ -39,8 +39,9 @@ WAYS = {
     "gentle-lm": ["optimizer.lr=5e-5", "finetuning.lm_weight=4"],
 }
 KEEP = 0.5
+READ = 800  # updates
 LITTLE = 0.03  # bits a byte that lessons may cost
-LABELS, DRAWS = 200, 1
+LABELS, DRAWS = 200, 2
 MOST_TRAIN, FEWEST_JUDGING, MOST_JUDGING = 6_000, 300, 1_500  # rows
 
 
@@ -63,13 +64,15 @@ def tenths(tasks: Path, out: Path) -> None:
 
 def teach(given: argparse.Namespace, way: str) -> None:
     """Teach the lessons in one way, unless that is done."""
-    taught, kept = given.out / way, given.out / f"{way}-{KEPT}"
+    taught, kept, reread = given.out / way, given.out / f"{way}-{KEPT}", given.out / f"{way}-{REREAD}"
     lessons = sorted((given.base / "lessons").iterdir())
     if not is_done(taught):
         begun = is_run(taught)
         finetune(given.base / PRETRAINED, taught, encoded=lessons, recipe="lessons", resume=begun, changes=WAYS[way])
     if not is_run(kept):
         average(given.base / PRETRAINED, taught, kept, KEEP)
+    if not is_run(reread):
+        read_again(taught, given.base / "corpus", reread, [*given.pretraining, f"training.steps={READ}"])
 
 
 def judge(given: argparse.Namespace, name: str) -> None:
@@ -113,9 +116,9 @@ def best_of(found: Mapping[str, Mapping[str, float]]) -> str:
 
 def options_for(name: str) -> str:
     """Return how `tools/base.py` makes a network of that name."""
-    way = name.removesuffix(f"-{KEPT}")
-    lessons = ["--lessons", *WAYS[way]] if WAYS[way] else []
-    return " ".join([*lessons, *(["--keep", f"{KEEP:g}"] if way != name else [])])
+    way = name.removesuffix(f"-{KEPT}").removesuffix(f"-{REREAD}")
+    after = {way: [], f"{way}-{KEPT}": ["--keep", f"{KEEP:g}"], f"{way}-{REREAD}": ["--reread", str(READ)]}
+    return " ".join([*(["--lessons", *WAYS[way]] if WAYS[way] else []), *after[name]])
 
 
 def side_by_side(commands: list[list[str]]) -> None:
@@ -139,6 +142,7 @@ def main() -> None:
     parser.add_argument("tasks", type=Path)
     parser.add_argument("--blimp", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--pretraining", nargs="*", default=[], metavar="NAME=VALUE", help="as BASE was made with")
     parser.add_argument("--teach", metavar="WAY", help="this one alone")
     parser.add_argument("--judge", metavar="NAME", help="this one alone")
     given = parser.parse_args()
@@ -150,7 +154,7 @@ def main() -> None:
         return
     tenths(given.tasks, given.out / "tasks")
     side_by_side([["--teach", way] for way in WAYS])
-    names = [PRETRAINED, *WAYS, *(f"{way}-{KEPT}" for way in WAYS)]
+    names = [PRETRAINED, *WAYS, *(f"{way}-{after}" for way in WAYS for after in (KEPT, REREAD))]
     side_by_side([["--judge", name] for name in names])
     found = {name: read_json(given.out / f"{name}.json", "what was found of a network") for name in names}
     columns = list(found[PRETRAINED])

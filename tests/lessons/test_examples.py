@@ -10,6 +10,7 @@ import pytest
 
 from gpt1.lessons.examples import (
     BLAME,
+    LONG,
     MAKERS,
     PRAISE,
     Material,
@@ -22,18 +23,25 @@ from gpt1.lessons.examples import (
     stems,
 )
 from gpt1.lessons.passages import Passage
-from tests.lessons.tools import passages
+from tests.lessons.tools import library, passages, stretches
 
 FOUND = passages()
 MATERIAL = Material(FOUND)
+LONG_FOUND = stretches(length=600)
+LONG_MATERIAL = Material(LONG_FOUND)
 ALL = {sentence for passage in FOUND for sentence in passage.sentences}
 
 
+def pool(name: str) -> tuple[list[Passage], Material]:
+    return (LONG_FOUND, LONG_MATERIAL) if name in LONG else (FOUND, MATERIAL)
+
+
 def made(make, rounds: int = 4):  # type: ignore[no-untyped-def]
+    found, material = pool(make.__name__)
     return [
-        make(passage, MATERIAL, np.random.default_rng([turn, at]))
+        make(passage, material, np.random.default_rng([turn, at]))
         for turn in range(rounds)
-        for at, passage in enumerate(FOUND)
+        for at, passage in enumerate(found)
     ]
 
 
@@ -111,25 +119,25 @@ def test_a_document_of_one_passage_has_nothing_that_could_follow_wrongly() -> No
 
 
 def test_a_stretch_continues_exactly_where_it_is_so_called() -> None:
-    wholes = {" ".join(passage.sentences) for passage in FOUND}
     labels = Counter()
     for (first, second), label in made(continues):
-        assert (f"{first} {second}" in wholes) == (label == 1)
-        (start,) = [passage for passage in FOUND if " ".join(passage.sentences).startswith(first)]
-        assert any(" ".join(other.sentences).endswith(second) for other in MATERIAL.by_document[start.document])
+        (start,) = [stretch for stretch in LONG_FOUND if stretch.sentences[0] == first]
+        assert (second == start.sentences[1]) == (label == 1)
+        assert any(other.sentences[1] == second for other in LONG_MATERIAL.by_document[start.document])
         labels[label] += 1
     assert 0.4 < labels[1] / labels.total() < 0.6
 
 
-def test_a_document_of_one_passage_is_never_said_to_go_on_elsewhere() -> None:
-    found = [continues(FOUND[0], Material([FOUND[0]]), np.random.default_rng(seed)) for seed in range(20)]
+def test_a_document_of_one_stretch_is_never_said_to_go_on_elsewhere() -> None:
+    alone = LONG_FOUND[0]
+    found = [continues(alone, Material([alone]), np.random.default_rng(seed)) for seed in range(20)]
     assert {one and one[1] for one in found} == {None, 1}
 
 
 def test_a_language_model_learns_only_from_what_was_written() -> None:
+    books = [part.text for part in (*library(), *library(length=600))]
     for name, (task, make) in MAKERS.items():
         texts = [text for example in made(make) if example for text in example[0]]
-        books = [" ".join(sentences) for sentences in MATERIAL.documents.values()]
         written = all(any(text in book for book in books) for text in texts)
         assert task.auxiliary_lm == written, name
 
@@ -154,11 +162,12 @@ def test_praise_that_is_turned_round_is_left_alone(turned: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_examples_are_different_as_many_as_wanted_and_the_same_every_time(name: str) -> None:
     task, _ = MAKERS[name]
-    found = make_examples(name, FOUND, MATERIAL, 60, seed=3)
+    drawn, material = pool(name)
+    found = make_examples(name, drawn, material, 60, seed=3)
     assert len(found) == 60
     assert len({example.texts for example in found}) == 60
     assert all(len(example.texts) == task.texts for example in found)
-    assert found == make_examples(name, FOUND, MATERIAL, 60, seed=3)
-    assert found != make_examples(name, FOUND, MATERIAL, 60, seed=4)
+    assert found == make_examples(name, drawn, material, 60, seed=3)
+    assert found != make_examples(name, drawn, material, 60, seed=4)
     assert all(math.isfinite(example.label) for example in found)
-    assert len(make_examples(name, FOUND[:3], MATERIAL, 60, seed=3)) <= 12
+    assert len(make_examples(name, drawn[:3], material, 60, seed=3)) <= 12

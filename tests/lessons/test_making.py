@@ -25,7 +25,7 @@ FEW = dict.fromkeys(MAKERS, 40)
 def books(tmp_path: Path) -> Path:
     folder = tmp_path / "books"
     folder.mkdir()
-    for at, part in enumerate(library(length=120)):
+    for at, part in enumerate(library(length=600)):
         (folder / f"{at}.txt").write_text(part.text)
     return folder
 
@@ -46,7 +46,7 @@ def test_lessons_are_tasks_that_can_be_loaded_and_are_the_same_every_time(
         loaded = load(tmp_path / "one" / name)
         assert loaded.task == MAKERS[name][0]
         assert len(loaded.splits["train"]) == 40
-        assert 1 <= len(loaded.splits["dev"]) <= 6
+        assert 1 <= len(loaded.splits["dev"]) <= 30  # a tenth of the passages
         for file in (tmp_path / "one" / name).iterdir():
             assert file.read_bytes() == (tmp_path / "other" / name / file.name).read_bytes()
 

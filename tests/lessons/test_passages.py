@@ -6,7 +6,7 @@ import pytest
 
 from gpt1.base.errors import InputError
 from gpt1.corpus.documents import DocumentPart, Fault
-from gpt1.lessons.passages import SENTENCES, draw_passages, sentences
+from gpt1.lessons.passages import SENTENCES, STRETCH_LENGTH, draw_passages, draw_stretches, sentences
 from tests.lessons.tools import library, passages
 
 
@@ -50,6 +50,23 @@ def test_so_many_are_drawn_from_all_over_and_by_the_seed_alone() -> None:
     assert found == [passage for passage in passages() if passage in found]  # in their order
     assert found == draw_passages(library(), 20, seed=0, workers=2)
     assert found != draw_passages(library(), 20, seed=1)
+
+
+def test_the_halves_of_a_stretch_are_text_as_it_was_written_in_whole_words() -> None:
+    text = "".join(f'word{at}, "talk"\n\n' if at % 7 == 0 else f"word{at} " for at in range(2_000))
+    found = draw_stretches([DocumentPart(text, True, True, 0, "", len(text))], 1000, seed=0)
+    assert len(found) == len(text) // STRETCH_LENGTH
+    words = text.split(" ")
+    for stretch in found:
+        first, second = stretch.sentences
+        assert f" {first} {second} " in text
+        assert {*first.split(" "), *second.split(" ")} <= set(words)
+        assert abs(len(first) - len(second)) < STRETCH_LENGTH / 20
+
+
+def test_a_short_text_has_no_stretches() -> None:
+    text = "word " * (STRETCH_LENGTH // 5 - 1)
+    assert draw_stretches([DocumentPart(text, True, True, 0, "", len(text))], 10, seed=0) == []
 
 
 def test_a_document_in_several_parts_is_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpt1.corpus.documents import DocumentPart
-from gpt1.lessons.passages import Passage, draw_passages
+from gpt1.lessons.passages import Passage, draw_passages, draw_stretches
 
 NAMES = ["Anna", "Berta", "Clara", "Dora", "Emma", "Frieda", "Greta", "Hanna"]
 DEEDS = ["walked", "walks", "waited", "waits", "looked", "looks", "talked", "talks", "turned", "turns"]
@@ -26,3 +26,7 @@ def library(documents: int = 3, length: int = 90, seed: int = 0) -> list[Documen
 
 def passages(count: int = 1000, **about: int) -> list[Passage]:
     return draw_passages(library(**about), count, seed=0)
+
+
+def stretches(count: int = 1000, **about: int) -> list[Passage]:
+    return draw_stretches(library(**about), count, seed=0)

@@ -4,11 +4,12 @@
   the score is the cosine of their words, weighted by how rare they are.
 - damaged: is a sentence as it was written, or were its words moved, lost, repeated or bent?
 - follows: which of two sentences comes after four others?
-- continues: do three sentences go on after three others, or do they stand elsewhere in the document?
+- continues: does half a page go on after another, or does it stand elsewhere in the document?
 - mood: a word of praise or of blame was taken out of a sentence; which was it?
 
 In `follows` and `continues` all text is as it was written, and the language model goes on learning from it; what the
-others make of sentences nobody wrote, and it would learn to repeat and to garble.
+others make of sentences nobody wrote, and it would learn to repeat and to garble. Only `continues` has paragraphs, talk
+and texts as long as those of the pre-training, so that it is what keeps the language model.
 """
 
 from __future__ import annotations
@@ -251,17 +252,16 @@ def follows(passage: Passage, material: Material, random: Random) -> Made | None
 
 
 def continues(passage: Passage, material: Material, random: Random) -> Made | None:
-    """Make two halves of a passage (1), or its first half and the second one of another passage of the document (0)."""
-    middle = len(passage.sentences) // 2
-    first, second = passage.sentences[:middle], passage.sentences[middle:]
+    """Make both halves of a stretch (1), or the first one and the second of another stretch of the document (0)."""
+    first, second = passage.sentences
     label = int(random.integers(2))
     if not label:
         own = material.by_document[passage.document]
         if len(own) == 1:
             return None
         other = own[int(random.integers(len(own) - 1))]
-        second = (own[-1] if other == passage else other).sentences[middle:]
-    return (" ".join(first), " ".join(second)), label
+        _, second = (own[-1] if other == passage else other).sentences
+    return (first, second), label
 
 
 # ---- mood ----
@@ -290,6 +290,9 @@ MAKERS: dict[str, tuple[Task, Callable[[Passage, Material, Random], Made | None]
         (MOOD, mood),
     )
 }
+
+
+LONG = frozenset({CONTINUES.name})  # lessons that are made of stretches, the others of sentences
 
 
 def make_examples(name: str, passages: Sequence[Passage], material: Material, count: int, seed: int) -> list[Example]:

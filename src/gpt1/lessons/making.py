@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +18,14 @@ from gpt1.bases.catalog import run_or_base
 from gpt1.corpus.batches import announce
 from gpt1.corpus.documents import find_sources, read_parts
 from gpt1.corpus.unwrap import HARD_WRAPPED
-from gpt1.lessons.examples import MAKERS, Material, make_examples
-from gpt1.lessons.passages import SENTENCES, draw_passages
+from gpt1.lessons.examples import LONG, MAKERS, Material, make_examples
+from gpt1.lessons.passages import SENTENCES, Passage, draw_passages, draw_stretches
 from gpt1.runs.folder import is_run, read_run, run_tokenizer
 from gpt1.tasks.encoded import EncodedTask, check_folder, encode_task, save
 from gpt1.tasks.shapes import CONTEXT
 
 # How many examples of each: what taught a network of 33 million parameters, in a hundred seconds of a GPU.
-LESSONS = {"similar": 80_000, "damaged": 60_000, "follows": 30_000, "continues": 40_000, "mood": 30_000}
+LESSONS = {"similar": 60_000, "damaged": 60_000, "follows": 30_000, "continues": 60_000, "mood": 30_000}
 PASSAGES = 100_000
 FEWEST_PASSAGES = 20
 DEV_SHARE, MOST_DEV = 0.1, 500  # passages that are not learned from
@@ -65,33 +67,50 @@ def make_lessons(
     paths = [paths] if isinstance(paths, str | Path) else paths
     found = find_sources([str(path) for path in paths], field=field)
     announce(found, progress)
-    parts = read_parts(found.sources, field=field, encoding=encoding, unwrap=unwrap)
-    drawn = draw_passages(parts, passages, seed, workers or cores(), wrapped=lambda: progress.say(HARD_WRAPPED))
+    workers = workers or cores()
+    read = partial(read_parts, found.sources, field=field, encoding=encoding, unwrap=unwrap)
+    drawn = draw_passages(read(), passages, seed, workers, wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
             f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row, which end in a full stop "
             f"and begin with a capital from A to Z; lessons are made of at least {FEWEST_PASSAGES}: give more text, "
             "and if its lines are broken at a margin, `unwrap=True`"
         )
-    material, order = Material(drawn), np.random.default_rng(seed).permutation(len(drawn))
-    shuffled = [drawn[place] for place in order]
-    dev = min(MOST_DEV, int(DEV_SHARE * len(drawn)))
+    short, long = _Pool.of(drawn, seed), _Pool.of([], seed)
+    if LONG & set(counts):
+        long = _Pool.of(draw_stretches(read(), passages, seed, workers), seed)
     made = {}
     with stage(progress, "making lessons") as bar:
         for number, (name, count) in enumerate(counts.items()):
             bar.show(number / len(counts), name)
             task, _ = MAKERS[name]
+            pool = long if name in LONG else short
             splits = {
-                "train": make_examples(name, shuffled[dev:], material, count, seed),
-                "dev": make_examples(name, shuffled[:dev], material, dev, seed + 1),
+                "train": make_examples(name, pool.train, pool.material, count, seed),
+                "dev": make_examples(name, pool.dev, pool.material, len(pool.dev), seed + 1),
             }
             if not all(splits.values()):
-                progress.say(f"no lesson '{name}': in these passages there is nothing to make it of; more may have it")
+                progress.say(f"no lesson '{name}': in this text there is nothing to make it of; more may have it")
                 continue
             made[name] = encode_task(task, splits, words, context)
             with lock_folder(folders[name]):
                 save(made[name], folders[name], restart=restart)
     return made
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Passages that examples are made of, and those of them that are not learned from."""
+
+    train: list[Passage]
+    dev: list[Passage]
+    material: Material
+
+    @classmethod
+    def of(cls, drawn: list[Passage], seed: int) -> _Pool:
+        shuffled = [drawn[place] for place in np.random.default_rng(seed).permutation(len(drawn))]
+        dev = min(MOST_DEV, int(DEV_SHARE * len(drawn)))
+        return cls(shuffled[dev:], shuffled[:dev], Material(drawn))
 
 
 def _context(place: Path) -> int:

@@ -1,4 +1,4 @@
-"""Passages of text: a few sentences that follow each other, drawn from all over a collection of documents."""
+"""Passages of text, drawn from all over a collection of documents: a few sentences in a row, or a long stretch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gpt1.corpus.unwrap import STRETCH, looks_wrapped
 
 SENTENCES = 6  # in a passage
 FEWEST_WORDS, MOST_WORDS = 4, 40  # of a sentence that is taken
+STRETCH_LENGTH = 1_800  # characters: most of a context of 512 tokens
 
 # A full stop after which something begins: a capital, perhaps behind a quotation mark.
 _END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
@@ -27,7 +28,7 @@ _ODD = re.compile(r"[^\w\s.,;:!?'\"“”‘’()—-]|_|\d{3,}")  # headings, t
 
 @dataclass(frozen=True)
 class Passage:
-    """Sentences that follow each other, and the document they stand in."""
+    """Sentences that follow each other, or the halves of a stretch, and the document they stand in."""
 
     document: int
     sentences: tuple[str, ...]
@@ -66,6 +67,9 @@ def _is_prose(sentence: str) -> bool:
     return FEWEST_WORDS <= count <= MOST_WORDS and ends and not _ODD.search(sentence) and not sentence.isupper()
 
 
+Find = Callable[[tuple[int, str]], list[Passage]]
+
+
 def draw_passages(
     parts: Iterable[DocumentPart | Fault],
     count: int,
@@ -73,15 +77,26 @@ def draw_passages(
     workers: int = 1,
     wrapped: Callable[[], None] = lambda: None,
 ) -> list[Passage]:
-    """Draw so many of the passages of documents, in their order; all of them where there are no more.
+    """Draw so many of the passages of sentences of documents, in their order; all of them where there are no more.
 
-    Each passage gets a random number, and those with the smallest are kept: no more than twice as many are in memory.
     `wrapped` is called where the first text looks hard-wrapped.
+    """
+    return _drawn(_passages, _numbered(parts, wrapped), count, seed, workers)
+
+
+def draw_stretches(parts: Iterable[DocumentPart | Fault], count: int, seed: int, workers: int = 1) -> list[Passage]:
+    """Draw so many long stretches of documents, each in two halves, as they were written: paragraphs, talk and all."""
+    return _drawn(_stretches, _numbered(parts), count, seed, workers)
+
+
+def _drawn(find: Find, texts: Iterable[tuple[int, str]], count: int, seed: int, workers: int) -> list[Passage]:
+    """Draw so many of what is found in texts.
+
+    Each gets a random number, and those with the smallest are kept: no more than twice as many are in memory.
     """
     kept: list[tuple[float, int, Passage]] = []
     place = 0
-    found = ordered_map(_passages, _numbered(parts, wrapped), workers=workers, initializer=_begin_worker, initargs=())
-    for index, passages in enumerate(found):
+    for index, passages in enumerate(ordered_map(find, texts, workers=workers, initializer=_begin_worker, initargs=())):
         numbers = np.random.default_rng([seed, index]).random(len(passages)).tolist()
         kept += [(number, place + at, passages[at]) for at, number in enumerate(numbers)]
         place += len(passages)
@@ -90,7 +105,9 @@ def draw_passages(
     return [passage for _, _, passage in sorted(nsmallest(count, kept), key=itemgetter(1))]
 
 
-def _numbered(parts: Iterable[DocumentPart | Fault], wrapped: Callable[[], None]) -> Iterator[tuple[int, str]]:
+def _numbered(
+    parts: Iterable[DocumentPart | Fault], wrapped: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, str]]:
     """Yield the texts of documents with the documents' numbers."""
     document = -1
     for part in parts:
@@ -109,6 +126,18 @@ def _passages(numbered: tuple[int, str]) -> list[Passage]:
         for stretch in sentences(text)
         for at in range(0, len(stretch) - SENTENCES + 1, SENTENCES)
     ]
+
+
+def _stretches(numbered: tuple[int, str]) -> list[Passage]:
+    document, text = numbered
+    found = []
+    for at in range(0, len(text) - STRETCH_LENGTH + 1, STRETCH_LENGTH):
+        whole_words = text[at : at + STRETCH_LENGTH].partition(" ")[2].rpartition(" ")[0]
+        first, _, second = whole_words[STRETCH_LENGTH // 2 :].partition(" ")
+        halves = (whole_words[: STRETCH_LENGTH // 2] + first, second)
+        if all(half.strip() for half in halves):
+            found.append(Passage(document, halves))
+    return found
 
 
 def _begin_worker() -> None:
