@@ -124,6 +124,19 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
         assert 0 <= found["sst2"] == found["mean"] <= 100
         own = measure_corpus(load_run(ways.place(given, name), device="cpu"), tmp_path / "base" / "corpus")
         assert found["bits a byte"] == pytest.approx(own["bits_per_byte"])
+    check_best(ways, given, files, "few-reread")
+
+
+def check_best(ways: ModuleType, given: argparse.Namespace, files: list[str], best: str) -> None:
+    """Make a base of the best: what was taught and read is not done again."""
+    ways.put_into_base(given, best)
+    TOOL.make(files, given.base, TOOL.Settings(given.pretraining, FEW, passages=40, reread=2))
+    for name, judged in (("taught", "few"), ("reread", best)):
+        weights = [
+            load_run(path, device="cpu").checkpoint.weights_hash for path in (given.base / name, given.out / judged)
+        ]
+        assert weights[0] == weights[1]
+    assert not (given.base / "reread-reader").exists()
 
 
 def test_the_best_way_to_teach_is_the_one_that_brings_most_of_those_that_cost_little(

@@ -3,9 +3,10 @@
 BASE is what `python tools/base.py ... --until pretrained` left, TASKS a folder of tasks. Each of `WAYS` is taught to
 the same network, also averaged with it and after reading again, and all are judged by what the lessons cost the
 language model (bits a byte on validation text, BLiMP) and by what they bring: nine tasks from 200 labels, two draws.
-A tenth of the rows for training judges; those for dev are not looked at. The last line has the options of
-`tools/base.py` for the best: of those that cost the language model little, the one with the highest mean. Given again,
-it goes on. Processes work side by side on one GPU, best under CUDA's Multi-Process Service.
+A tenth of the rows for training judges; those for dev are not looked at. The best is, of those that cost the language
+model little, the one with the highest mean: its runs are put into BASE, and the last line has the options with which
+`tools/base.py` makes a base of them. Given again, it goes on. Processes work side by side on one GPU, best under CUDA's
+Multi-Process Service.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,7 +22,7 @@ from pathlib import Path
 from random import Random
 from statistics import fmean
 
-from base import KEPT, PRETRAINED, REREAD, average, read_again  # tools/base.py
+from base import KEPT, PRETRAINED, REREAD, TAUGHT, average, read_again  # tools/base.py
 from figures import TASKS
 
 from gpt1 import finetune, load_run
@@ -114,9 +116,21 @@ def best_of(found: Mapping[str, Mapping[str, float]]) -> str:
     return max(fit, key=lambda name: found[name]["mean"]) if fit else min(bits, key=lambda name: bits[name])
 
 
+def way_of(name: str) -> str:
+    """Return in which way a network was taught."""
+    return name.removesuffix(f"-{KEPT}").removesuffix(f"-{REREAD}")
+
+
+def put_into_base(given: argparse.Namespace, name: str) -> None:
+    """Copy the runs of a network to where `tools/base.py` would make them."""
+    runs = {TAUGHT: way_of(name)} | {stage: name for stage in (KEPT, REREAD) if name.endswith(f"-{stage}")}
+    for stage, run in runs.items():
+        shutil.copytree(given.out / run, given.base / stage)
+
+
 def options_for(name: str) -> str:
     """Return how `tools/base.py` makes a network of that name."""
-    way = name.removesuffix(f"-{KEPT}").removesuffix(f"-{REREAD}")
+    way = way_of(name)
     after = {way: [], f"{way}-{KEPT}": ["--keep", f"{KEEP:g}"], f"{way}-{REREAD}": ["--reread", str(READ)]}
     return " ".join([*(["--lessons", *WAYS[way]] if WAYS[way] else []), *after[name]])
 
@@ -161,7 +175,9 @@ def main() -> None:
     print(f"{'':20}", *(f"{column[:11]:>11}" for column in columns))
     for name, figures in found.items():
         print(f"{name:20}", *(f"{figures[column]:11.{4 if column == columns[0] else 1}f}" for column in columns))
-    print(options_for(best_of(found)))
+    best = best_of(found)
+    put_into_base(given, best)
+    print(options_for(best))
 
 
 if __name__ == "__main__":
