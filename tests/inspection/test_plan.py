@@ -60,6 +60,13 @@ def test_a_short_run_warms_up_for_a_fiftieth_and_the_page_says_so() -> None:
     assert "too short" not in "\n".join(describe(plan(PAPER, **TEXT, gpu="H200")))
 
 
+def test_room_on_the_disk_is_told_with_what_lies_along_the_way() -> None:
+    found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200")
+    page = "\n".join(describe(found))
+    assert "weights alone              2.17 GiB  5 of 0.43 GiB, along the way" in page
+    assert found.as_json()["disk"]["total"] == found.figures.disk.total == (3 * 3 + 5) * 4 * 116_534_784
+
+
 def test_steps_take_the_place_of_epochs() -> None:
     found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200").figures.updates
     assert found.total == 1000

@@ -94,8 +94,7 @@ def zeroshot_command(
     """Figure 2 right: ask all kept checkpoints of runs about tasks that they were never taught.
 
     Tasks are those of gpt1 zeroshot, and blimp: grammar, by minimal pairs, which lie in the folder blimp of --data. A
-    run keeps a checkpoint every 500 updates if it is pre-trained with --set logging.keep_every=500; else it keeps the
-    last ones and the best.
+    pre-training keeps its weights after 100, 200, 400, ... updates (logging.keep_weights of its recipe).
 
     \b
     Examples:

@@ -1,4 +1,5 @@
-"""What a run will take, before it is begun: size, updates, FLOPs, memory, time, and whether it suits its text.
+"""What a run will take, before it is begun: size, updates, FLOPs, memory, room on the disk, time, and whether it suits
+its text.
 
 `plan` returns values, `describe` says them on a page. FLOPs are those of `model/costs.py`. Time is FLOPs over the
 speed of matrix products, by a GPU's data sheet or measured here in a moment, times the share of it that training
@@ -29,7 +30,7 @@ from gpt1.base.devices import (
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import duration, many
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
-from gpt1.inspection.sizes import Execution, Memory, count_memory, fitting, largest_micro_batch
+from gpt1.inspection.sizes import Disk, Execution, Memory, count_disk, count_memory, fitting, largest_micro_batch
 from gpt1.inspection.verdict import Finding
 from gpt1.model.costs import Parameters, count_parameters, flops_per_token
 from gpt1.recipes.changes import change
@@ -157,6 +158,7 @@ class Figures:
     flops: Flops
     time: Time
     memory: MemoryUse
+    disk: Disk
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class RunPlan:
 
     def as_json(self) -> dict[str, object]:
         """Return it for programs."""
-        parameters, memory = self.figures.parameters, self.figures.memory
+        parameters, memory, disk = self.figures.parameters, self.figures.memory, self.figures.disk
         return {
             "recipe": self.recipe,
             "text": asdict(self.text),
@@ -201,6 +203,7 @@ class RunPlan:
                 "fits": memory.fits,
                 "largest_micro_batch": memory.largest_micro_batch,
             },
+            "disk": {**asdict(disk), "total": disk.total},
             "advice": {**vars(self.advice), "findings": [finding._asdict() for finding in self.advice.findings]},
         }
 
@@ -312,6 +315,7 @@ def _figures(recipe: Recipe, text: Text, machine: Machine) -> Figures:
         Flops(flops, flops * updates.tokens_an_update, flops * updates.tokens),
         _time(recipe, flops, updates, machine),
         _memory(recipe, text, machine),
+        count_disk(recipe, text.vocab_size, updates.total, _place(recipe, machine)),
     )
 
 
@@ -379,6 +383,7 @@ def describe(plan: RunPlan, worded: Callable[[str], str] = lambda text: text) ->
     sections = (
         (f"Recipe '{plan.recipe}'", _describe_run(plan.figures, plan.text)),
         (f"Memory, {memory.micro_batch:,} sequences at once", _describe_memory(memory, plan.machine.precision)),
+        ("Disk, at most", _describe_disk(plan.figures.disk)),
         (f"Time on {plan.machine.name}", _describe_time(plan.figures.time, plan.machine)),
         ("Advice", _describe_advice(plan.advice, worded)),
     )
@@ -418,6 +423,15 @@ def _describe_memory(memory: MemoryUse, precision: str) -> Iterator[str]:
         yield _row("fit at once", f"{most:,}", "sequences of the batch")
     else:
         yield "  not even one sequence at once fits"
+
+
+def _describe_disk(disk: Disk) -> Iterator[str]:
+    whole = disk.checkpoints * disk.checkpoint_bytes
+    yield _row("checkpoints", _gib(whole), f"{disk.checkpoints:,} of {_gib(disk.checkpoint_bytes)}")
+    if disk.weights:
+        note = f"{disk.weights:,} of {_gib(disk.weights_bytes)}, along the way"
+        yield _row("weights alone", _gib(disk.weights * disk.weights_bytes), note)
+    yield _row("in all", _gib(disk.total))
 
 
 def _describe_time(time: Time, machine: Machine) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How much memory an update of a network needs, from the network's shape alone.
+"""How much memory an update of a network needs, and how much room its checkpoints, from the network's shape alone.
 
 Formulas, so that a plan needs neither a device nor the network. Activations are a list of the tensors that a block
 saves for its backward pass: counted in torch's own graph, compiled and not, and checked against a peak measured on an
@@ -143,9 +143,6 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execu
     """Return what an update needs at its peak with so many sequences at once."""
     shape = recipe.shape
     parameters = count_parameters(shape, vocab_size).total
-    moments = 2 * parameters
-    if recipe.optimizer.kind == "muon" and shape.kind != LSTM:
-        moments -= product_weights(shape, vocab_size=0)  # which have a momentum and no second moment
     tokens = micro_batch * shape.context
     block = sum(saved.elements * saved.size for saved in saved_by_block(shape, place))
     kept = shape.layers * block
@@ -154,11 +151,45 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execu
     return Memory(
         weights=parameters * place.full_size,
         gradients=parameters * place.full_size,
-        optimizer=moments * place.full_size,
+        optimizer=_moments(recipe, vocab_size) * place.full_size,
         working_copies=parameters * place.size if place.size < place.full_size else 0,
         activations=tokens * kept,
         passing=max(_loss_bytes(shape, vocab_size, tokens, place), 2 * tokens * shape.feed_forward * place.size),
     )
+
+
+def _moments(recipe: Recipe, vocab_size: int) -> int:
+    """Return how many numbers the optimiser keeps."""
+    moments = 2 * count_parameters(recipe.shape, vocab_size).total
+    if recipe.optimizer.kind == "muon" and recipe.shape.kind != LSTM:
+        moments -= product_weights(recipe.shape, vocab_size=0)  # which have a momentum and no second moment
+    return moments
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What the checkpoints of a run take at most when it is over."""
+
+    checkpoint_bytes: int  # with the optimiser's moments, where the run keeps them
+    checkpoints: int
+    weights_bytes: int
+    weights: int  # kept without moments, along the way
+
+    @property
+    def total(self) -> int:
+        """All of them, in bytes."""
+        return self.checkpoints * self.checkpoint_bytes + self.weights * self.weights_bytes
+
+
+def count_disk(recipe: Recipe, vocab_size: int, updates: int, place: Execution) -> Disk:
+    """Return what the checkpoints take after so many updates; one that is kept for two reasons is counted twice."""
+    logging = recipe.logging
+    size = count_parameters(recipe.shape, vocab_size).total * place.full_size
+    moments = _moments(recipe, vocab_size) * place.full_size if logging.keep_optimizer else 0
+    checkpoints = logging.keep + (logging.evaluate_every is not None)  # the best one
+    checkpoints += 0 if logging.keep_every is None else updates // logging.keep_every + 1
+    weights = 0 if logging.keep_weights is None else (updates // logging.keep_weights).bit_length() + 1
+    return Disk(size + moments, checkpoints, size, weights)
 
 
 def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Execution) -> int:

@@ -11,7 +11,11 @@ from gpt1.recipes.changes import with_settings
 from gpt1.recipes.values import DERIVED, LSTM, Logging, Recipe, Schedule
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
-PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
+PAPER = Recipe(
+    name="paper",
+    about="GPT-1 as the paper has it: 117 M parameters, for a GPU",
+    logging=Logging(keep_weights=100),  # the curve of figure 2, whose updates are spaced evenly on a logarithmic scale
+)
 
 # What six years of small-GPT records agree on, with the paper's layers and width and on the paper's data. Its output
 # matrix is its own, so that with the paper's vocabulary it has 147 M parameters.
@@ -64,7 +68,7 @@ TINY = replace(
     # Short runs are the rule here, and at this rate a warm-up of 30 updates ends in a blow-up.
     schedule=replace(PAPER.schedule, warmup_steps=400, warmup_share=0.3),
     training=replace(PAPER.training, batch=16, epochs=2, compile=False),
-    logging=Logging(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
+    logging=Logging(log_every=10, evaluate_every=250, sample_every=250, save_every=250, keep_weights=25),
 )
 
 # The ablation of the paper's table 5: one layer of 2,048 units in place of the blocks.

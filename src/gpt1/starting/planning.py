@@ -99,4 +99,5 @@ def reading_changes(recipe: Recipe, plan: ReadingPlan) -> Sequence[str]:
         f"logging.evaluate_every={looks}",
         f"logging.save_every={looks}",
         "logging.sample_every=none",
+        *([] if recipe.logging.keep_weights is None else ["logging.keep_weights=none"]),
     ]

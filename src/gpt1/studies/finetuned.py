@@ -114,7 +114,8 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
 def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the settings that decide a result, as cells have them that were made before there were more."""
     later = {name for name in ("finetuning.ensemble", "finetuning.calibrate") if not asked[name]}
-    return {name: value for name, value in asked.items() if name not in {"logging.keep_optimizer", *later}}
+    later |= {"logging.keep_optimizer", "logging.keep_weights"}
+    return {name: value for name, value in asked.items() if name not in later}
 
 
 @dataclass(frozen=True)
