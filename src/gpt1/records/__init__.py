@@ -7,7 +7,6 @@ OFFERS = {
     "evaluation": ["Cut", "Evaluation", "InTrain", "Prediction", "RecordedTable", "Tempered"],
     "run": ["FINETUNING", "Hardware", "Imported", "PRETRAINING", "RecordedCorpus", "RecordedSource", "RunRecord"],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],
-    "thresholds": ["THRESHOLDS_FILE", "TaskThresholds", "ThresholdsRecord"],
     "study": [
         "AblationsSection",
         "ArmAverage",
@@ -23,6 +22,7 @@ OFFERS = {
         "CurvePoint",
         "CurvesSection",
         "DifferencesSection",
+        "GlueSection",
         "LabelDifference",
         "LabelPoint",
         "LabelledTask",
@@ -43,4 +43,5 @@ OFFERS = {
         "ZeroshotSection",
         "arm_name",
     ],
+    "thresholds": ["THRESHOLDS_FILE", "TaskThresholds", "ThresholdsRecord"],
 }

@@ -175,6 +175,17 @@ class TablesSection(TypedDict):
 
     titles: dict[str, str]
     tables: dict[str, list[PublishedFigures]]
+    better: NotRequired[dict[str, bool | None]]  # than the best before, by task; None: not comparable
+
+
+class GlueSection(TypedDict):
+    """GLUE's score; None while a task of the nine is missing."""
+
+    tasks: dict[str, float]  # medians over seeds, of the means of each task's metrics
+    missing: list[str]
+    score: SeedFigures | None
+    paper_percent: float
+    previous_percent: float
 
 
 class AblationsSection(TypedDict):
@@ -253,6 +264,7 @@ class StudySections(TypedDict):
     """What was found."""
 
     tables: NotRequired[TablesSection]
+    glue: NotRequired[GlueSection]
     ablations: NotRequired[AblationsSection]
     differences: NotRequired[DifferencesSection]
     curves: NotRequired[CurvesSection]
