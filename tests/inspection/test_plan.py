@@ -48,6 +48,19 @@ def test_time_on_an_h200_is_what_was_measured_there() -> None:
     assert plan(PAPER, **TEXT, gpu="H200").figures.time.tokens_a_second == pytest.approx(547_000, rel=0.02)
 
 
+def test_an_lstm_waits_for_each_of_its_states() -> None:
+    time = plan(PAPER_LSTM, **TEXT, gpu="H200").figures.time
+    assert time.tokens_a_second == pytest.approx(770_000, rel=0.02)  # as measured
+    halves = plan(change(PAPER_LSTM, ["micro_batch=32"]), **TEXT, gpu="H200").figures.time
+    assert halves.seconds_an_update - time.seconds_an_update == pytest.approx(2 * 512 * 20e-6, rel=1e-6)
+    large, larger = (
+        plan(change(PAPER_LSTM, [f"batch={batch}"]), **TEXT, gpu="H200").figures.time.tokens_a_second
+        for batch in (1024, 2048)
+    )
+    assert larger == pytest.approx(large, rel=0.02)  # the products with the state are what takes time then
+    assert large > 1.3 * time.tokens_a_second
+
+
 def test_a_small_network_is_not_faster_than_a_gpu_is_told_what_to_do() -> None:
     time = plan(change(TINY, ["batch=1"]), **SMALL, gpu="H200").figures.time
     assert time.seconds_an_update == pytest.approx(4 * 0.022 / 12)

@@ -32,7 +32,7 @@ __all__ = [
 OFFERS = {
     "attention": ["SHORT"],
     "classifier": ["head_name"],
-    "costs": ["Parameters", "count_parameters", "flops_per_token", "product_weights"],
+    "costs": ["Parameters", "count_parameters", "flops_per_token", "product_weights", "recurrent_flops_per_token"],
     "cuda_graphs": ["Pass", "Recorder"],
     "kernels.adam": ["fused_update"],
     "layers": ["LAYER_EPSILON"],

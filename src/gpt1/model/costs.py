@@ -28,6 +28,14 @@ def flops_per_token(shape: Shape, vocab_size: int) -> float:
     return 6 * product_weights(shape, vocab_size) + attention
 
 
+def recurrent_flops_per_token(shape: Shape) -> float:
+    """Return the operations a token that must wait for the token before, forward, or after, backward; an LSTM has them.
+
+    The gradient of the recurrent weights is one product over all positions, and waits for nothing.
+    """
+    return 4 * 4 * shape.units**2 if shape.kind == LSTM else 0.0
+
+
 @dataclass(frozen=True)
 class Parameters:
     """How many numbers a network learns, and where they are."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from gpt1.base.errors import unknown
 from gpt1.base.modules import load_value
-from gpt1.recipes.changes import with_settings
-from gpt1.recipes.values import DERIVED, LSTM, Logging, Recipe, Schedule
+from gpt1.recipes.changes import Setting, settings, with_settings
+from gpt1.recipes.values import DERIVED, LSTM, TRANSFORMER, Logging, Recipe, Schedule
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
 PAPER = Recipe(
@@ -126,6 +126,34 @@ def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     return RECIPES[name]
+
+
+# What a setting other than these values of another leaves without a meaning.
+_ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
+    ("shape.kind", LSTM): ("shape.units",),
+    ("shape.kind", TRANSFORMER): (
+        *("shape.heads", "shape.feed_forward", "shape.norm", "shape.norm_first", "shape.positions"),
+        *("shape.activation", "shape.qk_norm", "shape.window"),
+    ),
+    ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
+    ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
+}
+_OF_TEXT = ("logging.evaluate_tokens", "logging.sample_every")
+
+
+def used_settings(recipe: Recipe) -> dict[str, Setting]:
+    """Return the settings of a recipe that mean something in it.
+
+    Recipes for text have no fine-tuning; one for fine-tuning has its network from the run it starts from, but for
+    dropout.
+    """
+    found = settings(recipe)
+    unused = {name for (of, value), names in _ONLY_WITH.items() if found[of] != value for name in names}
+    if recipe.name in FOR_TEXT:
+        unused |= {name for name in found if name.startswith("finetuning.")}
+    if recipe.name in FOR_FINETUNING:
+        unused |= {name for name in found if name.startswith("shape.") and name != "shape.dropout"} | {*_OF_TEXT}
+    return {name: value for name, value in found.items() if name not in unused}
 
 
 def recipe(name: str, **changes: Any) -> Recipe:
