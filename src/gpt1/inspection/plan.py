@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gpt1.base.devices import (
@@ -30,16 +30,36 @@ from gpt1.base.devices import (
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import duration, many
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
-from gpt1.inspection.sizes import Disk, Execution, Memory, count_disk, count_memory, fitting, largest_micro_batch
+from gpt1.inspection.sizes import (
+    Disk,
+    Execution,
+    Memory,
+    count_disk,
+    count_memory,
+    fitting,
+    largest_micro_batch,
+    saved_by_block,
+    saved_by_part,
+)
 from gpt1.inspection.verdict import Finding
-from gpt1.model.costs import Parameters, count_parameters, flops_per_token, recurrent_flops_per_token
+from gpt1.model.costs import (
+    FEED_FORWARD,
+    PROJECTIONS,
+    SCORES,
+    Parameters,
+    count_parameters,
+    flops_per_token,
+    layer_flops_per_token,
+    recurrent_flops_per_token,
+)
 from gpt1.recipes.changes import change
 from gpt1.recipes.derived import require_for_text
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.values import Recipe, Shape
 
 RECIPE = "paper"  # that is planned for, where none is named
 USABLE_MEMORY = 0.92  # the rest is the driver's, the libraries' and lost between tensors
 WIDTH = 80
+LONGER = (1, 2, 4)  # times the recipe's context
 
 
 @dataclass(frozen=True)
@@ -158,6 +178,31 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
+class PartCost:
+    """What a part of one layer takes for one sequence."""
+
+    flops: float  # forward and backward
+    saved_bytes: int  # for the backward pass
+
+
+@dataclass(frozen=True)
+class ContextCost:
+    """What a token costs with a context of so many."""
+
+    context: int
+    flops_a_token: float
+    saved_bytes_a_token: int  # by all layers
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """What a layer takes by part, and a token with the recipe's context and with longer ones."""
+
+    parts: dict[str, PartCost]
+    contexts: list[ContextCost]
+
+
+@dataclass(frozen=True)
 class Figures:
     """What a recipe makes of a text on a machine."""
 
@@ -167,6 +212,7 @@ class Figures:
     time: Time
     memory: MemoryUse
     disk: Disk
+    layer: LayerCosts
 
 
 @dataclass(frozen=True)
@@ -212,6 +258,7 @@ class RunPlan:
                 "largest_micro_batch": memory.largest_micro_batch,
             },
             "disk": {**asdict(disk), "total": disk.total},
+            "layer": asdict(self.figures.layer),
             "advice": {**vars(self.advice), "findings": [finding._asdict() for finding in self.advice.findings]},
         }
 
@@ -324,7 +371,26 @@ def _figures(recipe: Recipe, text: Text, machine: Machine) -> Figures:
         _time(recipe, flops, updates, machine),
         _memory(recipe, text, machine),
         count_disk(recipe, text.vocab_size, updates.total, _place(recipe, machine)),
+        layer_costs(recipe.shape, text.vocab_size, _place(recipe, machine)),
     )
+
+
+def layer_costs(shape: Shape, vocab_size: int, place: Execution) -> LayerCosts:
+    """Return what a layer takes for one sequence, by part, and what longer contexts cost a token."""
+    flops, saved = layer_flops_per_token(shape), saved_by_part(shape, place)
+    parts = {
+        part: PartCost(
+            flops[part] * shape.context, shape.context * sum(tensor.elements * tensor.size for tensor in saved[part])
+        )
+        for part in flops
+    }
+    longer = [replace(shape, context=times * shape.context) for times in LONGER]
+    return LayerCosts(parts, [_context_cost(one, vocab_size, place) for one in longer])
+
+
+def _context_cost(shape: Shape, vocab_size: int, place: Execution) -> ContextCost:
+    saved = shape.layers * sum(tensor.elements * tensor.size for tensor in saved_by_block(shape, place))
+    return ContextCost(shape.context, flops_per_token(shape, vocab_size), saved)
 
 
 def _updates(recipe: Recipe, tokens: int) -> Updates:
@@ -400,6 +466,7 @@ def describe(plan: RunPlan, worded: Callable[[str], str] = lambda text: text) ->
     sections = (
         (f"Recipe '{plan.recipe}'", _describe_run(plan.figures, plan.text)),
         (f"Memory, {memory.micro_batch:,} sequences at once", _describe_memory(memory, plan.machine.precision)),
+        (f"A layer, {plan.figures.layer.contexts[0].context:,} tokens", _describe_layer(plan.figures.layer)),
         ("Disk, at most", _describe_disk(plan.figures.disk)),
         (f"Time on {plan.machine.name}", _describe_time(plan.figures.time, plan.machine)),
         ("Advice", _describe_advice(plan.advice, worded)),
@@ -440,6 +507,19 @@ def _describe_memory(memory: MemoryUse, precision: str) -> Iterator[str]:
         yield _row("fit at once", f"{most:,}", "sequences of the batch")
     else:
         yield "  not even one sequence at once fits"
+
+
+_GROWTH = {SCORES: "n^2 d", PROJECTIONS: "n d^2", FEED_FORWARD: "n d^2"}  # for n tokens of width d
+
+
+def _describe_layer(layer: LayerCosts) -> Iterator[str]:
+    for name, part in layer.parts.items():
+        growth = f", {_GROWTH[name]}" if name in _GROWTH else ""
+        yield _row(name, f"{_rough(part.flops / 1e9)} GFLOP", f"{_rough(part.saved_bytes / 2**20)} MiB kept{growth}")
+    first, *longer = layer.contexts
+    for one in longer:
+        flops, saved = one.flops_a_token / first.flops_a_token, one.saved_bytes_a_token / first.saved_bytes_a_token
+        yield _row(f"context {one.context:,}", f"{flops:.2f} x", f"the FLOPs a token, {saved:.2f} x what is kept")
 
 
 def _describe_disk(disk: Disk) -> Iterator[str]:
