@@ -12,6 +12,7 @@ from gpt1.base.errors import InputError
 from gpt1.documents.study import study_blocks
 from gpt1.documents.terminal import render
 from gpt1.studies.cells import CellResult
+from gpt1.studies.claims import CLAIMS
 from gpt1.studies.material import TaskData
 from gpt1.studies.reproduce import better_than_before, glue_section, reproduce
 from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
@@ -39,6 +40,10 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
     assert watcher.made[:2] == ["full-sst2-0", "full-storycloze-0"]  # what all tables need comes first
     assert any(line.startswith("not there, so left out: cola, mrpc") for line in watcher.lines)
     assert "rte has no training rows, so it is not learned" in watcher.lines
+    page = (out / "claims.md").read_text()
+    assert page.startswith("# What the paper claims, and what was found here\n")
+    assert page.count("| cannot be told here (") == len(CLAIMS)  # with one seed nothing can
+    assert row["low"] <= row["median"] <= row["high"]
     told = " ".join(render(study_blocks(found), width=100, is_terminal=False).split())
     parts = (
         "Table 3: question answering",

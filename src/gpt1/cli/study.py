@@ -237,7 +237,7 @@ def reproduce_command(
     """Make the paper's tables 2 to 5 and figure 2, as far as the data goes, with the paper's figures beside ours.
 
     Every task found in --data is learned; a table of what is done and left is shown on the way. What is done is kept:
-    killed and called again, it goes on.
+    killed and called again, it goes on. claims.md of the folder says which claims of the paper hold.
 
     \b
     Example: gpt1 reproduce --init runs/paper --lstm runs/lstm --data tasks/ --out reproduction --seeds 3

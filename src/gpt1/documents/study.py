@@ -31,6 +31,8 @@ from gpt1.records.study import (
     ArmFigures,
     AskedTask,
     CheckpointPoint,
+    ClaimFigures,
+    ClaimsSection,
     CurvesSection,
     DifferencesSection,
     GlueSection,
@@ -70,6 +72,8 @@ def study_blocks(study: StudyRecord) -> list[Block]:
     if done < planned:
         blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
     found = study.sections
+    if "claims" in found:
+        blocks += _claims(found["claims"])
     if "tables" in found:
         blocks += _tables(found["tables"])
     if "glue" in found:
@@ -111,6 +115,57 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
         "time of the cells": duration(study.cost.seconds) if study.cells.done else None,
     }
     return [(name, str(value)) for name, value in told.items() if value]
+
+
+# ---- claims ----
+
+
+def claims_page(study: StudyRecord) -> list[Block]:
+    """Return the page of claims by itself: what was asked, and each claim of the paper with what was found."""
+    done, planned = study.cells.done, study.cells.planned
+    blocks: list[Block] = [Heading("What the paper claims, and what was found here", level=2), Facts(_what(study))]
+    if done < planned:
+        blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done: what is missing cannot be told."))
+    return [*blocks, *(_claims(study.sections["claims"]) if "claims" in study.sections else [])]
+
+
+def _claims(content: ClaimsSection) -> list[Block]:
+    rows = [_claim(claim) for claim in content["claims"]]
+    rule = (
+        "A claim holds where the 95 % interval of what should be above zero is above it as a whole, and does not hold "
+        "where it is below as a whole; all else cannot be told here, nor can what stands on fewer than "
+        f"{content['least_seeds']} seeds or lacks a task. Only the sign is judged. Ours are on the splits of the "
+        "tables below, the paper's on test sets; intervals are over other examples, of GLUE from the worst seed to the "
+        "best, of curves over checkpoints of one pre-training."
+    )
+    header = ["claim", "paper", "ours", "95 % interval", "examples", "seeds", "verdict"]
+    return [Heading("The paper's claims"), Table(rule, header, rows)]
+
+
+def _claim(claim: ClaimFigures) -> TableRow:
+    cells = [
+        TableCell(claim["paper"]),
+        TableCell(claim["told"] or _figure(claim["value"], claim)),
+        TableCell("" if claim["told"] else _interval(claim)),
+        TableCell(f"{claim['examples']:,}" if claim["examples"] else "–"),
+        TableCell("–" if claim["seeds"] is None else f"{claim['seeds']:,}"),
+        TableCell(claim["verdict"], note=claim["why"], is_number=False),
+    ]
+    return TableRow(
+        claim["claim"], cells, f"section {claim['section']}" if claim["section"][0].isdigit() else "summary"
+    )
+
+
+def _figure(value: float | None, claim: ClaimFigures) -> str:
+    if value is None:
+        return "–"
+    return signed_score(value) if claim["is_score"] else f"{value:+.2f}".replace("-", MINUS)
+
+
+def _interval(claim: ClaimFigures) -> str:
+    if claim["low"] is None or claim["high"] is None:
+        return ""
+    return f"{_figure(claim['low'], claim)} to {_figure(claim['high'], claim)}"
 
 
 # ---- tables 2 to 5 ----

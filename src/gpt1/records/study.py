@@ -88,6 +88,8 @@ class PublishedFigures(SeedFigures):
     paper_percent: float
     previous_percent: float
     remark: str
+    low: NotRequired[float]  # the 95 % interval of ours, over other examples; parts of a task have none
+    high: NotRequired[float]
 
 
 class ArmAverage(TypedDict):
@@ -188,6 +190,36 @@ class GlueSection(TypedDict):
     previous_percent: float
 
 
+Verdict = Literal["holds", "does not hold", "cannot be told here"]
+HOLDS: Verdict = "holds"
+DOES_NOT_HOLD: Verdict = "does not hold"
+CANNOT_BE_TOLD: Verdict = "cannot be told here"
+
+
+class ClaimFigures(TypedDict):
+    """A claim of the paper, and what was found about it: above zero is for it."""
+
+    section: str  # of the paper
+    claim: str
+    paper: str
+    value: float | None
+    low: float | None
+    high: float | None
+    is_score: bool  # of 0 to 1
+    told: str  # in place of the value, where that is no number for people
+    examples: Count
+    seeds: Count | None
+    verdict: Verdict
+    why: str  # it cannot be told
+
+
+class ClaimsSection(TypedDict):
+    """What the paper claims."""
+
+    claims: list[ClaimFigures]
+    least_seeds: Count
+
+
 class AblationsSection(TypedDict):
     """Table 5; figures by task and arm."""
 
@@ -264,6 +296,7 @@ class StudySections(TypedDict):
     """What was found."""
 
     tables: NotRequired[TablesSection]
+    claims: NotRequired[ClaimsSection]
     glue: NotRequired[GlueSection]
     ablations: NotRequired[AblationsSection]
     differences: NotRequired[DifferencesSection]

@@ -9,15 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 from gpt1.base.errors import InputError
+from gpt1.base.files import whole_file
+from gpt1.documents.markdown import render
+from gpt1.documents.study import claims_page
 from gpt1.finetuning.data import Source
-from gpt1.records.study import AskedOfStudy, GlueSection, PublishedFigures, StudyRecord, TablesSection
-from gpt1.studies import ablations, paper, transfer, zeroshot
+from gpt1.records.study import (
+    AskedOfStudy,
+    ClaimsSection,
+    GlueSection,
+    PublishedFigures,
+    StudyRecord,
+    StudySections,
+    TablesSection,
+)
+from gpt1.studies import ablations, claims, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
-from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, summary_of, whole_arms
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.finetuned import FinetuningSettings, Plan, interval, judged_splits, summary_of, whole_arms
+from gpt1.studies.folder import CLAIMS_FILE, Done, Part, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published, whole_rows
 from gpt1.studies.subjects import task_subject
@@ -58,13 +70,14 @@ def reproduce(
     questions = zeroshot.plan(runs, asked, device=training.device, watcher=notebook)
 
     def tabulate(done: Done) -> list[StudySection]:
-        return [
+        sections = [
             _tables(learned, full, done),
             glue_section(learned, _full(full, done)),
             zeroshot.tabulate(runs, asked, done),
             *ablations.tabulate(ablated, all_arms, done),
             transfer.tabulate(learned, layers, done),
         ]
+        return [_claims(sections), *sections]
 
     cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
     about: AskedOfStudy = {
@@ -75,7 +88,17 @@ def reproduce(
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }
-    return conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
+    found = conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
+    if part is None:
+        with whole_file(Path(out) / CLAIMS_FILE) as file:
+            file.write(render(claims_page(found)).encode())
+    return found
+
+
+def _claims(sections: Sequence[StudySection]) -> StudySection:
+    found = claims.hold_against(cast(StudySections, {section.name: section.content for section in sections}))
+    content: ClaimsSection = {"claims": found, "least_seeds": claims.SEEDS}
+    return StudySection("claims", content, found)
 
 
 def _read(data: Path, watcher: Watcher) -> dict[str, TaskData]:
@@ -167,7 +190,7 @@ def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> 
     splits = judged_splits(task, next(iter(seeds.values())).result["scores"])
     split = splits[task.dev_splits.index(row.split)]
     each = {str(seed): float(kept.result["scores"][split][row.metric]) for seed, kept in seeds.items()}
-    return {
+    found = {
         "task": row.task,
         "metric": row.metric,
         "paper_percent": row.paper,
@@ -178,3 +201,7 @@ def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> 
         **summary_of(each.values()),
         "seeds": each,
     }
+    figures = cast(PublishedFigures, found)
+    if "/" not in row.metric:
+        figures["low"], figures["high"] = interval(task, [*seeds.values()], split)
+    return figures
