@@ -73,7 +73,12 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
                 recipe=replace(
                     recipe,
                     logging=replace(
-                        recipe.logging, log_every=warm, evaluate_every=10**9, sample_every=None, save_every=10**9
+                        recipe.logging,
+                        log_every=warm,
+                        evaluate_every=10**9,
+                        sample_every=None,
+                        save_every=10**9,
+                        keep_weights=None,
                     ),
                 ),
                 tokens_per_step=training.batch * shape.context,

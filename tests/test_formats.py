@@ -158,7 +158,8 @@ def test_settings_that_were_called_otherwise_then_are_read_without_a_word_and_wr
     assert found.shape.init_std == then["shape"]["initial_deviation"]
     assert exit_code((*PRETRAIN, "--out", str(run), "--resume")) == 0
     now = json.loads((run / "run.json").read_text())["recipe"]
-    assert (now["logging"], "watching" in now) == (then["watching"] | {"keep_optimizer": True}, False)
+    later = {"keep_optimizer": True, "keep_weights": 25}  # of the recipe that was named
+    assert (now["logging"], "watching" in now) == (then["watching"] | later, False)
 
 
 def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +168,12 @@ def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
     recipe = {
         name: todays_section(name, value) if isinstance(value, dict) else value for name, value in sections.items()
     }
-    later = (("logging", "keep_optimizer", True), ("finetuning", "ensemble", False), ("finetuning", "calibrate", False))
+    later = (
+        ("logging", "keep_optimizer", True),
+        ("logging", "keep_weights", None),
+        ("finetuning", "ensemble", False),
+        ("finetuning", "calibrate", False),
+    )
     for section, name, then in later:
         recipe[section].setdefault(name, then)  # which is as it was when nobody could choose
     return {**facts, "recipe": recipe}

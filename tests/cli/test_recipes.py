@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.recipes.catalog import MODERN, PAPER, RECIPES
+from gpt1.recipes.catalog import MODERN, PAPER, RECIPES, used_settings
 from gpt1.recipes.changes import differences, settings
 from tests.cli.tools import run
 
@@ -26,7 +26,7 @@ def test_a_recipe_is_shown_setting_by_setting(capsys: pytest.CaptureFixture[str]
     code, out, _ = run(capsys, "recipes", "paper", "--set", "batch=32", "--set", "clip=none")
     assert code == 0
     shown = dict(line.split() for line in out.splitlines())
-    assert shown.keys() == settings(PAPER).keys()
+    assert shown.keys() == used_settings(PAPER).keys()
     assert (shown["training.batch"], shown["optimizer.clip"], shown["optimizer.lr"]) == ("32", "none", "0.00025")
     assert len({line.index(line.split()[1]) for line in out.splitlines() if line.split()[0] != line.split()[1]}) == 1
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.catalog import CATALOGUE, GLUE
+from gpt1.tasks.submissions import GLUE_FILES
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.inference.tools import make_run
@@ -130,3 +131,40 @@ def test_a_file_that_is_there_is_told_before_anything_is_answered_and_replaced_o
     assert "answered" not in said
     assert run(capsys, *asked, "--overwrite")[0] == 0
     assert zipfile.is_zipfile(out)
+
+
+PAIR = "index\tsentence1\tsentence2"
+TESTS = {  # the columns of GLUE's own test files that are read, none of which has a label
+    "CoLA/test.tsv": "index\tsentence",
+    "SST-2/test.tsv": "index\tsentence",
+    "MRPC/test.tsv": "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
+    "STS-B/test.tsv": PAIR,
+    "QQP/test.tsv": "id\tquestion1\tquestion2",
+    "MNLI/test_matched.tsv": PAIR,
+    "MNLI/test_mismatched.tsv": PAIR,
+    "QNLI/test.tsv": "index\tquestion\tsentence",
+    "RTE/test.tsv": PAIR,
+    "WNLI/test.tsv": PAIR,
+    "diagnostic/diagnostic.tsv": PAIR,
+}
+
+
+def test_official_test_files_alone_are_enough_for_all_eleven_tables(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, header in TESTS.items():
+        path = tmp_path / "glue" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = header.split("\t")[1:]
+        rows = ("\t".join([str(row), *(f"Ann lost {column}." for column in columns)]) for row in range(2))
+        path.write_text("\n".join([header, *rows, ""]))
+    make_run(tmp_path / "all", words_tokenizer, *(CATALOGUE[task] for task in GLUE))
+    out = tmp_path / "glue.zip"
+    named = ("--data", str(tmp_path / "glue"), "--out", str(out), "--device", "cpu")
+    code, printed, said = run(capsys, "submit", str(tmp_path / "all"), *named)
+    assert (code, said.count(" answered 2 rows of ")) == (0, 11)
+    with zipfile.ZipFile(out) as archive:
+        assert archive.namelist() == [f"{name}.tsv" for name in GLUE_FILES]
+    lacking = printed.splitlines()[1:]
+    assert len(lacking) == 11
+    assert all(": 2 rows, expected " in line for line in lacking)  # and nothing else is wrong

@@ -140,7 +140,7 @@ def test_few_labels_are_lines_a_table_and_differences(tmp_path: Path, studies: P
 def test_tables_of_the_paper_have_three_columns_of_figures(tmp_path: Path, studies: Path) -> None:
     words = page(tmp_path, studies / "reproduction").words
     (row,) = found_in(studies / "reproduction", "tables")["tables"]["table-4"]
-    assert f"sst2 dev accuracy, 9 examples {hundred(row['median'])} 91.3 93.2" in words
+    assert f"sst2 dev accuracy, 9 examples, 1 seed {hundred(row['median'])} 91.3 93.2" in words
     assert "Table 3: question answering and commonsense" in words
     assert "Table 2" not in words  # of which there was no data
 

@@ -14,6 +14,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.torch_internals import cpu_has_vnni
 from gpt1.inference import run as own
 from gpt1.inference.run import find_checkpoint, load_run
+from gpt1.recipes.values import Logging
 from gpt1.runs import checkpoints
 from gpt1.runs.checkpoints import (
     MODEL_FILE,
@@ -65,7 +66,7 @@ def test_beside_a_training_the_checkpoint_that_took_the_place_of_another_is_read
     def rotated(path: Path, **settings: Any) -> Checkpoint:  # found, and now to be read
         if not (run / "checkpoints" / "step-00000050").exists():
             save(run, 50, 1.0)
-            remove_old(run, 50, keep=1, keep_every=None)
+            remove_old(run, 50, Logging(keep=1))
         return load(path, **settings)
 
     for module in (checkpoints, own):
@@ -79,7 +80,7 @@ def test_beside_a_training_a_step_that_is_removed_is_told_as_one_that_is_not_the
     load = checkpoints.load_checkpoint
 
     def rotated(path: Path, **settings: Any) -> Checkpoint:
-        remove_old(run, 40, keep=1, keep_every=None)
+        remove_old(run, 40, Logging(keep=1))
         return load(path, **settings)
 
     monkeypatch.setattr(own, "load_checkpoint", rotated)

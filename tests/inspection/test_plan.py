@@ -12,7 +12,8 @@ from gpt1.base.errors import Gpt1Error, InputError, SettingError
 from gpt1.base.wording import duration
 from gpt1.corpus.prepare import prepare
 from gpt1.inspection import plan as module
-from gpt1.inspection.plan import Speed, describe, plan, training_speed
+from gpt1.inspection.plan import Speed, describe, layer_costs, plan, training_speed
+from gpt1.inspection.sizes import Execution
 from gpt1.recipes.catalog import PAPER, PAPER_LSTM, TINY
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe
@@ -48,6 +49,19 @@ def test_time_on_an_h200_is_what_was_measured_there() -> None:
     assert plan(PAPER, **TEXT, gpu="H200").figures.time.tokens_a_second == pytest.approx(547_000, rel=0.02)
 
 
+def test_an_lstm_waits_for_each_of_its_states() -> None:
+    time = plan(PAPER_LSTM, **TEXT, gpu="H200").figures.time
+    assert time.tokens_a_second == pytest.approx(770_000, rel=0.02)  # as measured
+    halves = plan(change(PAPER_LSTM, ["micro_batch=32"]), **TEXT, gpu="H200").figures.time
+    assert halves.seconds_an_update - time.seconds_an_update == pytest.approx(2 * 512 * 20e-6, rel=1e-6)
+    large, larger = (
+        plan(change(PAPER_LSTM, [f"batch={batch}"]), **TEXT, gpu="H200").figures.time.tokens_a_second
+        for batch in (1024, 2048)
+    )
+    assert larger == pytest.approx(large, rel=0.02)  # the products with the state are what takes time then
+    assert large > 1.3 * time.tokens_a_second
+
+
 def test_a_small_network_is_not_faster_than_a_gpu_is_told_what_to_do() -> None:
     time = plan(change(TINY, ["batch=1"]), **SMALL, gpu="H200").figures.time
     assert time.seconds_an_update == pytest.approx(4 * 0.022 / 12)
@@ -58,6 +72,37 @@ def test_a_short_run_warms_up_for_a_fiftieth_and_the_page_says_so() -> None:
     assert found.figures.updates.warmup == round(found.figures.updates.total / 50) < 2000
     assert "not 2,000: the run is too short" in "\n".join(describe(found))
     assert "too short" not in "\n".join(describe(plan(PAPER, **TEXT, gpu="H200")))
+
+
+def test_room_on_the_disk_is_told_with_what_lies_along_the_way() -> None:
+    found = plan(change(PAPER, ["steps=1000"]), **TEXT, gpu="H200")
+    page = "\n".join(describe(found))
+    assert "weights alone              2.17 GiB  5 of 0.43 GiB, along the way" in page
+    assert found.as_json()["disk"]["total"] == found.figures.disk.total == (3 * 3 + 5) * 4 * 116_534_784
+
+
+def test_a_layer_is_told_by_part_and_a_longer_context_by_what_it_costs_a_token() -> None:
+    on_gpu, on_cpu = Execution(True, True, "bf16"), Execution(False, False, "fp32")
+    fused, written_out = (layer_costs(PAPER.shape, 40_478, place) for place in (on_gpu, on_cpu))
+    n, d = 512, 768
+    assert {name: part.flops for name, part in fused.parts.items()} == {
+        "attention scores": 6 * n * n * d,  # of the pairs of tokens half: nobody sees what comes later
+        "projections": 24 * n * d * d,
+        "feed-forward": 48 * n * d * d,
+    }
+    assert fused.parts["attention scores"].saved_bytes == 0  # of pairs nothing is kept
+    assert written_out.parts["attention scores"].saved_bytes == 3 * 12 * n * n * 4
+    whole = plan(PAPER, **TEXT, gpu="H200").figures
+    assert 64 * 12 * sum(part.saved_bytes for part in whole.layer.parts.values()) == whole.memory.peak.activations
+    first, double, fourfold = fused.contexts
+    assert (first.context, double.context, fourfold.context) == (512, 1024, 2048)
+    assert double.flops_a_token - first.flops_a_token == 12 * 6 * n * d
+    assert fourfold.flops_a_token - double.flops_a_token == 2 * 12 * 6 * n * d
+    assert fourfold.saved_bytes_a_token == first.saved_bytes_a_token  # fused
+    assert written_out.contexts[2].saved_bytes_a_token > 2 * written_out.contexts[0].saved_bytes_a_token
+    page = "\n".join(describe(plan(PAPER, **TEXT, gpu="H200")))
+    assert "A layer, 512 tokens\n-------------------\n  attention scores         1.21 GFLOP  0 MiB kept, n^2 d" in page
+    assert "context 2,048                1.12 x  the FLOPs a token, 1.00 x what is kept" in page
 
 
 def test_steps_take_the_place_of_epochs() -> None:

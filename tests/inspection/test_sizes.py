@@ -10,8 +10,10 @@ import torch
 from gpt1.base.devices import GIB
 from gpt1.base.errors import SettingError
 from gpt1.inspection.sizes import (
+    Disk,
     Execution,
     Memory,
+    count_disk,
     count_memory,
     fitting,
     largest_micro_batch,
@@ -155,6 +157,15 @@ def test_the_settings_that_should_make_it_fit_do(gib: float) -> None:
 def test_what_fits_no_way_is_refused() -> None:
     with pytest.raises(SettingError, match=r"recipe 'paper' with 40,478 tokens needs more than 1\.0 GiB"):
         fitting(PAPER, VOCABULARY, H200, GIB)
+
+
+def test_checkpoints_take_three_times_their_weights_and_those_of_a_curve_once() -> None:
+    weights = 4 * 116_534_784
+    found = count_disk(PAPER, VOCABULARY, 3000, H200)
+    assert found == Disk(3 * weights, 3, weights, 6)  # two and the best; after 0, 100, 200, 400, 800 and 1,600 updates
+    assert found.total == 15 * weights
+    kept = change(PAPER, ["logging.keep_every=1000", "logging.keep_weights=none", "logging.keep_optimizer=false"])
+    assert count_disk(kept, VOCABULARY, 3000, H200) == Disk(weights, 7, weights, 0)
 
 
 def test_the_total_is_the_sum_of_its_parts() -> None:

@@ -543,6 +543,24 @@ def test_a_killed_run_goes_on_bit_for_bit(unbroken: Path, corpus: Path, tmp_path
     assert_same_run(unbroken, run)
 
 
+def test_a_killed_run_keeps_the_same_weights_for_its_curve(corpus: Path, tmp_path: Path) -> None:
+    settings = [*SETTINGS, "logging.keep=1", "logging.keep_weights=3"]
+    pretrain("tiny", corpus, tmp_path / "whole", changes=settings, device="cpu")
+    run = tmp_path / "run"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(corpus), str(run), "12", *settings], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    pretrain("tiny", corpus, run, changes=settings, resume=True, device="cpu")
+    assert_same_run(tmp_path / "whole", run)
+    curves = [weights_along(path) for path in (tmp_path / "whole", run)]
+    assert list(curves[0]) == [0, 3, 6, 12, 20]
+    assert curves[0] == curves[1]
+    assert not any((path / "optimizer.safetensors").exists() for _, path in list_checkpoints(run)[:-1])
+
+
+def weights_along(run: Path) -> dict[int, bytes]:
+    return {step: (path / "model.safetensors").read_bytes() for step, path in list_checkpoints(run)}
+
+
 def test_a_lost_rank_ends_the_job_with_a_clear_message_and_it_can_go_on(corpus: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     process = start(command(corpus, run, "training.steps=100000", ranks=2))

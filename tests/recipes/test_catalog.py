@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import SettingError
-from gpt1.recipes.catalog import MODERN, PAPER, PAPER_LSTM, RECIPES, TINY, find_recipe, recipe
+from gpt1.recipes.catalog import FINETUNE, MODERN, PAPER, PAPER_LSTM, RECIPES, TINY, find_recipe, recipe, used_settings
 from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import LSTM
 
@@ -118,3 +118,17 @@ def test_a_recipe_of_ones_own_lies_in_a_module_of_the_current_folder(
     assert recipe("recipes_of_mine:NIGHTLY", batch=3).training.batch == 3
     with pytest.raises(SettingError, match="has no 'NIGHTY'; did you mean 'NIGHTLY'"):
         find_recipe("recipes_of_mine:NIGHTY")
+
+
+def test_no_setting_is_shown_that_a_recipe_does_not_use() -> None:
+    paper, modern, lstm, finetune = map(used_settings, (PAPER, MODERN, PAPER_LSTM, FINETUNE))
+    for name in ("shape.units", "optimizer.matrix_lr", "optimizer.momentum", "schedule.cooldown_share"):
+        assert name not in paper
+    assert {"optimizer.matrix_lr", "optimizer.momentum", "schedule.cooldown_share"} < modern.keys()
+    assert "shape.units" in lstm
+    assert not {"shape.heads", "shape.feed_forward", "shape.positions"} & lstm.keys()
+    assert not any(name.startswith("finetuning.") for name in (*paper, *modern, *lstm))
+    assert [name for name in finetune if name.startswith("shape.")] == ["shape.dropout"]
+    assert "finetuning.lm_weight" in finetune
+    own = used_settings(replace(PAPER, name="mine"))  # which may be used for both
+    assert {"finetuning.lm_weight", "shape.width"} < own.keys()

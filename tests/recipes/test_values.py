@@ -78,6 +78,7 @@ def test_the_warm_up_is_of_2000_updates_and_at_most_its_share(schedule: Schedule
         (lambda: Training(max_loss_spike=0.0), r"max_loss_spike is above 0 \(or none\)"),
         (lambda: Logging(save_every=0), "save_every is at least 1, not 0"),
         (lambda: Logging(keep=0), "keep is at least 1, not 0"),
+        (lambda: Logging(keep_weights=0), "keep_weights is at least 1, not 0"),
         (lambda: Logging(evaluate_tokens=1), "evaluate_tokens is at least 2"),
     ],
 )
@@ -119,6 +120,12 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_there_are(make: Cal
 )
 def test_values_at_the_edge_are_taken(value: Any) -> None:
     assert value == type(value)(**vars(value))
+
+
+def test_weights_are_kept_at_the_beginning_and_each_time_the_updates_have_doubled() -> None:
+    kept = Logging(keep_weights=25)
+    assert [step for step in range(1000) if kept.keeps_weights(step)] == [0, 25, 50, 100, 200, 400, 800]
+    assert not any(Logging().keeps_weights(step) for step in range(10))
 
 
 def test_a_recipe_cannot_be_changed_in_place() -> None:

@@ -16,6 +16,7 @@ import torch
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.files import write_json
+from gpt1.recipes.values import Logging
 from gpt1.runs import checkpoints
 from gpt1.runs.checkpoints import (
     FOLDER,
@@ -180,7 +181,7 @@ def rotating(run: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
             times -= 1
             newest = steps_of(run)[-1] + 1
             save(run, newest)
-            remove_old(run, newest, keep=1, keep_every=None)
+            remove_old(run, newest, Logging(keep=1))
         return load(path, **settings)
 
     monkeypatch.setattr(checkpoints, "load_checkpoint", rotated)
@@ -223,7 +224,7 @@ def test_between_equal_costs_the_tiebreak_decides_where_it_is_known(tmp_path: Pa
         save_checkpoint(tmp_path, step, {"w": torch.ones(2)}, {}, progress)
     assert best_step(tmp_path) == 3
     assert best_rank(tmp_path) == (1.0, 0.3)
-    remove_old(tmp_path, 6, keep=1, keep_every=None)
+    remove_old(tmp_path, 6, Logging(keep=1))
     assert [step for step, _ in list_checkpoints(tmp_path)] == [3, 6]
     save_checkpoint(tmp_path, 7, {"w": torch.ones(2)}, {}, {**PROGRESS, "cost": 1.0, "tiebreak": 0.3})
     assert best_step(tmp_path) == 7  # of equals in both the later
@@ -238,9 +239,62 @@ def test_the_newest_the_best_and_every_nth_stay(
 ) -> None:
     for step in range(8):
         save(tmp_path, step, 1.0 if step == 2 else None)
-    remove_old(tmp_path, 7, keep, keep_every)
+    remove_old(tmp_path, 7, Logging(keep=keep, keep_every=keep_every))
     assert steps_of(tmp_path) == left
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {f"step-{step:08}" for step in left}
+
+
+def has_moments_on_disk(run: Path) -> list[int]:
+    return [step for step, path in list_checkpoints(run) if (path / OPTIMIZER_FILE).exists()]
+
+
+def test_after_each_doubling_the_weights_stay_for_ever_and_their_moments_as_long_as_those_of_others(
+    tmp_path: Path,
+) -> None:
+    for step in range(14):
+        save(tmp_path, step, 1.0 if step == 6 else None)
+        remove_old(tmp_path, step, Logging(keep=2, keep_every=9, keep_weights=3))
+    assert steps_of(tmp_path) == [0, 3, 6, 9, 12, 13]  # 6 is the best too, 12 among the newest
+    assert has_moments_on_disk(tmp_path) == [0, 6, 9, 12, 13]
+    save(tmp_path, 14, 0.5)
+    remove_old(tmp_path, 14, Logging(keep=1, keep_weights=3))
+    assert steps_of(tmp_path) == [0, 3, 6, 12, 14]
+    assert has_moments_on_disk(tmp_path) == [14]
+    kept = load_checkpoint(tmp_path / FOLDER / "step-00000006")
+    assert (kept.optimizer, kept.progress["cost"], kept.model["w"][0, 0]) == (None, 1.0, 6.0)
+
+
+def test_moments_whose_removal_was_cut_short_go_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (4, 5):
+        save(tmp_path, step)
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", killed)
+        remove_old(tmp_path, 5, Logging(keep=1, keep_weights=4))
+    assert has_moments_on_disk(tmp_path) == [4, 5]
+    assert load_checkpoint(tmp_path / FOLDER / "step-00000004").optimizer is None
+    remove_old(tmp_path, 5, Logging(keep=1, keep_weights=4))
+    assert has_moments_on_disk(tmp_path) == [5]
+
+
+def test_who_goes_on_is_given_no_weights_that_were_kept_to_be_looked_at(tmp_path: Path) -> None:
+    for step in (3, 4, 5):
+        save(tmp_path, step)
+    remove_old(tmp_path, 5, Logging(keep=1, keep_every=3, keep_weights=4))
+    assert (steps_of(tmp_path), has_moments_on_disk(tmp_path)) == ([3, 4, 5], [3, 5])
+    (tmp_path / FOLDER / "step-00000005" / MODEL_FILE).write_bytes(b"")
+    refused: list[str] = []
+    going_on, to_look_at = (
+        newest_checkpoint(tmp_path, refused.append, with_optimizer=needed) for needed in (True, False)
+    )
+    assert going_on is not None
+    assert to_look_at is not None
+    assert (going_on.step, to_look_at.step) == (3, 4)
+    assert "step-00000004 was kept without the optimiser's moments" in refused[1]
+    assert refused[1].endswith("using the checkpoint before it")
 
 
 def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoints_lie_there(tmp_path: Path) -> None:
@@ -248,7 +302,7 @@ def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoin
         save(tmp_path, step)
     (tmp_path / FOLDER / "step-00000008" / MODEL_FILE).write_bytes(b"")
     save(tmp_path, 6)
-    remove_old(tmp_path, 6, 1, None)
+    remove_old(tmp_path, 6, Logging(keep=1))
     found = newest_checkpoint(tmp_path, lambda text: None)
     assert found is not None
     assert found.step == 6

@@ -160,6 +160,7 @@ def test_one_that_would_be_removed_gives_way_to_a_newer_one(tmp_path: Path, gate
         (KEEP_ONE, snapshot(2, cost=1.0, best=1.0)),  # the best so far
         (Logging(keep=2), snapshot(2)),
         (Logging(keep=1, keep_every=2), snapshot(2)),
+        (Logging(keep=1, keep_weights=2), snapshot(2)),
     ],
 )
 def test_one_that_is_to_stay_is_waited_for(tmp_path: Path, gate: Gate, logging: Logging, waiting: Snapshot) -> None:

@@ -99,3 +99,4 @@ def test_a_reading_is_gentler_than_the_training_of_the_recipe() -> None:
     assert "optimizer.lr=0.0009" in changes
     assert "optimizer.matrix_lr=0.006" in changes
     assert "logging.evaluate_every=100" in changes
+    assert "logging.keep_weights=none" in changes

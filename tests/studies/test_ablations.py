@@ -7,12 +7,14 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.runs.folder import read_run
-from gpt1.studies.ablations import study_ablations
+from gpt1.studies import paper
+from gpt1.studies.ablations import arm_average, study_ablations
 from gpt1.studies.paper import ABLATIONS
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import lines_of
@@ -147,3 +149,14 @@ def test_a_run_without_checkpoints_is_nothing_to_start_from(tmp_path: Path, word
     tasks = source(write_tasks(tmp_path / "tasks", "rte"), "rte")
     with pytest.raises(InputError, match="has no checkpoint to start from; train it first"):
         study_ablations(run, tmp_path / "out", source=tasks, training=TRAINING)
+
+
+def test_beside_the_papers_eight_tasks_stands_the_average_it_prints_else_that_of_the_same_tasks() -> None:
+    scored: Any = {task: {arm: {"median": 0.5} for arm in paper.ABLATIONS} for task in paper.ABLATED}
+    printed = [arm_average(arm, scored) for arm in paper.ABLATIONS]
+    assert [one and one["paper_percent"] for one in printed] == [74.7, 59.9, 75.0, 69.1]
+    two = arm_average("full", {task: scored[task] for task in ("cola", "rte")})
+    assert two == {"median": 0.5, "paper_percent": pytest.approx((45.4 + 56.0) / 2), "tasks": 2}
+    own = arm_average("full", {"cola": scored["cola"], "reviews": scored["rte"]})
+    assert own is not None
+    assert own["paper_percent"] is None

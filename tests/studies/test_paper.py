@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from gpt1.inference.blimp import BLIMP, CHANCE
-from gpt1.studies.paper import ABLATED, ABLATIONS, ARMS, FULL, SCALES, TABLES, normalised
+from gpt1.studies.paper import (
+    ABLATED,
+    ABLATIONS,
+    ARMS,
+    BETTER,
+    FULL,
+    OF_TASKS,
+    SCALES,
+    TABLES,
+    normalised,
+    whole_rows,
+)
 from gpt1.tasks.catalog import CATALOGUE
 
 
@@ -21,6 +32,13 @@ def test_the_full_model_of_table_5_is_that_of_the_others() -> None:
     assert all(published[task] == ABLATIONS[FULL][task] for task in ABLATED if task in published)
     matched, mismatched = (row.paper for row in TABLES["table-2"] if row.task == "mnli")
     assert (matched + mismatched) / 2 == pytest.approx(ABLATIONS[FULL]["mnli"], abs=0.06)
+
+
+def test_the_paper_is_better_than_the_best_before_on_nine_of_twelve_tasks() -> None:
+    tasks = whole_rows()
+    better = [task for task, rows in tasks.items() if all(row.paper > row.previous for row in rows)]
+    assert (len(better), len(tasks)) == (BETTER, OF_TASKS)
+    assert set(tasks) - set(better) == {"rte", "sst2", "mrpc"}
 
 
 def test_every_figure_is_of_a_split_and_a_metric_that_a_task_has() -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpt1.base.errors import InputError
 from gpt1.documents.study import study_blocks
 from gpt1.documents.terminal import render
-from gpt1.studies.reproduce import reproduce
+from gpt1.studies.cells import CellResult
+from gpt1.studies.claims import CLAIMS
+from gpt1.studies.material import TaskData
+from gpt1.studies.reproduce import better_than_before, glue_section, reproduce
+from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
+from gpt1.tasks.examples import Example, Labelled
 from tests.studies.tools import TRAINING, Remembers, write_tasks
 
 
@@ -34,10 +40,16 @@ def test_every_task_that_is_there_goes_into_its_tables(tmp_path: Path, start: Pa
     assert watcher.made[:2] == ["full-sst2-0", "full-storycloze-0"]  # what all tables need comes first
     assert any(line.startswith("not there, so left out: cola, mrpc") for line in watcher.lines)
     assert "rte has no training rows, so it is not learned" in watcher.lines
+    page = (out / "claims.md").read_text()
+    assert page.startswith("# What the paper claims, and what was found here\n")
+    assert page.count("| cannot be told here (") == len(CLAIMS)  # with one seed nothing can
+    assert row["low"] <= row["median"] <= row["high"]
     told = " ".join(render(study_blocks(found), width=100, is_terminal=False).split())
     parts = (
         "Table 3: question answering",
         "Table 4: classification",
+        "Better than the best before the paper on",
+        "cola, mrpc, stsb, qqp, mnli, qnli, rte, wnli missing",
         "Without learning the task",
         "paper 91.3",
         "In pairs",
@@ -73,6 +85,47 @@ def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start
     assert points[2]["median"] == pytest.approx(sum(row["median"] for row in rows) / 2)
     cell = json.loads((tmp_path / "out" / "cells" / "full-mnli-0" / "cell.json").read_text())
     assert cell["result"]["scores"].keys() == {"dev_matched", "dev_mismatched"}
+
+
+def labelled_for(task: Task) -> TaskData:
+    splits = {split: [Example(("a",), 0, 1)] * 5 for split in task.dev_splits}
+    return TaskData(Labelled(task, splits))
+
+
+def made_up(task: Task, score: float) -> CellResult:
+    scores = {split: dict.fromkeys(task.metrics, score) for split in task.dev_splits}
+    return CellResult(Path("nowhere"), {"score": score, "scores": scores}, 1.0)
+
+
+def test_the_score_of_glue_is_the_mean_of_its_nine_tasks_seed_by_seed() -> None:
+    labelled = {name: labelled_for(CATALOGUE[name]) for name in GLUE}
+    found = {name: {seed: made_up(CATALOGUE[name], 0.5 + seed / 10) for seed in (0, 1, 2)} for name in GLUE}
+    scores = found["mrpc"][2].result["scores"]["dev"]
+    scores["f1"], scores["accuracy"] = 0.9, 0.5  # which are one task's
+    content = glue_section(labelled, found).content
+    assert content["missing"] == []
+    assert content["score"]["seeds"] == pytest.approx({"0": 0.5, "1": 0.6, "2": 0.7})
+    assert (content["score"]["median"], content["score"]["examples"]) == (pytest.approx(0.6), 50)
+    assert (content["paper_percent"], content["previous_percent"]) == (72.8, 68.9)
+    del found["wnli"]
+    without = glue_section(labelled, found).content
+    assert (without["score"], without["missing"], len(without["tasks"])) == (None, ["wnli"], 8)
+
+
+def row(task: str, metric: str, ours: float, before: float) -> dict[str, object]:
+    return {"task": task, "metric": metric, "median": ours, "previous_percent": before}
+
+
+def test_a_task_is_better_than_before_where_all_its_rows_are_and_what_is_not_comparable_is_not_counted() -> None:
+    tables: Any = {
+        "table-2": [
+            row("mnli", "accuracy", 0.81, 80.6),
+            row("mnli", "accuracy", 0.80, 80.1),
+            row("qnli", "accuracy", 0.99, 82.3),
+        ],
+        "table-3": [row("race", "accuracy/middle", 0.1, 60.2), row("race", "accuracy", 0.54, 53.3)],
+    }
+    assert better_than_before(tables) == {"mnli": False, "qnli": None, "race": True}
 
 
 def test_a_folder_without_any_task_is_refused(tmp_path: Path, start: Path) -> None:

@@ -125,7 +125,10 @@ def test_too_few_checkpoints_for_a_curve_are_told_with_what_keeps_more(
         for name, steps in (("one", (3,)), ("enough", (1, 2, 3)))
     )
     found = study_zeroshot([start, one, enough], tmp_path / "out", tasks=["blimp"], data=data, device="cpu")
-    told = "too few for a curve; gpt1 pretrain keeps one every N updates with the setting logging.keep_every=N"
+    told = (
+        "too few for a curve; gpt1 pretrain keeps the weights after N, 2N, 4N, ... updates with the setting "
+        "logging.keep_weights=N"
+    )
     assert found.notes == [f"{start} has 2 checkpoints, {told}", f"{one} has 1 checkpoint, {told}"]
 
 

@@ -192,6 +192,25 @@ def test_what_is_to_be_kept_is_saved_though_it_is_no_time_to_save(tmp_path: Path
     assert [step for step, _ in list_checkpoints(tmp_path / "run")] == [0, 6, 12, 18, 20]
 
 
+WITH_A_CURVE = replace(TOY, logging=replace(TOY.logging, log_every=99, save_every=7, keep=1, keep_weights=3))
+
+
+def test_weights_of_a_curve_are_saved_when_it_is_time_to_and_stay_without_moments(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert toy_trainer(run, WITH_A_CURVE).train()
+    assert [(step, load_checkpoint(path).optimizer is None) for step, path in list_checkpoints(run)] == [
+        (0, True),
+        (3, True),
+        (6, True),
+        (12, True),
+        (20, False),
+    ]
+    plain = toy_trainer(tmp_path / "plain", replace(TOY, logging=replace(TOY.logging, save_every=3, keep=99)))
+    assert plain.train()
+    for step in (3, 6, 12):
+        assert_same(_checkpoint_of(run, step).model, _checkpoint_of(tmp_path / "plain", step).model)
+
+
 def test_the_best_checkpoint_is_the_one_that_was_evaluated_not_one_after_it(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5])
     logging = replace(TOY.logging, evaluate_every=5, save_every=2, keep=1)

@@ -20,7 +20,7 @@ from gpt1.cli import options, words
 @click.option("--device", metavar="NAME", help="A device of this machine: cpu, mps, cuda:1.  [the best there is]")
 @options.as_json
 def command(recipe: str | None, changes: tuple[str, ...], as_json: bool, **given: object) -> None:
-    """Tell what a run would take (parameters, updates, FLOPs, memory, time) and whether it suits its text.
+    """Tell what a run would take (parameters, updates, FLOPs, memory, disk, time) and whether it suits its text.
 
     Nothing is trained or written.
 

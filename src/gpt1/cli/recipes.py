@@ -17,7 +17,7 @@ from gpt1.cli import options
 @options.changes
 @options.as_json
 def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, ...], as_json: bool) -> None:
-    """List the recipes, show all settings of one (NAME or module:NAME), or how two differ.
+    """List the recipes, show the settings that one (NAME or module:NAME) uses, or how two differ; --json has all.
 
     \b
     Examples:
@@ -25,7 +25,7 @@ def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, 
       gpt1 recipes tiny --set training.batch=16
       gpt1 recipes --diff paper modern
     """
-    from gpt1.recipes.catalog import RECIPES, find_recipe
+    from gpt1.recipes.catalog import RECIPES, find_recipe, used_settings
     from gpt1.recipes.changes import change, differences, settings
 
     if diff is not None:
@@ -38,11 +38,11 @@ def command(name: str | None, diff: tuple[str, str] | None, changes: tuple[str, 
         else:
             _table([("setting", one.name, other.name), *((key, *pair) for key, pair in found.items())])
     elif name is not None:
-        values = settings(change(find_recipe(name), changes))
+        shown = change(find_recipe(name), changes)
         if as_json:
-            click.echo(to_json(values, indent=1))
+            click.echo(to_json(settings(shown), indent=1))
         else:
-            _table(list(values.items()))
+            _table(list(used_settings(shown).items()))
     elif changes:
         raise click.UsageError("--set changes one recipe; name it")
     elif as_json:

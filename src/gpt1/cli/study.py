@@ -94,8 +94,7 @@ def zeroshot_command(
     """Figure 2 right: ask all kept checkpoints of runs about tasks that they were never taught.
 
     Tasks are those of gpt1 zeroshot, and blimp: grammar, by minimal pairs, which lie in the folder blimp of --data. A
-    run keeps a checkpoint every 500 updates if it is pre-trained with --set logging.keep_every=500; else it keeps the
-    last ones and the best.
+    pre-training keeps its weights after 100, 200, 400, ... updates (logging.keep_weights of its recipe).
 
     \b
     Examples:
@@ -238,7 +237,7 @@ def reproduce_command(
     """Make the paper's tables 2 to 5 and figure 2, as far as the data goes, with the paper's figures beside ours.
 
     Every task found in --data is learned; a table of what is done and left is shown on the way. What is done is kept:
-    killed and called again, it goes on.
+    killed and called again, it goes on. claims.md of the folder says which claims of the paper hold.
 
     \b
     Example: gpt1 reproduce --init runs/paper --lstm runs/lstm --data tasks/ --out reproduction --seeds 3

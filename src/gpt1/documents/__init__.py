@@ -30,7 +30,7 @@ OFFERS = {
     "headline": ["decisive", "headline", "headline_blocks", "yardsticks"],
     "html": ["MARK", "render", "require_libraries"],
     "markdown": ["plain", "render"],
-    "study": ["KINDS", "about_study", "judged_row", "judged_table", "study_blocks"],
+    "study": ["KINDS", "about_study", "claims_page", "judged_row", "judged_table", "study_blocks"],
     "table": ["table_blocks"],
     "terminal": ["render"],
     "verdict": ["verdict"],

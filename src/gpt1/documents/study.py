@@ -5,7 +5,7 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpt1.base.wording import duration, many, x100
 from gpt1.documents.blocks import (
@@ -31,8 +31,11 @@ from gpt1.records.study import (
     ArmFigures,
     AskedTask,
     CheckpointPoint,
+    ClaimFigures,
+    ClaimsSection,
     CurvesSection,
     DifferencesSection,
+    GlueSection,
     LabelsSection,
     LayerPoint,
     PublishedFigures,
@@ -52,6 +55,7 @@ IN_PAIRS = (
     f"In pairs: examples are drawn with replacement {RESAMPLES:,} times, the same for both; below a difference is its "
     "95 % interval."
 )
+_NOTHING = (TableCell(""), TableCell(""))
 KINDS = {
     "zeroshot": "Tasks that were never taught, along pre-training (figure 2 right)",
     "transfer": "More and more pre-trained blocks taken over (figure 2 left)",
@@ -68,8 +72,12 @@ def study_blocks(study: StudyRecord) -> list[Block]:
     if done < planned:
         blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done; the same command goes on with it."))
     found = study.sections
+    if "claims" in found:
+        blocks += _claims(found["claims"])
     if "tables" in found:
         blocks += _tables(found["tables"])
+    if "glue" in found:
+        blocks += _glue(found["glue"])
     if "ablations" in found:
         blocks += _ablations(found["ablations"])
     if "differences" in found:
@@ -109,6 +117,57 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in told.items() if value]
 
 
+# ---- claims ----
+
+
+def claims_page(study: StudyRecord) -> list[Block]:
+    """Return the page of claims by itself: what was asked, and each claim of the paper with what was found."""
+    done, planned = study.cells.done, study.cells.planned
+    blocks: list[Block] = [Heading("What the paper claims, and what was found here", level=2), Facts(_what(study))]
+    if done < planned:
+        blocks.append(Note(f"{done:,} of {many(planned, 'cell')} are done: what is missing cannot be told."))
+    return [*blocks, *(_claims(study.sections["claims"]) if "claims" in study.sections else [])]
+
+
+def _claims(content: ClaimsSection) -> list[Block]:
+    rows = [_claim(claim) for claim in content["claims"]]
+    rule = (
+        "A claim holds where the 95 % interval of what should be above zero is above it as a whole, and does not hold "
+        "where it is below as a whole; all else cannot be told here, nor can what stands on fewer than "
+        f"{content['least_seeds']} seeds or lacks a task. Only the sign is judged. Ours are on the splits of the "
+        "tables below, the paper's on test sets; intervals are over other examples, of GLUE from the worst seed to the "
+        "best, of curves over checkpoints of one pre-training."
+    )
+    header = ["claim", "paper", "ours", "95 % interval", "examples", "seeds", "verdict"]
+    return [Heading("The paper's claims"), Table(rule, header, rows)]
+
+
+def _claim(claim: ClaimFigures) -> TableRow:
+    cells = [
+        TableCell(claim["paper"]),
+        TableCell(claim["told"] or _figure(claim["value"], claim)),
+        TableCell("" if claim["told"] else _interval(claim)),
+        TableCell(f"{claim['examples']:,}" if claim["examples"] else "–"),
+        TableCell("–" if claim["seeds"] is None else f"{claim['seeds']:,}"),
+        TableCell(claim["verdict"], note=claim["why"], is_number=False),
+    ]
+    return TableRow(
+        claim["claim"], cells, f"section {claim['section']}" if claim["section"][0].isdigit() else "summary"
+    )
+
+
+def _figure(value: float | None, claim: ClaimFigures) -> str:
+    if value is None:
+        return "–"
+    return signed_score(value) if claim["is_score"] else f"{value:+.2f}".replace("-", MINUS)
+
+
+def _interval(claim: ClaimFigures) -> str:
+    if claim["low"] is None or claim["high"] is None:
+        return ""
+    return f"{_figure(claim['low'], claim)} to {_figure(claim['high'], claim)}"
+
+
 # ---- tables 2 to 5 ----
 
 
@@ -120,19 +179,51 @@ def _tables(content: TablesSection) -> list[Block]:
             how = _over(rows).capitalize()
             caption = f"{how}, on the split below the task; the paper's are on the test sets."
             blocks += [Heading(content["titles"][name]), Table(caption, header, [_published(row) for row in rows])]
+    if better := content.get("better"):
+        blocks.append(Note(_better(better)))
     return blocks
 
 
+def _better(tasks: Mapping[str, bool | None]) -> str:
+    """Tell on how many tasks ours is better than the best before, beside what the paper claims."""
+    compared = [is_better for is_better in tasks.values() if is_better is not None]
+    apart = [task for task, is_better in tasks.items() if is_better is None]
+    left = f", {' and '.join(apart)} apart, which is not comparable" if apart else ""
+    return (
+        f"Better than the best before the paper on {sum(compared)} of {many(len(compared), 'task')} that were learned "
+        f"here{left}; the paper is on 9 of 12."
+    )
+
+
+def _glue(content: GlueSection) -> list[Block]:
+    if not content["tasks"]:
+        return []
+    header = ["", "ours", "paper", "best before it"]
+    rows = [TableRow(task, [TableCell(score(value)), *_NOTHING]) for task, value in content["tasks"].items()]
+    found, theirs = content["score"], [content["paper_percent"], content["previous_percent"]]
+    ours = TableCell("–") if found is None else TableCell(score(found["median"]), note=spread(found))
+    note = f"{', '.join(content['missing'])} missing" if found is None else _counted(found)
+    rows.append(TableRow("GLUE", [ours, *(TableCell(f"{value:.1f}") for value in theirs)], note))
+    caption = (
+        "The mean over nine tasks; of a task's metrics, and of MNLI's two sets, the mean is taken first. The paper's "
+        "are on the test sets, and with version 1 of QNLI, which is not comparable."
+    )
+    return [Heading("GLUE"), Table(caption, header, rows)]
+
+
+def _counted(figure: SeedFigures) -> str:
+    return f"{many(figure['examples'], 'example')}, {many(len(figure['seeds']), 'seed')}"
+
+
 def _published(row: PublishedFigures) -> TableRow:
-    ours = x100(row["median"])
-    best = max(round(ours, 1), row["paper_percent"], row["previous_percent"])
+    ours = round(x100(row["median"]), 1) if not row["remark"] else 0.0  # what is not comparable is not the best
+    best = max(ours, row["paper_percent"], row["previous_percent"])
     cells = [
-        TableCell(score(row["median"]), note=spread(row), is_best=round(ours, 1) == best),
+        TableCell(score(row["median"]), note=spread(row), is_best=ours == best),
         TableCell(f"{row['paper_percent']:.1f}", is_best=row["paper_percent"] == best, note=row["remark"]),
         TableCell(f"{row['previous_percent']:.1f}", is_best=row["previous_percent"] == best),
     ]
-    examples = many(row["examples"], "example")
-    return TableRow(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {examples}")
+    return TableRow(row["task"], cells, f"{row['split']} {metric_name(row['metric'])}, {_counted(row)}")
 
 
 def _ablations(content: AblationsSection) -> list[Block]:
@@ -155,11 +246,15 @@ def _ablations(content: AblationsSection) -> list[Block]:
     figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
     where = "; ".join(f"{task} on {_judged_on(figure)}" for task, figure in figures.items())
     spreads = ", below it between which values they lie, and" if any(map(spread, figures.values())) else ", below it"
+    is_whole = all({"average", *tasks} == published.keys() for published in content["paper_percent"].values())
     caption = (
         f"{_over(figures.values()).capitalize()}{spreads} the paper's figure (on the test sets; its average is that of "
-        f"the same tasks). Ours: {where}."
+        f"the same tasks{', as it prints it' if is_whole else ''}). Ours: {where}.{_QNLI if 'qnli' in tasks else ''}"
     )
     return [Heading("Ablations"), Table(caption, ["", "average", *tasks], rows)]
+
+
+_QNLI = " The paper's QNLI is version 1, which is not comparable, nor are averages with it."
 
 
 def _ablated(figure: ArmFigures | None, published: float | None, best: float | None) -> TableCell:

@@ -436,6 +436,7 @@ class FinetuneSession(Session[Classifier]):
             "training.patience=none",
             "logging.save_every=1000000",
             "logging.keep_every=none",
+            "logging.keep_weights=none",
         ]
         own = replace(self.asked, recipe=read_run(self.out).recipe, changes=changes)
         here = replace(

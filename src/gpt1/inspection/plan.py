@@ -1,4 +1,5 @@
-"""What a run will take, before it is begun: size, updates, FLOPs, memory, time, and whether it suits its text.
+"""What a run will take, before it is begun: size, updates, FLOPs, memory, room on the disk, time, and whether it suits
+its text.
 
 `plan` returns values, `describe` says them on a page. FLOPs are those of `model/costs.py`. Time is FLOPs over the
 speed of matrix products, by a GPU's data sheet or measured here in a moment, times the share of it that training
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gpt1.base.devices import (
@@ -29,16 +30,36 @@ from gpt1.base.devices import (
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import duration, many
 from gpt1.inspection.advice import BYTES_A_TOKEN, judge, suggest, suitable_merges, suitable_parameters
-from gpt1.inspection.sizes import Execution, Memory, count_memory, fitting, largest_micro_batch
+from gpt1.inspection.sizes import (
+    Disk,
+    Execution,
+    Memory,
+    count_disk,
+    count_memory,
+    fitting,
+    largest_micro_batch,
+    saved_by_block,
+    saved_by_part,
+)
 from gpt1.inspection.verdict import Finding
-from gpt1.model.costs import Parameters, count_parameters, flops_per_token
+from gpt1.model.costs import (
+    FEED_FORWARD,
+    PROJECTIONS,
+    SCORES,
+    Parameters,
+    count_parameters,
+    flops_per_token,
+    layer_flops_per_token,
+    recurrent_flops_per_token,
+)
 from gpt1.recipes.changes import change
 from gpt1.recipes.derived import require_for_text
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.values import Recipe, Shape
 
 RECIPE = "paper"  # that is planned for, where none is named
 USABLE_MEMORY = 0.92  # the rest is the driver's, the libraries' and lost between tensors
 WIDTH = 80
+LONGER = (1, 2, 4)  # times the recipe's context
 
 
 @dataclass(frozen=True)
@@ -64,6 +85,10 @@ OVER_MEASURED = {
 # Small networks keep a GPU waiting for its next task: 22 ms for 12 layers forward, backward and update, however little
 # there is to compute (compiled, measured on an H200).
 GPU_SECONDS_A_LAYER = 0.022 / 12
+# An LSTM reads its tokens one after another: the least that one of them takes, forward or backward, however small the
+# product with its state is. The paper's LSTM was measured on an H200 with 770,000 tokens/s: 43 ms an update, of which
+# the products that wait for nothing explain 22, and 2 x 512 tokens the rest.
+GPU_SECONDS_A_STATE = 20e-6
 
 
 @dataclass(frozen=True)
@@ -114,14 +139,18 @@ class Flops:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a machine trains: tokens a second, and the least that an update takes however little it reads."""
+    """How fast a machine trains: tokens a second, and the least that an update takes however little it reads.
+
+    What an LSTM does token by token comes on top of both, `waiting_seconds` an update.
+    """
 
     tokens_a_second: float
     least_seconds: float = 0.0
+    waiting_seconds: float = 0.0
 
     def seconds(self, tokens: float, updates: float) -> float:
         """Return how long so many updates take that read so many tokens in all."""
-        return max(tokens / self.tokens_a_second, self.least_seconds * updates)
+        return max(tokens / self.tokens_a_second, self.least_seconds * updates) + self.waiting_seconds * updates
 
 
 @dataclass(frozen=True)
@@ -149,6 +178,31 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
+class PartCost:
+    """What a part of one layer takes for one sequence."""
+
+    flops: float  # forward and backward
+    saved_bytes: int  # for the backward pass
+
+
+@dataclass(frozen=True)
+class ContextCost:
+    """What a token costs with a context of so many."""
+
+    context: int
+    flops_a_token: float
+    saved_bytes_a_token: int  # by all layers
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """What a layer takes by part, and a token with the recipe's context and with longer ones."""
+
+    parts: dict[str, PartCost]
+    contexts: list[ContextCost]
+
+
+@dataclass(frozen=True)
 class Figures:
     """What a recipe makes of a text on a machine."""
 
@@ -157,6 +211,8 @@ class Figures:
     flops: Flops
     time: Time
     memory: MemoryUse
+    disk: Disk
+    layer: LayerCosts
 
 
 @dataclass(frozen=True)
@@ -184,7 +240,7 @@ class RunPlan:
 
     def as_json(self) -> dict[str, object]:
         """Return it for programs."""
-        parameters, memory = self.figures.parameters, self.figures.memory
+        parameters, memory, disk = self.figures.parameters, self.figures.memory, self.figures.disk
         return {
             "recipe": self.recipe,
             "text": asdict(self.text),
@@ -201,6 +257,8 @@ class RunPlan:
                 "fits": memory.fits,
                 "largest_micro_batch": memory.largest_micro_batch,
             },
+            "disk": {**asdict(disk), "total": disk.total},
+            "layer": asdict(self.figures.layer),
             "advice": {**vars(self.advice), "findings": [finding._asdict() for finding in self.advice.findings]},
         }
 
@@ -312,7 +370,27 @@ def _figures(recipe: Recipe, text: Text, machine: Machine) -> Figures:
         Flops(flops, flops * updates.tokens_an_update, flops * updates.tokens),
         _time(recipe, flops, updates, machine),
         _memory(recipe, text, machine),
+        count_disk(recipe, text.vocab_size, updates.total, _place(recipe, machine)),
+        layer_costs(recipe.shape, text.vocab_size, _place(recipe, machine)),
     )
+
+
+def layer_costs(shape: Shape, vocab_size: int, place: Execution) -> LayerCosts:
+    """Return what a layer takes for one sequence, by part, and what longer contexts cost a token."""
+    flops, saved = layer_flops_per_token(shape), saved_by_part(shape, place)
+    parts = {
+        part: PartCost(
+            flops[part] * shape.context, shape.context * sum(tensor.elements * tensor.size for tensor in saved[part])
+        )
+        for part in flops
+    }
+    longer = [replace(shape, context=times * shape.context) for times in LONGER]
+    return LayerCosts(parts, [_context_cost(one, vocab_size, place) for one in longer])
+
+
+def _context_cost(shape: Shape, vocab_size: int, place: Execution) -> ContextCost:
+    saved = shape.layers * sum(tensor.elements * tensor.size for tensor in saved_by_block(shape, place))
+    return ContextCost(shape.context, flops_per_token(shape, vocab_size), saved)
 
 
 def _updates(recipe: Recipe, tokens: int) -> Updates:
@@ -344,11 +422,20 @@ def _time(recipe: Recipe, flops: float, updates: Updates, machine: Machine) -> T
 def _speed(recipe: Recipe, flops: float, machine: Machine) -> Speed | None:
     if machine.product_flops is None:
         return None
-    training, least = recipe.training, 0.0
-    if machine.gpu:
-        micro_batches = math.ceil(training.batch / (training.micro_batch or training.batch))
-        least = GPU_SECONDS_A_LAYER * recipe.shape.layers * micro_batches
-    return Speed(machine.product_flops * machine.utilisation.share / flops, least)
+    training, shape, reached = recipe.training, recipe.shape, machine.product_flops * machine.utilisation.share
+    if not machine.gpu:
+        return Speed(reached / flops)
+    at_once = min(training.micro_batch or training.batch, training.batch)
+    micro_batches = math.ceil(training.batch / at_once)
+    least, waiting, one_by_one = (
+        GPU_SECONDS_A_LAYER * shape.layers * micro_batches,
+        0.0,
+        recurrent_flops_per_token(shape),
+    )
+    if one_by_one:
+        a_state = max(GPU_SECONDS_A_STATE, at_once * one_by_one / 2 / reached)
+        waiting = 2 * shape.context * micro_batches * a_state
+    return Speed(reached / (flops - one_by_one), least, waiting)
 
 
 def _place(recipe: Recipe, machine: Machine) -> Execution:
@@ -379,6 +466,8 @@ def describe(plan: RunPlan, worded: Callable[[str], str] = lambda text: text) ->
     sections = (
         (f"Recipe '{plan.recipe}'", _describe_run(plan.figures, plan.text)),
         (f"Memory, {memory.micro_batch:,} sequences at once", _describe_memory(memory, plan.machine.precision)),
+        (f"A layer, {plan.figures.layer.contexts[0].context:,} tokens", _describe_layer(plan.figures.layer)),
+        ("Disk, at most", _describe_disk(plan.figures.disk)),
         (f"Time on {plan.machine.name}", _describe_time(plan.figures.time, plan.machine)),
         ("Advice", _describe_advice(plan.advice, worded)),
     )
@@ -418,6 +507,28 @@ def _describe_memory(memory: MemoryUse, precision: str) -> Iterator[str]:
         yield _row("fit at once", f"{most:,}", "sequences of the batch")
     else:
         yield "  not even one sequence at once fits"
+
+
+_GROWTH = {SCORES: "n^2 d", PROJECTIONS: "n d^2", FEED_FORWARD: "n d^2"}  # for n tokens of width d
+
+
+def _describe_layer(layer: LayerCosts) -> Iterator[str]:
+    for name, part in layer.parts.items():
+        growth = f", {_GROWTH[name]}" if name in _GROWTH else ""
+        yield _row(name, f"{_rough(part.flops / 1e9)} GFLOP", f"{_rough(part.saved_bytes / 2**20)} MiB kept{growth}")
+    first, *longer = layer.contexts
+    for one in longer:
+        flops, saved = one.flops_a_token / first.flops_a_token, one.saved_bytes_a_token / first.saved_bytes_a_token
+        yield _row(f"context {one.context:,}", f"{flops:.2f} x", f"the FLOPs a token, {saved:.2f} x what is kept")
+
+
+def _describe_disk(disk: Disk) -> Iterator[str]:
+    whole = disk.checkpoints * disk.checkpoint_bytes
+    yield _row("checkpoints", _gib(whole), f"{disk.checkpoints:,} of {_gib(disk.checkpoint_bytes)}")
+    if disk.weights:
+        note = f"{disk.weights:,} of {_gib(disk.weights_bytes)}, along the way"
+        yield _row("weights alone", _gib(disk.weights * disk.weights_bytes), note)
+    yield _row("in all", _gib(disk.total))
 
 
 def _describe_time(time: Time, machine: Machine) -> Iterator[str]:

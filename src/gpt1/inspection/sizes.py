@@ -1,4 +1,4 @@
-"""How much memory an update of a network needs, from the network's shape alone.
+"""How much memory an update of a network needs, and how much room its checkpoints, from the network's shape alone.
 
 Formulas, so that a plan needs neither a device nor the network. Activations are a list of the tensors that a block
 saves for its backward pass: counted in torch's own graph, compiled and not, and checked against a peak measured on an
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpt1.base.errors import SettingError
 from gpt1.model.attention import SHORT
-from gpt1.model.costs import count_parameters, product_weights
+from gpt1.model.costs import FEED_FORWARD, PROJECTIONS, SCORES, count_parameters, product_weights
 from gpt1.model.loss import CPU_LOGITS, CUDA_LOGITS
 from gpt1.recipes.values import LSTM, Recipe, Shape
 
@@ -46,28 +46,48 @@ class SavedTensor:
     name: str
     elements: int  # a token
     size: int  # bytes an element
+    of_pairs: bool = False  # so many elements a token are as many as the tokens it is held against
 
 
 def saved_by_block(shape: Shape, place: Execution) -> list[SavedTensor]:
     """List what one block keeps for its backward pass."""
-    return _saved_by_lstm(shape, place) if shape.kind == LSTM else _saved_by_transformer(shape, place)
+    return [saved for part in saved_by_part(shape, place).values() for saved in part]
 
 
-def _saved_by_transformer(shape: Shape, place: Execution) -> list[SavedTensor]:
+def saved_by_part(shape: Shape, place: Execution) -> dict[str, list[SavedTensor]]:
+    """List what one block keeps for its backward pass, by the parts whose operations are counted apart.
+
+    What attention keeps of each pair of tokens is its scores'; fused kernels keep nothing of pairs.
+    """
+    if shape.kind == LSTM:
+        return {LSTM: _saved_by_lstm(shape, place)}
     width, size = shape.width, place.size
-    saved = [
-        SavedTensor("input of queries, keys and values", width, size),
-        *_saved_by_attention(shape, place),
-        SavedTensor("what attention gathers", width, size),
-        SavedTensor("inputs of the two norms", 2 * width, size if place.compiled else place.full_size),
-        SavedTensor("input of the feed-forward part", width, size),
-        SavedTensor("before the activation", shape.feed_forward, size),
-        SavedTensor("after the activation", shape.feed_forward, size),
-    ]
+    attention = _saved_by_attention(shape, place)
+    return {
+        SCORES: [saved for saved in attention if saved.of_pairs],
+        PROJECTIONS: [
+            SavedTensor("input of queries, keys and values", width, size),
+            *(saved for saved in attention if not saved.of_pairs),
+            SavedTensor("what attention gathers", width, size),
+            *_saved_around(shape, place),
+        ],
+        FEED_FORWARD: [
+            SavedTensor("input of the feed-forward part", width, size),
+            SavedTensor("before the activation", shape.feed_forward, size),
+            SavedTensor("after the activation", shape.feed_forward, size),
+            *_saved_around(shape, place),
+        ],
+    }
+
+
+def _saved_around(shape: Shape, place: Execution) -> list[SavedTensor]:
+    """List what one of a block's two branches keeps of its norm and its dropout."""
+    width, size = shape.width, place.size
+    saved = [SavedTensor("input of the norm", width, size if place.compiled else place.full_size)]
     if shape.norm == "rms" and not place.compiled:
-        saved.append(SavedTensor("outputs of the two norms, before their gains", 2 * width, place.full_size))
+        saved.append(SavedTensor("output of the norm, before its gain", width, place.full_size))
     if shape.dropout and not place.compiled:  # compiled code draws its masks again
-        saved.append(SavedTensor("masks of the two branches", 2 * width, size))
+        saved.append(SavedTensor("mask of the branch", width, size))
     return saved
 
 
@@ -83,15 +103,15 @@ def _saved_by_attention(shape: Shape, place: Execution) -> list[SavedTensor]:
     if shape.dropout and (in_blocks or not place.gpu or place.precision == "fp64"):  # the weights are written out
         saved = [
             meeting,
-            SavedTensor("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size),
+            SavedTensor("weights, kept ones, and masks", (2 if place.compiled else 3) * heads * span, size, True),
         ]
         changed = shape.qk_norm
     elif not in_blocks and shape.context <= SHORT and (not place.gpu or place.precision == "fp64"):
-        saved = [meeting, SavedTensor("weights", heads * span, size)]
+        saved = [meeting, SavedTensor("weights", heads * span, size, True)]
         changed = shape.qk_norm
     elif in_blocks and not place.gpu:  # the library writes them out
         full = place.full_size
-        saved = [SavedTensor(meeting.name, meeting.elements, full), SavedTensor("weights", heads * span, full)]
+        saved = [SavedTensor(meeting.name, meeting.elements, full), SavedTensor("weights", heads * span, full, True)]
         changed = shape.qk_norm
     else:
         saved = [meeting, SavedTensor("logarithms of the weights' sums", heads, 4)]
@@ -143,9 +163,6 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execu
     """Return what an update needs at its peak with so many sequences at once."""
     shape = recipe.shape
     parameters = count_parameters(shape, vocab_size).total
-    moments = 2 * parameters
-    if recipe.optimizer.kind == "muon" and shape.kind != LSTM:
-        moments -= product_weights(shape, vocab_size=0)  # which have a momentum and no second moment
     tokens = micro_batch * shape.context
     block = sum(saved.elements * saved.size for saved in saved_by_block(shape, place))
     kept = shape.layers * block
@@ -154,11 +171,45 @@ def count_memory(recipe: Recipe, vocab_size: int, micro_batch: int, place: Execu
     return Memory(
         weights=parameters * place.full_size,
         gradients=parameters * place.full_size,
-        optimizer=moments * place.full_size,
+        optimizer=_moments(recipe, vocab_size) * place.full_size,
         working_copies=parameters * place.size if place.size < place.full_size else 0,
         activations=tokens * kept,
         passing=max(_loss_bytes(shape, vocab_size, tokens, place), 2 * tokens * shape.feed_forward * place.size),
     )
+
+
+def _moments(recipe: Recipe, vocab_size: int) -> int:
+    """Return how many numbers the optimiser keeps."""
+    moments = 2 * count_parameters(recipe.shape, vocab_size).total
+    if recipe.optimizer.kind == "muon" and recipe.shape.kind != LSTM:
+        moments -= product_weights(recipe.shape, vocab_size=0)  # which have a momentum and no second moment
+    return moments
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What the checkpoints of a run take at most when it is over."""
+
+    checkpoint_bytes: int  # with the optimiser's moments, where the run keeps them
+    checkpoints: int
+    weights_bytes: int
+    weights: int  # kept without moments, along the way
+
+    @property
+    def total(self) -> int:
+        """All of them, in bytes."""
+        return self.checkpoints * self.checkpoint_bytes + self.weights * self.weights_bytes
+
+
+def count_disk(recipe: Recipe, vocab_size: int, updates: int, place: Execution) -> Disk:
+    """Return what the checkpoints take after so many updates; one that is kept for two reasons is counted twice."""
+    logging = recipe.logging
+    size = count_parameters(recipe.shape, vocab_size).total * place.full_size
+    moments = _moments(recipe, vocab_size) * place.full_size if logging.keep_optimizer else 0
+    checkpoints = logging.keep + (logging.evaluate_every is not None)  # the best one
+    checkpoints += 0 if logging.keep_every is None else updates // logging.keep_every + 1
+    weights = 0 if logging.keep_weights is None else (updates // logging.keep_weights).bit_length() + 1
+    return Disk(size + moments, checkpoints, size, weights)
 
 
 def _loss_bytes(shape: Shape, vocab_size: int, tokens: int, place: Execution) -> int:

@@ -32,7 +32,17 @@ __all__ = [
 OFFERS = {
     "attention": ["SHORT"],
     "classifier": ["head_name"],
-    "costs": ["Parameters", "count_parameters", "flops_per_token", "product_weights"],
+    "costs": [
+        "FEED_FORWARD",
+        "PROJECTIONS",
+        "Parameters",
+        "SCORES",
+        "count_parameters",
+        "flops_per_token",
+        "layer_flops_per_token",
+        "product_weights",
+        "recurrent_flops_per_token",
+    ],
     "cuda_graphs": ["Pass", "Recorder"],
     "kernels.adam": ["fused_update"],
     "layers": ["LAYER_EPSILON"],

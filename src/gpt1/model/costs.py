@@ -18,14 +18,37 @@ def product_weights(shape: Shape, vocab_size: int) -> int:
     return shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.feed_forward) + output
 
 
+SCORES, PROJECTIONS, FEED_FORWARD = "attention scores", "projections", "feed-forward"
+
+
+def layer_flops_per_token(shape: Shape) -> dict[str, float]:
+    """Return the operations of forward and backward pass of one layer a token, by part.
+
+    For n tokens of width d the scores cost n^2 d, and all else n d^2.
+    """
+    if shape.kind == LSTM:
+        return {LSTM: 6.0 * product_weights(shape, vocab_size=0)}
+    window = min(shape.window or shape.context, shape.context)
+    seen = window - window * window / (2 * shape.context)  # keys a query has, on average
+    return {
+        SCORES: 12 * shape.width * seen,
+        PROJECTIONS: 6.0 * 4 * shape.width**2,
+        FEED_FORWARD: 6.0 * 2 * shape.width * shape.feed_forward,
+    }
+
+
 def flops_per_token(shape: Shape, vocab_size: int) -> float:
     """Return the operations of forward and backward pass a token: six a weight, and attention over what is seen."""
-    attention = 0.0
-    if shape.kind != LSTM:
-        window = min(shape.window or shape.context, shape.context)
-        seen = window - window * window / (2 * shape.context)  # keys a query has, on average
-        attention = 12 * shape.layers * shape.width * seen
+    attention = shape.layers * layer_flops_per_token(shape).get(SCORES, 0.0)
     return 6 * product_weights(shape, vocab_size) + attention
+
+
+def recurrent_flops_per_token(shape: Shape) -> float:
+    """Return the operations a token that must wait for the token before, forward, or after, backward; an LSTM has them.
+
+    The gradient of the recurrent weights is one product over all positions, and waits for nothing.
+    """
+    return 4 * 4 * shape.units**2 if shape.kind == LSTM else 0.0
 
 
 @dataclass(frozen=True)

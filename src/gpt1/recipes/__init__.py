@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "catalog": ["AUTO", "FINETUNE", "FOR_TEXT", "PAPER", "RECIPES", "find_recipe", "recipe"],
+    "catalog": ["AUTO", "FINETUNE", "FOR_TEXT", "PAPER", "RECIPES", "find_recipe", "recipe", "used_settings"],
     "changes": [
         "Setting",
         "change",

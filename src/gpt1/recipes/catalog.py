@@ -7,11 +7,15 @@ from typing import Any
 
 from gpt1.base.errors import unknown
 from gpt1.base.modules import load_value
-from gpt1.recipes.changes import with_settings
-from gpt1.recipes.values import DERIVED, LSTM, Logging, Recipe, Schedule
+from gpt1.recipes.changes import Setting, settings, with_settings
+from gpt1.recipes.values import DERIVED, LSTM, TRANSFORMER, Logging, Recipe, Schedule
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
-PAPER = Recipe(name="paper", about="GPT-1 as the paper has it: 117 M parameters, for a GPU")
+PAPER = Recipe(
+    name="paper",
+    about="GPT-1 as the paper has it: 117 M parameters, for a GPU",
+    logging=Logging(keep_weights=100),  # the curve of figure 2, whose updates are spaced evenly on a logarithmic scale
+)
 
 # What six years of small-GPT records agree on, with the paper's layers and width and on the paper's data. Its output
 # matrix is its own, so that with the paper's vocabulary it has 147 M parameters.
@@ -64,7 +68,7 @@ TINY = replace(
     # Short runs are the rule here, and at this rate a warm-up of 30 updates ends in a blow-up.
     schedule=replace(PAPER.schedule, warmup_steps=400, warmup_share=0.3),
     training=replace(PAPER.training, batch=16, epochs=2, compile=False),
-    logging=Logging(log_every=10, evaluate_every=250, sample_every=250, save_every=250),
+    logging=Logging(log_every=10, evaluate_every=250, sample_every=250, save_every=250, keep_weights=25),
 )
 
 # The ablation of the paper's table 5: one layer of 2,048 units in place of the blocks.
@@ -122,6 +126,34 @@ def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     return RECIPES[name]
+
+
+# What a setting other than these values of another leaves without a meaning.
+_ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
+    ("shape.kind", LSTM): ("shape.units",),
+    ("shape.kind", TRANSFORMER): (
+        *("shape.heads", "shape.feed_forward", "shape.norm", "shape.norm_first", "shape.positions"),
+        *("shape.activation", "shape.qk_norm", "shape.window"),
+    ),
+    ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
+    ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
+}
+_OF_TEXT = ("logging.evaluate_tokens", "logging.sample_every")
+
+
+def used_settings(recipe: Recipe) -> dict[str, Setting]:
+    """Return the settings of a recipe that mean something in it.
+
+    Recipes for text have no fine-tuning; one for fine-tuning has its network from the run it starts from, but for
+    dropout.
+    """
+    found = settings(recipe)
+    unused = {name for (of, value), names in _ONLY_WITH.items() if found[of] != value for name in names}
+    if recipe.name in FOR_TEXT:
+        unused |= {name for name in found if name.startswith("finetuning.")}
+    if recipe.name in FOR_FINETUNING:
+        unused |= {name for name in found if name.startswith("shape.") and name != "shape.dropout"} | {*_OF_TEXT}
+    return {name: value for name, value in found.items() if name not in unused}
 
 
 def recipe(name: str, **changes: Any) -> Recipe:

@@ -192,11 +192,23 @@ class Logging:
     keep: int = 2  # checkpoints, besides the best one
     keep_every: int | None = None  # every so many updates a checkpoint is saved that is never removed
     keep_optimizer: bool = True  # the moments, after the last update: without them a run cannot be made longer
+    keep_weights: int | None = None  # after this update and each doubling of it weights stay, without moments
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             _check({f"{name} is at least 1, not {value}": value is None or isinstance(value, bool) or value >= 1})
         _check({"evaluate_tokens is at least 2, not 1: the first token is never predicted": self.evaluate_tokens != 1})
+
+    def keeps(self, step: int) -> bool:
+        """Whether the checkpoint of an update is never removed."""
+        return self.keep_every is not None and step % self.keep_every == 0
+
+    def keeps_weights(self, step: int) -> bool:
+        """Whether the weights of an update are never removed, while their moments are: at 0, N, 2N, 4N, ... updates."""
+        if self.keep_weights is None:
+            return False
+        times, rest = divmod(step, self.keep_weights)
+        return rest == 0 and times.bit_count() <= 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,6 +88,8 @@ class PublishedFigures(SeedFigures):
     paper_percent: float
     previous_percent: float
     remark: str
+    low: NotRequired[float]  # the 95 % interval of ours, over other examples; parts of a task have none
+    high: NotRequired[float]
 
 
 class ArmAverage(TypedDict):
@@ -175,6 +177,47 @@ class TablesSection(TypedDict):
 
     titles: dict[str, str]
     tables: dict[str, list[PublishedFigures]]
+    better: NotRequired[dict[str, bool | None]]  # than the best before, by task; None: not comparable
+
+
+class GlueSection(TypedDict):
+    """GLUE's score; None while a task of the nine is missing."""
+
+    tasks: dict[str, float]  # medians over seeds, of the means of each task's metrics
+    missing: list[str]
+    score: SeedFigures | None
+    paper_percent: float
+    previous_percent: float
+
+
+Verdict = Literal["holds", "does not hold", "cannot be told here"]
+HOLDS: Verdict = "holds"
+DOES_NOT_HOLD: Verdict = "does not hold"
+CANNOT_BE_TOLD: Verdict = "cannot be told here"
+
+
+class ClaimFigures(TypedDict):
+    """A claim of the paper, and what was found about it: above zero is for it."""
+
+    section: str  # of the paper
+    claim: str
+    paper: str
+    value: float | None
+    low: float | None
+    high: float | None
+    is_score: bool  # of 0 to 1
+    told: str  # in place of the value, where that is no number for people
+    examples: Count
+    seeds: Count | None
+    verdict: Verdict
+    why: str  # it cannot be told
+
+
+class ClaimsSection(TypedDict):
+    """What the paper claims."""
+
+    claims: list[ClaimFigures]
+    least_seeds: Count
 
 
 class AblationsSection(TypedDict):
@@ -253,6 +296,8 @@ class StudySections(TypedDict):
     """What was found."""
 
     tables: NotRequired[TablesSection]
+    claims: NotRequired[ClaimsSection]
+    glue: NotRequired[GlueSection]
     ablations: NotRequired[AblationsSection]
     differences: NotRequired[DifferencesSection]
     curves: NotRequired[CurvesSection]

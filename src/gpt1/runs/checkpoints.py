@@ -2,7 +2,8 @@
 
 `checkpoints/step-00001000/` holds model.safetensors, optimizer.safetensors and state.json, which is written last and
 knows the checksum of each file and of itself, and what its run was when it was saved: other words, labels or shapes in
-`run.json` do not go with its weights. A damaged checkpoint is refused by name, and the one before it is used.
+`run.json` do not go with its weights. A damaged checkpoint is refused by name, and the one before it is used. Some stay
+without their moments, which are two thirds of them: to be looked at, not to go on from.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum, sealed
 from gpt1.base.strict_json import finite
+from gpt1.recipes.values import Logging
 from gpt1.runs.compact import expanded
 
 FOLDER = "checkpoints"
@@ -214,7 +216,8 @@ def newest_checkpoint(
 ) -> Checkpoint | None:
     """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not.
 
-    One that a training beside this reader removed meanwhile gave way to a newer one, which is taken.
+    One that a training beside this reader removed meanwhile gave way to a newer one, which is taken. Behind a damaged
+    one, who wants moments is given none that was kept without them: the run had gone on from there.
     """
 
     problems: list[str] = []
@@ -223,6 +226,8 @@ def newest_checkpoint(
         problems.clear()
         for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
             try:
+                if with_optimizer and problems and not has_moments(path):
+                    raise Damaged(f"{path} was kept without the optimiser's moments, to be looked at")
                 return load_checkpoint(path, with_optimizer=with_optimizer, device=device)
             except (FormatError, InputError) as error:
                 require_there(path)
@@ -299,28 +304,37 @@ def _ranks(run: Path, refused: Callable[[str], None] | None) -> dict[int, Rank]:
     return ranks
 
 
-def remove_old(run: Path, newest: int, keep: int, keep_every: int | None) -> None:
-    """Remove checkpoints except the last `keep` up to step `newest`, the best, and one every `keep_every` steps.
+def remove_old(run: Path, newest: int, logging: Logging) -> None:
+    """Remove checkpoints except the last ones up to step `newest`, the best, and those that are kept for ever.
 
-    Later ones were refused when the run went back behind them: they are not counted, and give way when it gets there.
+    Of some of these the moments go. Later ones were refused when the run went back behind them: they are not counted,
+    and give way when it gets there.
     """
     steps = [(step, path) for step, path in list_checkpoints(run) if step <= newest]
     best = best_step(run)
-    for step, path in steps[:-keep]:
-        if step != best and not (keep_every and step % keep_every == 0):
+    for step, path in steps[: -logging.keep]:
+        if step == best or logging.keeps(step):
+            continue
+        if logging.keeps_weights(step):
+            _drop_moments(path)
+        else:
             remove_folder(path)
 
 
 def drop_moments(run: Path) -> None:
     """Remove the optimiser's moments from all checkpoints of a run that is over."""
     for _, path in list_checkpoints(run):
-        try:
-            state = read_state(path)
-        except (FormatError, InputError):
-            continue  # what is damaged stays as it is
-        if OPTIMIZER_FILE in state["files"]:
-            write_record(path / STATE_FILE, _without_moments(state))
-        (path / OPTIMIZER_FILE).unlink(missing_ok=True)  # also where a kill came between the two
+        _drop_moments(path)
+
+
+def _drop_moments(path: Path) -> None:
+    try:
+        state = read_state(path)
+    except (FormatError, InputError):
+        return  # what is damaged stays as it is
+    if OPTIMIZER_FILE in state["files"]:
+        write_record(path / STATE_FILE, _without_moments(state))
+    (path / OPTIMIZER_FILE).unlink(missing_ok=True)  # also where a kill came between the two
 
 
 def _without_moments(state: State) -> dict[str, object]:

@@ -63,7 +63,7 @@ class Snapshot:
 
     def gives_way_to(self, newer: Snapshot, logging: Logging) -> bool:
         """Whether it would be removed once the newer one is on the disk."""
-        if logging.keep > 1 or (logging.keep_every and self.step % logging.keep_every == 0):
+        if logging.keep > 1 or logging.keeps(self.step) or logging.keeps_weights(self.step):
             return False
         is_beaten = self.rank is not None and newer.rank is not None and newer.rank <= self.rank
         return is_beaten or not self.is_best
@@ -142,7 +142,8 @@ class CheckpointWriter:
     @property
     def _keeps_one(self) -> bool:
         logging = self._logging
-        return logging.keep == 1 and logging.keep_every is None and not logging.keep_optimizer
+        keeps_others = logging.keep > 1 or logging.keep_every is not None or logging.keep_weights is not None
+        return not (keeps_others or logging.keep_optimizer)
 
     def _in_memory(self, snapshot: Snapshot) -> Checkpoint:
         path = self._run / FOLDER / checkpoint_name(snapshot.step)
@@ -234,5 +235,5 @@ class CheckpointWriter:
         if snapshot.is_end:
             keep_alone(self._run, snapshot.step)
         else:
-            remove_old(self._run, snapshot.step, self._logging.keep, self._logging.keep_every)
+            remove_old(self._run, snapshot.step, self._logging)
         return Saved(snapshot.step, path)

@@ -75,8 +75,8 @@ def plan_reading(
     in_text, in_time = MOST_READINGS * tokens, speed.tokens_a_second * seconds / ROOM
     while batch >= 2 * SMALLEST_BATCH and min(in_text, in_time) / (batch * context) < WANTED_UPDATES:
         batch //= 2
-    started = seconds / ROOM / speed.least_seconds if speed.least_seconds else math.inf
-    within = {"this text": in_text / (batch * context), duration(seconds): min(in_time / (batch * context), started)}
+    in_time = seconds / ROOM / speed.seconds(batch * context, 1)  # updates
+    within = {"this text": in_text / (batch * context), duration(seconds): in_time}
     bound = min(within, key=lambda name: within[name])
     updates = math.floor(within[bound])
     if updates < FEWEST_UPDATES:
@@ -99,4 +99,5 @@ def reading_changes(recipe: Recipe, plan: ReadingPlan) -> Sequence[str]:
         f"logging.evaluate_every={looks}",
         f"logging.save_every={looks}",
         "logging.sample_every=none",
+        *([] if recipe.logging.keep_weights is None else ["logging.keep_weights=none"]),
     ]

@@ -28,7 +28,7 @@ from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import METRICS_FILE, has_saved
 from gpt1.runs.folder import read_run
 from gpt1.studies.cells import CELLS, Cell, CellResult, Compute, cell_name
-from gpt1.studies.comparison import Sheet, paired_difference, read_sheet
+from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
 from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask
@@ -114,7 +114,8 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
 def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the settings that decide a result, as cells have them that were made before there were more."""
     later = {name for name in ("finetuning.ensemble", "finetuning.calibrate") if not asked[name]}
-    return {name: value for name, value in asked.items() if name not in {"logging.keep_optimizer", *later}}
+    later |= {"logging.keep_optimizer", "logging.keep_weights"}
+    return {name: value for name, value in asked.items() if name not in later}
 
 
 @dataclass(frozen=True)
@@ -278,6 +279,12 @@ def _difference(
         "high": high,
         "examples": sum(len(sheet.labels) for sheet in ours),
     }
+
+
+def interval(task: Task, seeds: Sequence[CellResult], split: str) -> tuple[float, float]:
+    """Return the 95 % interval of the median over seeds of a task's first metric on a split."""
+    sheet, _ = _sheets(seeds, seeds, task, split)
+    return resampled_interval(task, task.metrics[0], sheet)
 
 
 def _sheets(one: Sequence[CellResult], other: Sequence[CellResult], task: Task, split: str) -> list[Sheet]:

@@ -3,6 +3,7 @@
 study.json    what was asked, how many cells are done, what a person was told, and the sections: plain values that a
               report draws; all of it comes from the cells, so that a lost or damaged one is written anew
 NAME.csv      the rows of a section
+claims.md     of a reproduction: what the paper claims, and whether it holds
 cells/        cells.py
 
 A part of a study makes some of its cells and writes nothing else, beside others that make the rest.
@@ -35,7 +36,7 @@ from gpt1.studies.cells import (
     other_cells,
 )
 
-STUDY_FILE = "study.json"
+STUDY_FILE, CLAIMS_FILE = "study.json", "claims.md"
 TABLES_EVERY = 60  # seconds; drawing examples for a table takes some
 
 Done = Mapping[str, CellResult]  # by the names of cells
@@ -188,7 +189,8 @@ def _require_own(out: Path, kind: str, cells: Sequence[Cell], watcher: Notebook)
 
 def _is_of_cells(entry: Path) -> bool:
     """Whether an entry is what a study that lost its file leaves."""
-    return is_temporary(entry) or is_cells_folder(entry) or (entry.is_file() and entry.suffix == ".csv")
+    is_table = entry.is_file() and (entry.suffix == ".csv" or entry.name == CLAIMS_FILE)
+    return is_temporary(entry) or is_cells_folder(entry) or is_table
 
 
 def _write(

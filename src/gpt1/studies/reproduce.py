@@ -8,24 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
+from typing import cast
 
 from gpt1.base.errors import InputError
+from gpt1.base.files import whole_file
+from gpt1.documents.markdown import render
+from gpt1.documents.study import claims_page
 from gpt1.finetuning.data import Source
-from gpt1.records.study import AskedOfStudy, PublishedFigures, StudyRecord
-from gpt1.studies import ablations, paper, transfer, zeroshot
+from gpt1.records.study import (
+    AskedOfStudy,
+    ClaimsSection,
+    GlueSection,
+    PublishedFigures,
+    StudyRecord,
+    StudySections,
+    TablesSection,
+)
+from gpt1.studies import ablations, claims, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
-from gpt1.studies.finetuned import FinetuningSettings, Plan, judged_splits, summary_of, whole_arms
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.finetuned import FinetuningSettings, Plan, interval, judged_splits, summary_of, whole_arms
+from gpt1.studies.folder import CLAIMS_FILE, Done, Part, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
-from gpt1.studies.paper import ABLATED, FULL, TABLES, Published
+from gpt1.studies.paper import ABLATED, FULL, TABLES, Published, whole_rows
 from gpt1.studies.subjects import task_subject
-from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.catalog import CATALOGUE, GLUE
+from gpt1.tasks.metrics import glue_score, task_score
 from gpt1.tasks.readers import tasks_in
 
 NAME = "reproduce"
 TRANSFERRED = ("mnli", "race")  # of figure 2 left
-TABLE_TASKS = tuple(dict.fromkeys(row.task for rows in TABLES.values() for row in rows))
+TABLE_TASKS = tuple(dict.fromkeys([*(row.task for rows in TABLES.values() for row in rows), *GLUE]))
 
 
 def reproduce(
@@ -56,12 +70,14 @@ def reproduce(
     questions = zeroshot.plan(runs, asked, device=training.device, watcher=notebook)
 
     def tabulate(done: Done) -> list[StudySection]:
-        return [
+        sections = [
             _tables(learned, full, done),
+            glue_section(learned, _full(full, done)),
             zeroshot.tabulate(runs, asked, done),
             *ablations.tabulate(ablated, all_arms, done),
             transfer.tabulate(learned, layers, done),
         ]
+        return [_claims(sections), *sections]
 
     cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
     about: AskedOfStudy = {
@@ -72,7 +88,17 @@ def reproduce(
         "changes": list(training.changes),
         "seeds": list(training.seed_numbers),
     }
-    return conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
+    found = conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
+    if part is None:
+        with whole_file(Path(out) / CLAIMS_FILE) as file:
+            file.write(render(claims_page(found)).encode())
+    return found
+
+
+def _claims(sections: Sequence[StudySection]) -> StudySection:
+    found = claims.hold_against(cast(StudySections, {section.name: section.content for section in sections}))
+    content: ClaimsSection = {"claims": found, "least_seeds": claims.SEEDS}
+    return StudySection("claims", content, found)
 
 
 def _read(data: Path, watcher: Watcher) -> dict[str, TaskData]:
@@ -98,13 +124,64 @@ def _once(cells: Sequence[Cell]) -> list[Cell]:
 
 def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> StudySection:
     """Return tables 2 to 4: ours, the paper's, and what was best before it."""
-    found = {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
+    found = _full(planned, done)
     tables = {
         name: [_figures(labelled[row.task], row, found[row.task]) for row in rows if row.task in found]
         for name, rows in TABLES.items()
     }
     table_rows: list[Mapping[str, object]] = [{"table": name, **row} for name, rows in tables.items() for row in rows]
-    return StudySection("tables", {"titles": paper.TITLES, "tables": tables}, table_rows)
+    content: TablesSection = {"titles": paper.TITLES, "tables": tables, "better": better_than_before(tables)}
+    return StudySection("tables", content, table_rows)
+
+
+def _full(planned: Plan[str], done: Done) -> dict[str, Mapping[int, CellResult]]:
+    """Return what the full model gave, by task and seed, of tasks of which every seed is done."""
+    return {task: arms[FULL] for task, arms in whole_arms(planned, done).items() if FULL in arms}
+
+
+def better_than_before(tables: Mapping[str, Sequence[PublishedFigures]]) -> dict[str, bool | None]:
+    """Tell of each task of tables 2 to 4 whether ours is better than the best before; None: not comparable."""
+    found = [row for rows in tables.values() for row in rows if "/" not in row["metric"]]
+    better: dict[str, bool | None] = {}
+    for task, published in whole_rows().items():
+        if rows := [row for row in found if row["task"] == task]:
+            is_better = all(100 * row["median"] > row["previous_percent"] for row in rows)
+            better[task] = None if any(one.remark for one in published) else is_better
+    return better
+
+
+def glue_section(labelled: Mapping[str, TaskData], full: Mapping[str, Mapping[int, CellResult]]) -> StudySection:
+    """Return GLUE's score where all nine tasks were learned, else what there is of it."""
+    judged = {
+        task: {seed: _judged_scores(labelled[task], kept) for seed, kept in seeds.items()}
+        for task, seeds in full.items()
+        if task in GLUE
+    }
+    tasks = {
+        task: median(task_score(labelled[task].task, one) for one in seeds.values()) for task, seeds in judged.items()
+    }
+    missing = [task for task in GLUE if task not in judged]
+    content: GlueSection = {
+        "tasks": tasks,
+        "missing": missing,
+        "score": None,
+        "paper_percent": paper.GLUE,
+        "previous_percent": paper.PREVIOUS_GLUE,
+    }
+    rows: list[Mapping[str, object]] = [{"task": task, "score": score} for task, score in tasks.items()]
+    if not missing:
+        numbers = next(iter(judged.values()))
+        each = {str(seed): glue_score({task: judged[task][seed] for task in GLUE}) for seed in numbers}
+        examples = sum(labelled[task].judged([*next(iter(judged[task].values()))]) for task in GLUE)
+        summary = summary_of(each.values())
+        content["score"] = {"metric": "score", "examples": examples, **summary, "seeds": each}
+        rows.append({"task": "glue", "score": summary["median"]})
+    return StudySection("glue", content, rows)
+
+
+def _judged_scores(one: TaskData, kept: CellResult) -> dict[str, dict[str, float]]:
+    scores = kept.result["scores"]
+    return {split: scores[split] for split in judged_splits(one.task, scores)}
 
 
 def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> PublishedFigures:
@@ -113,7 +190,7 @@ def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> 
     splits = judged_splits(task, next(iter(seeds.values())).result["scores"])
     split = splits[task.dev_splits.index(row.split)]
     each = {str(seed): float(kept.result["scores"][split][row.metric]) for seed, kept in seeds.items()}
-    return {
+    found = {
         "task": row.task,
         "metric": row.metric,
         "paper_percent": row.paper,
@@ -124,3 +201,7 @@ def _figures(one: TaskData, row: Published, seeds: Mapping[int, CellResult]) -> 
         **summary_of(each.values()),
         "seeds": each,
     }
+    figures = cast(PublishedFigures, found)
+    if "/" not in row.metric:
+        figures["low"], figures["high"] = interval(task, [*seeds.values()], split)
+    return figures

@@ -108,8 +108,8 @@ def _checkpoints(start: InitRun, watcher: Watcher) -> list[tuple[int, dict[str, 
             watcher.say(f"{error}; it is left out")
     if len(found) < CURVE:
         watcher.say(
-            f"{start.path} has {many(len(found), 'checkpoint')}, too few for a curve; gpt1 pretrain keeps one every N "
-            "updates with the setting logging.keep_every=N"
+            f"{start.path} has {many(len(found), 'checkpoint')}, too few for a curve; gpt1 pretrain keeps the weights "
+            "after N, 2N, 4N, ... updates with the setting logging.keep_weights=N"
         )
     return found
 

@@ -37,7 +37,7 @@ OFFERS = {
         "share_names",
         "wilson",
     ],
-    "catalog": ["CATALOGUE", "MULTILABEL_METRICS", "Task", "find_task"],
+    "catalog": ["CATALOGUE", "GLUE", "MULTILABEL_METRICS", "Task", "find_task"],
     "checking": ["Learner", "TableFinding", "TableReport", "check_table"],
     "columns": ["advising", "with_columns"],
     "data_warnings": ["refuse_one_label", "refuse_same_labels"],
@@ -58,7 +58,7 @@ OFFERS = {
     ],
     "examples": ["Example", "Labelled", "Row", "example_to_answer", "label_name", "to_score"],
     "hub": ["HUB"],
-    "metrics": ["matthews", "scores"],
+    "metrics": ["glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": [
         "complete",

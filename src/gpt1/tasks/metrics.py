@@ -121,10 +121,11 @@ def glue_score(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
     """
     if absent := [name for name in GLUE if name not in found]:
         raise SettingError(f"the score of GLUE is a mean over nine tasks; not given: {', '.join(absent)}")
-    return float(np.mean([_task_score(CATALOGUE[name], found[name]) for name in GLUE]))
+    return float(np.mean([task_score(CATALOGUE[name], found[name]) for name in GLUE]))
 
 
-def _task_score(task: Task, splits: Mapping[str, Mapping[str, float]]) -> float:
+def task_score(task: Task, splits: Mapping[str, Mapping[str, float]]) -> float:
+    """Return what a task gives to the score of GLUE: the mean of its metrics, over its splits."""
     if len(splits) != len(task.dev_splits):
         expected = " and ".join(task.dev_splits)
         raise SettingError(f"the score of '{task.name}' is that of {expected}, given: {', '.join(splits) or 'none'}")

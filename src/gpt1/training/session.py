@@ -292,7 +292,7 @@ def conduct(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool, notif
         forget_after(run, trainer.progress.updates_made, notify)
         if checkpoint is not None:  # a kill may have come between a save and this
             _tell_of_damaged(run, checkpoint.step, notify)
-            remove_old(run, checkpoint.step, trainer.recipe.logging.keep, trainer.recipe.logging.keep_every)
+            remove_old(run, checkpoint.step, trainer.recipe.logging)
     if trainer.make_updates():
         return True
     left = f"stopped at update {trainer.progress.step} of {updates}, saved; the same again with `resume=True` goes on"

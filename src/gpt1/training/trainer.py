@@ -431,8 +431,8 @@ class Trainer:
 
     def _is_due(self, step: int) -> bool:
         logging = self.recipe.logging
-        often = (logging.log_every, logging.evaluate_every, logging.sample_every, *_saving(logging))
-        return step in (1, self.updates) or any(_is_time(step, every) for every in often)
+        often = (logging.log_every, logging.evaluate_every, logging.sample_every)
+        return step in (1, self.updates) or _saves(logging, step) or any(_is_time(step, every) for every in often)
 
     def _evaluate_sample_save(self, reading: StepFigures) -> bool:
         """Evaluate, sample and save where it is time to; where the weights are no numbers, go back and return False."""
@@ -442,7 +442,7 @@ class Trainer:
         samples = sample is not None and logging.sample_every is not None
         samples = samples and (_is_time(step, logging.sample_every) or ends)
         # An evaluated checkpoint may be the best, and only what is saved can be.
-        saves = any(_is_time(step, every) for every in _saving(logging)) or ends or self._stopping or evaluates
+        saves = _saves(logging, step) or ends or self._stopping or evaluates
         if not (samples or saves):
             return True
         if not all_finite(self.model.parameters(), self.world):  # a sane loss can still be followed by an insane update
@@ -507,9 +507,9 @@ class Trainer:
                 listener(event)
 
 
-def _saving(logging: Logging) -> tuple[int | None, int | None]:
-    """Return how often a checkpoint is saved: what is to be kept for ever must be saved first."""
-    return logging.save_every, logging.keep_every
+def _saves(logging: Logging, step: int) -> bool:
+    """Whether it is time to save a checkpoint: what is to be kept for ever must be saved first."""
+    return _is_time(step, logging.save_every) or logging.keeps(step) or logging.keeps_weights(step)
 
 
 def _is_time(step: int, every: int | None) -> bool:

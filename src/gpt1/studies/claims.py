@@ -1,0 +1,348 @@
+"""What the paper claims, held against what a reproduction found: each claim holds, does not hold, or cannot be told.
+
+The rule. What a claim says is above zero (a gain, a loss, a rise) is measured with its 95 % interval. Above zero as a
+whole: the claim holds. Below zero as a whole: it does not. Anything else cannot be told here, nor can what stands on
+fewer than three seeds or lacks a task of the claim. Only the sign is judged; the paper's figure stands beside ours.
+
+Where intervals come from: a score against a printed figure, and two arms in pairs, by drawing examples
+(`comparison.py`); a mean over tasks by adding up variances; GLUE's score from the worst seed to the best; a curve by
+Kendall's count of rising pairs of checkpoints; variances by the logarithm of their ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import fmean
+
+from gpt1.records.study import (
+    CANNOT_BE_TOLD,
+    DOES_NOT_HOLD,
+    HOLDS,
+    CheckpointPoint,
+    ClaimFigures,
+    PublishedFigures,
+    StudySections,
+    TaskDifference,
+    Verdict,
+)
+from gpt1.studies import paper
+from gpt1.studies.paper import ABLATED, BETTER, FULL, LSTM, NO_LM, SCRATCH
+
+SEEDS = 3  # with fewer a difference may be that of the seeds
+NORMAL = 1.96  # deviations on either side of 95 %
+ASKED = ("cola", "sst2", "race", "dpr")  # of figure 2 right
+LARGER, SMALLER = ("qqp", "mnli", "qnli"), ("cola", "sst2", "mrpc", "stsb", "rte")
+TRANSFORMER = "transformer"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found about a claim: a value that should be above zero, with its interval; or why there is none."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    examples: int = 0
+    seeds: int | None = None  # None: of one pre-training, which has none
+    lacking: str = ""
+    told: str = ""  # what a person reads for the value, where that is no number
+
+
+def judge(found: Evidence) -> tuple[Verdict, str]:
+    """Return the word for what was found, and why where it cannot be told."""
+    if found.lacking or found.low is None or found.high is None:
+        return CANNOT_BE_TOLD, found.lacking or "no interval"
+    if found.seeds is not None and found.seeds < SEEDS:
+        return CANNOT_BE_TOLD, f"fewer than {SEEDS} seeds"
+    if found.low > 0:
+        return HOLDS, ""
+    if found.high < 0:
+        return DOES_NOT_HOLD, ""
+    return CANNOT_BE_TOLD, "could be chance"
+
+
+Look = Callable[[StudySections], Evidence]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, its figure, and how ours is found."""
+
+    section: str
+    says: str
+    figure: str  # as the paper has it
+    look: Look
+    is_score: bool = True  # x 100 for people
+
+
+def hold_against(sections: StudySections) -> list[ClaimFigures]:
+    """Return every claim with the paper's figure, ours, and whether it holds."""
+    return [_held(claim, claim.look(sections)) for claim in CLAIMS]
+
+
+def _held(claim: Claim, found: Evidence) -> ClaimFigures:
+    verdict, why = judge(found)
+    return {
+        "section": claim.section,
+        "claim": claim.says,
+        "paper": claim.figure,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "is_score": claim.is_score,
+        "told": found.told,
+        "examples": found.examples,
+        "seeds": found.seeds,
+        "verdict": verdict,
+        "why": why,
+    }
+
+
+# ---- against the best before: tables 2 to 4 ----
+
+
+def _rows(sections: StudySections, task: str) -> list[PublishedFigures]:
+    tables = sections["tables"]["tables"].values() if "tables" in sections else ()
+    return [row for rows in tables for row in rows if row["task"] == task and "/" not in row["metric"]]
+
+
+def _over_before(row: PublishedFigures) -> Evidence:
+    before = row["previous_percent"] / 100
+    if "low" not in row or "high" not in row:
+        return Evidence(row["median"] - before, examples=row["examples"], seeds=len(row["seeds"]))
+    low, high = row["low"] - before, row["high"] - before
+    return Evidence(row["median"] - before, low, high, row["examples"], len(row["seeds"]))
+
+
+def better(*tasks: str) -> Look:
+    """Look by how much tasks are better than the best before, each of them: the least of it counts."""
+
+    def look(sections: StudySections) -> Evidence:
+        found = {task: _rows(sections, task)[:1] for task in tasks}
+        if absent := [task for task, rows in found.items() if not rows]:
+            return Evidence(lacking=f"not learned: {', '.join(absent)}")
+        return min((_over_before(row) for rows in found.values() for row in rows), key=_lowest)
+
+    return look
+
+
+def _lowest(found: Evidence) -> float:
+    return -math.inf if found.low is None else found.low
+
+
+def _on_nine_of_twelve(sections: StudySections) -> Evidence:
+    """Count tasks that are surely better, and those that may be: what is missing or not comparable may be."""
+    surely, maybe, ours, examples, seeds = 0, 0, 0, 0, []
+    for task, published in paper.whole_rows().items():
+        found = [_over_before(row) for row in _rows(sections, task)]
+        if not found or any(one.remark for one in published):
+            maybe += 1
+            continue
+        examples += sum(one.examples for one in found)
+        seeds += [one.seeds or 0 for one in found]
+        ours += all((one.value or 0) > 0 for one in found)
+        surely += all(one.low is not None and one.low > 0 for one in found)
+        maybe += all(one.high is None or one.high > 0 for one in found)
+    if not seeds:
+        return Evidence(lacking="no task of tables 2 to 4 was learned")
+    # Above zero is nine and more.
+    above = BETTER - 0.5
+    told = f"{ours}, surely {surely}, at most {maybe}"
+    return Evidence(ours - above, surely - above, maybe - above, examples, min(seeds), told=told)
+
+
+def _glue(sections: StudySections) -> Evidence:
+    glue = sections.get("glue")
+    if glue is None or glue["score"] is None:
+        missing = ", ".join(glue["missing"]) if glue is not None else "all of it"
+        return Evidence(lacking=f"not learned: {missing}")
+    found, before = glue["score"], glue["previous_percent"] / 100
+    spread = (found["worst"] - before, found["best"] - before)
+    return Evidence(found["median"] - before, *spread, found["examples"], len(found["seeds"]))
+
+
+# ---- ablations: table 5 ----
+
+
+def mean_gain(over: str, tasks: Sequence[str], sign: int = 1) -> Look:
+    """Look by how much the full model is better than an ablation on average (by the sign -1: worse)."""
+
+    def look(sections: StudySections) -> Evidence:
+        found = [_gain(sections, over, task) for task in tasks]
+        if absent := [task for task, one in zip(tasks, found, strict=True) if one is None]:
+            return Evidence(lacking=f"not compared: {', '.join(absent)}")
+        return _mean([one for one in found if one is not None], sign)
+
+    return look
+
+
+def _gain(sections: StudySections, over: str, task: str) -> Evidence | None:
+    pairs = sections["differences"]["pairs"] if "differences" in sections else ()
+    found = [pair for pair in pairs if pair["task"] == task and pair["arm"] == FULL and pair["over"] == over]
+    return _mean([_of_pair(pair, _seeds(sections, task, over)) for pair in found]) if found else None
+
+
+def _of_pair(pair: TaskDifference, seeds: int) -> Evidence:
+    return Evidence(pair["difference"], pair["low"], pair["high"], pair["examples"], seeds)
+
+
+def _seeds(sections: StudySections, task: str, over: str) -> int:
+    arms = sections["ablations"]["tasks"].get(task, {}) if "ablations" in sections else {}
+    return min((len(arms[arm]["seeds"]) for arm in (FULL, over) if arm in arms), default=0)
+
+
+def _mean(found: Sequence[Evidence], sign: int = 1) -> Evidence:
+    """Return the mean of differences on examples that have nothing to do with each other."""
+    value = sign * fmean(one.value or 0.0 for one in found)
+    half = math.sqrt(sum((((one.high or 0.0) - (one.low or 0.0)) / 2) ** 2 for one in found)) / len(found)
+    seeds = min(one.seeds or 0 for one in found)
+    return Evidence(value, value - half, value + half, sum(one.examples for one in found), seeds)
+
+
+def _lstm_wins_on_mrpc_alone(sections: StudySections) -> Evidence:
+    """Look at the least gain over the LSTM on the other tasks; on MRPC it is a loss, turned round."""
+    found = {task: _gain(sections, LSTM, task) for task in ABLATED}
+    if absent := [task for task, one in found.items() if one is None]:
+        return Evidence(lacking=f"not compared: {', '.join(absent)}")
+    signed = [_mean([one], -1 if task == "mrpc" else 1) for task, one in found.items() if one is not None]
+    refuted = [one for one in signed if one.high is not None and one.high < 0]
+    return refuted[0] if refuted else min(signed, key=_lowest)
+
+
+# ---- figure 2 ----
+
+
+def most_over_none(task: str) -> Look:
+    """Look what all blocks are worth over the embeddings alone."""
+
+    def look(sections: StudySections) -> Evidence:
+        points = sections["transfer"]["tasks"].get(task, {"points": []})["points"] if "transfer" in sections else []
+        for point in points:
+            if point["layers"] == 0 and (gain := point.get("behind_most")) is not None:
+                seeds = len(point["seeds"])
+                return Evidence(gain["difference"], gain["low"], gain["high"], gain["examples"], seeds)
+        return Evidence(lacking=f"not learned: {task}")
+
+    return look
+
+
+def _each_block_adds(sections: StudySections) -> Evidence:
+    """Look at the least that a block adds; what takes the whole interval below zero is fewer blocks that are better."""
+    tasks = sections["transfer"]["tasks"] if "transfer" in sections else {}
+    absent = [task for task in ("mnli", "race") if not tasks.get(task, {"points": []})["points"]]
+    if absent:
+        return Evidence(lacking=f"not learned: {', '.join(absent)}")
+    points = [tasks[task]["points"] for task in ("mnli", "race")]
+    seeds = min(len(point["seeds"]) for task in points for point in task)
+    examples = sum(task[0]["examples"] for task in points)
+    least = min(after["median"] - before["median"] for task in points for before, after in pairwise(task))
+    gains = [point["behind_most"] for task in points for point in task if "behind_most" in point]
+    worst = min(gains, key=lambda gain: gain["high"])
+    if worst["high"] < 0:
+        return Evidence(worst["difference"], worst["low"], worst["high"], examples, seeds)
+    first = [task[0]["behind_most"]["low"] for task in points if "behind_most" in task[0]]
+    return Evidence(least, min([least, *first]), max(gain["high"] for gain in gains), examples, seeds)
+
+
+def _curves(sections: StudySections, kind: str) -> dict[str, list[CheckpointPoint]] | str:
+    """Return the curves of the first run of a kind by task; or why there are none."""
+    if "zeroshot" not in sections:
+        return "no checkpoint was asked"
+    content = sections["zeroshot"]
+    run = next((name for name, found in content["kinds"].items() if found == kind), None)
+    if run is None:
+        return f"no {'LSTM' if kind == LSTM else 'Transformer'} was asked"
+    found = {task: content["tasks"][task]["runs"].get(run, []) for task in ASKED if task in content["tasks"]}
+    absent = [task for task in ASKED if not found.get(task)]
+    return f"not asked: {', '.join(absent)}" if absent else found
+
+
+def _rises(sections: StudySections) -> Evidence:
+    """Count of pairs of checkpoints how many more rise than fall (Kendall's tau), over all tasks of the figure."""
+    curves = _curves(sections, TRANSFORMER)
+    if isinstance(curves, str):
+        return Evidence(lacking=curves)
+    rising, pairs, variance = 0, 0, 0.0
+    for points in curves.values():
+        values = [point["score"] for point in sorted(points, key=lambda point: point["step"])]
+        n = len(values)
+        rising += sum((after > before) - (after < before) for before, after in combinations(values, 2))
+        pairs += n * (n - 1) // 2
+        variance += n * (n - 1) * (2 * n + 5) / 18
+    if not pairs:
+        return Evidence(lacking="one checkpoint is no curve")
+    half = NORMAL * math.sqrt(variance) / pairs
+    examples = sum(points[0]["examples"] for points in curves.values())
+    return Evidence(rising / pairs, rising / pairs - half, rising / pairs + half, examples)
+
+
+def _lstm_varies_more(sections: StudySections) -> Evidence:
+    """Hold the variance of steps from checkpoint to checkpoint of an LSTM against a Transformer's, as a logarithm."""
+    own, other = _curves(sections, TRANSFORMER), _curves(sections, LSTM)
+    if isinstance(own, str) or isinstance(other, str):
+        return Evidence(lacking=own if isinstance(own, str) else str(other))
+    (one, freedom), (two, others) = _variance(own.values()), _variance(other.values())
+    if not one or not two:
+        return Evidence(lacking="too few checkpoints")
+    value, half = math.log(two / one), NORMAL * math.sqrt(2 / freedom + 2 / others)
+    return Evidence(value, value - half, value + half, sum(points[0]["examples"] for points in own.values()))
+
+
+def _variance(curves: Iterable[Sequence[CheckpointPoint]]) -> tuple[float, int]:
+    """Return the variance of the steps of curves around each curve's mean step, and how many steps are free."""
+    squares, freedom = 0.0, 0
+    for points in curves:
+        values = [point["normalised"] or 0.0 for point in sorted(points, key=lambda point: point["step"])]
+        steps = [after - before for before, after in pairwise(values)]
+        if len(steps) > 1:
+            mean = fmean(steps)
+            squares, freedom = squares + sum((step - mean) ** 2 for step in steps), freedom + len(steps) - 1
+    return (squares / freedom, freedom) if freedom else (0.0, 0)
+
+
+def _not_here(why: str) -> Look:
+    return lambda sections: Evidence(lacking=why)
+
+
+def _gap(arm: str) -> str:
+    return f"{paper.ABLATIONS[FULL]['average'] - paper.ABLATIONS[arm]['average']:+.1f}"
+
+
+def _before(task: str) -> str:
+    row = paper.whole_rows()[task][0]
+    return f"{row.paper - row.previous:+.1f}"
+
+
+CLAIMS = (
+    Claim(
+        "summary", "Better than the best before on nine of twelve tasks", f"{BETTER} of 12", _on_nine_of_twelve, False
+    ),
+    Claim("summary", "Better on commonsense reasoning (Story Cloze)", _before("storycloze"), better("storycloze")),
+    Claim("summary", "Better on question answering (RACE)", _before("race"), better("race")),
+    Claim("summary", "Better on textual entailment (MNLI, matched)", _before("mnli"), better("mnli")),
+    Claim("summary", "Better on GLUE", f"{paper.GLUE - paper.PREVIOUS_GLUE:+.1f}", _glue),
+    Claim(
+        "4.1",
+        "A perplexity of 18.4 on BooksCorpus",
+        "18.4",
+        _not_here("BooksCorpus is not given out, and perplexities of other text or tokens are others"),
+        False,
+    ),
+    Claim(
+        "4.2", "Works on small data (STS-B, 5.7 k) and on large (SNLI, 550 k)", "1.0 and 0.6", better("stsb", "snli")
+    ),
+    Claim("5", "All blocks are worth more than the embeddings alone (MNLI)", "up to +9", most_over_none("mnli")),
+    Claim("5", "All blocks are worth more than the embeddings alone (RACE)", "a curve", most_over_none("race")),
+    Claim("5", "Each block that is taken over adds something (MNLI, RACE)", "a curve", _each_block_adds),
+    Claim("5", "Embeddings alone help", "a curve", _not_here("not compared with a network from scratch in pairs")),
+    Claim("5", "Zero-shot scores rise steadily with updates", "a curve", _rises, False),
+    Claim("5", "The LSTM's zero-shot scores vary more", "a curve", _lstm_varies_more, False),
+    Claim("5", "The auxiliary LM helps larger data sets (QQP, MNLI, QNLI)", "+0.8", mean_gain(NO_LM, LARGER)),
+    Claim("5", "and does not help smaller ones: better without it", "+1.1", mean_gain(NO_LM, SMALLER, sign=-1)),
+    Claim("5", "Better than the LSTM on average", _gap(LSTM), mean_gain(LSTM, ABLATED)),
+    Claim("5", "The LSTM is better on MRPC alone", "+0.9", _lstm_wins_on_mrpc_alone),
+    Claim("5", "Better than without pre-training on average", _gap(SCRATCH), mean_gain(SCRATCH, ABLATED)),
+)

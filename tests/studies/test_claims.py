@@ -1,0 +1,218 @@
+"""Claims of the paper held against made-up figures: each of the three words where its rule says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpt1.records.study import CANNOT_BE_TOLD, DOES_NOT_HOLD, HOLDS, ClaimFigures
+from gpt1.studies import paper
+from gpt1.studies.claims import ASKED, CLAIMS, Evidence, hold_against, judge
+from gpt1.studies.paper import ABLATED, FULL, LSTM, SCRATCH
+
+THREE = {"0": 0.0, "1": 0.0, "2": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "word", "why"),
+    [
+        (Evidence(0.05, 0.01, 0.09, 100, 3), HOLDS, ""),
+        (Evidence(-0.05, -0.09, -0.01, 100, 3), DOES_NOT_HOLD, ""),
+        (Evidence(0.05, -0.01, 0.11, 100, 3), CANNOT_BE_TOLD, "could be chance"),
+        (Evidence(0.05, 0.0, 0.11, 100, 3), CANNOT_BE_TOLD, "could be chance"),
+        (Evidence(0.05, 0.01, 0.09, 100, 2), CANNOT_BE_TOLD, "fewer than 3 seeds"),
+        (Evidence(-0.05, -0.09, -0.01, 100, 2), CANNOT_BE_TOLD, "fewer than 3 seeds"),
+        (Evidence(0.5, 0.1, 0.9, 100), HOLDS, ""),  # of one pre-training, which has no seeds
+        (Evidence(lacking="not learned: race"), CANNOT_BE_TOLD, "not learned: race"),
+        (Evidence(0.05, examples=100, seeds=3), CANNOT_BE_TOLD, "no interval"),
+    ],
+)
+def test_the_rule_has_three_words(found: Evidence, word: str, why: str) -> None:
+    assert judge(found) == (word, why)
+
+
+def claim(sections: Any, words: str) -> ClaimFigures:
+    (found,) = (one for one in hold_against(sections) if words in one["claim"])
+    return found
+
+
+def tables(gain: float, half: float = 0.01, without: Sequence[str] = ()) -> Any:
+    """Every task of tables 2 to 4 by so much better than the best before."""
+    rows = [
+        {
+            "task": row.task,
+            "metric": row.metric,
+            "median": row.previous / 100 + gain,
+            "low": row.previous / 100 + gain - half,
+            "high": row.previous / 100 + gain + half,
+            "previous_percent": row.previous,
+            "examples": 100,
+            "seeds": THREE,
+        }
+        for table in paper.TABLES.values()
+        for row in table
+        if row.task not in without
+    ]
+    return {"tables": {"titles": {}, "tables": {"table-2": rows}}}
+
+
+def test_without_any_figure_no_claim_can_be_told() -> None:
+    found = hold_against({})
+    assert len(found) == len(CLAIMS)
+    assert {one["verdict"] for one in found} == {CANNOT_BE_TOLD}
+    assert all(one["why"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("gain", "word"), [(0.05, HOLDS), (-0.05, DOES_NOT_HOLD), (0.005, CANNOT_BE_TOLD), (-0.005, CANNOT_BE_TOLD)]
+)
+def test_gains_over_the_best_before_are_judged_by_the_interval_of_ours(gain: float, word: str) -> None:
+    for words in ("Story Cloze", "question answering (RACE)", "entailment (MNLI", "STS-B, 5.7 k"):
+        found = claim(tables(gain), words)
+        assert (found["verdict"], found["value"]) == (word, pytest.approx(gain))
+
+
+def test_nine_of_twelve_are_counted_with_what_may_still_be_better() -> None:
+    words = "nine of twelve"
+    held = claim(tables(0.05, without=["cola", "rte"]), words)
+    assert (held["verdict"], held["told"]) == (HOLDS, "9, surely 9, at most 12")  # but for QNLI, not comparable
+    assert claim(tables(0.05, without=["cola", "rte", "mrpc"]), words)["verdict"] == CANNOT_BE_TOLD
+    assert claim(tables(-0.05, without=["cola", "rte"]), words)["verdict"] == DOES_NOT_HOLD
+    assert claim(tables(0.005), words)["verdict"] == CANNOT_BE_TOLD
+
+
+def glue(worst: float, best: float) -> Any:
+    score = {"median": (worst + best) / 2, "worst": worst, "best": best, "examples": 9, "seeds": THREE}
+    return {"glue": {"missing": [], "score": score, "previous_percent": 68.9}}
+
+
+def test_glue_is_judged_from_the_worst_seed_to_the_best() -> None:
+    assert claim(glue(0.70, 0.75), "Better on GLUE")["verdict"] == HOLDS
+    assert claim(glue(0.60, 0.65), "Better on GLUE")["verdict"] == DOES_NOT_HOLD
+    assert claim(glue(0.65, 0.75), "Better on GLUE")["verdict"] == CANNOT_BE_TOLD
+    lacking = claim({"glue": {"missing": ["wnli"], "score": None, "previous_percent": 68.9}}, "Better on GLUE")
+    assert (lacking["verdict"], lacking["why"]) == (CANNOT_BE_TOLD, "not learned: wnli")
+
+
+def ablations(over: str, gains: dict[str, float], half: float = 0.02) -> Any:
+    """The full model better than another arm by so much on each task."""
+    pairs = [
+        {
+            "task": task,
+            "arm": FULL,
+            "over": over,
+            "difference": gain,
+            "low": gain - half,
+            "high": gain + half,
+            "examples": 50,
+        }
+        for task, gain in gains.items()
+        for _ in range(2 if task == "mnli" else 1)  # which has two splits
+    ]
+    arms = {task: {arm: {"seeds": THREE} for arm in (FULL, over)} for task in gains}
+    return {"differences": {"pairs": pairs}, "ablations": {"tasks": arms}}
+
+
+def test_a_mean_over_tasks_has_a_narrower_interval_than_each_of_them() -> None:
+    found = claim(ablations(SCRATCH, dict.fromkeys(ABLATED, 0.015)), "without pre-training")
+    assert (found["verdict"], found["value"], found["paper"]) == (HOLDS, pytest.approx(0.015), "+14.8")
+    half = 0.02 * math.sqrt(7 + 1 / 2) / 8
+    assert found["low"] == pytest.approx(0.015 - half)
+    assert found["examples"] == 50 * 9
+    assert claim(ablations(SCRATCH, dict.fromkeys(ABLATED, -0.015)), "without pre-training")["verdict"] == DOES_NOT_HOLD
+    absent = claim(ablations(SCRATCH, dict.fromkeys(ABLATED[:-1], 0.5)), "without pre-training")
+    assert (absent["verdict"], absent["why"]) == (CANNOT_BE_TOLD, "not compared: rte")
+
+
+def test_the_auxiliary_loss_is_for_larger_tasks_and_against_smaller_ones() -> None:
+    gains = {task: 0.03 if task in ("qqp", "mnli", "qnli") else -0.03 for task in ABLATED}
+    sections = ablations("no-lm", gains)
+    assert claim(sections, "helps larger")["verdict"] == HOLDS
+    smaller = claim(sections, "does not help smaller")
+    assert (smaller["verdict"], smaller["value"]) == (HOLDS, pytest.approx(0.03))
+    turned = ablations("no-lm", {task: -gain for task, gain in gains.items()})
+    assert [claim(turned, words)["verdict"] for words in ("helps larger", "does not help smaller")] == [
+        DOES_NOT_HOLD,
+        DOES_NOT_HOLD,
+    ]
+
+
+def test_the_lstm_wins_on_one_task_alone() -> None:
+    gains = {task: -0.05 if task == "mrpc" else 0.05 for task in ABLATED}
+    assert claim(ablations(LSTM, gains), "MRPC alone")["verdict"] == HOLDS
+    assert claim(ablations(LSTM, gains | {"rte": 0.0}), "MRPC alone")["verdict"] == CANNOT_BE_TOLD
+    assert claim(ablations(LSTM, gains | {"rte": -0.05}), "MRPC alone")["verdict"] == DOES_NOT_HOLD
+    assert claim(ablations(LSTM, gains | {"mrpc": 0.05}), "MRPC alone")["verdict"] == DOES_NOT_HOLD
+
+
+def blocks(*medians: float, half: float = 0.01) -> Any:
+    points = []
+    for count, value in enumerate(medians):
+        point = {"layers": count, "median": value, "seeds": THREE, "examples": 40}
+        gain = medians[-1] - value
+        pair = {"difference": gain, "low": gain - half, "high": gain + half, "examples": 40}
+        points.append(point if count == len(medians) - 1 else {**point, "behind_most": pair})
+    return {"transfer": {"tasks": {task: {"points": points} for task in ("mnli", "race")}}}
+
+
+@pytest.mark.parametrize(
+    ("medians", "each", "most"),
+    [
+        ((0.5, 0.6, 0.7), HOLDS, HOLDS),
+        ((0.5, 0.7, 0.695), CANNOT_BE_TOLD, HOLDS),  # a step back that may be chance
+        ((0.5, 0.8, 0.7), DOES_NOT_HOLD, HOLDS),  # fewer blocks are better beyond chance
+        ((0.7, 0.6, 0.5), DOES_NOT_HOLD, DOES_NOT_HOLD),
+    ],
+)
+def test_blocks_are_judged_one_by_one_and_all_together(medians: tuple[float, ...], each: str, most: str) -> None:
+    sections = blocks(*medians)
+    assert claim(sections, "Each block")["verdict"] == each
+    assert claim(sections, "embeddings alone (MNLI)")["verdict"] == most
+
+
+def curves(**runs: Sequence[float]) -> Any:
+    def points(values: Sequence[float]) -> list[dict[str, Any]]:
+        return [{"step": n, "score": value, "normalised": value, "examples": 30} for n, value in enumerate(values)]
+
+    tasks = {task: {"runs": {run: points(values) for run, values in runs.items()}} for task in ASKED}
+    return {"zeroshot": {"tasks": tasks, "kinds": {run: run for run in runs}}}
+
+
+def test_a_curve_rises_steadily_where_more_pairs_of_checkpoints_rise_than_by_chance() -> None:
+    words = "rise steadily"
+    rising = claim(curves(transformer=[0.0, 0.1, 0.2, 0.3]), words)
+    assert (rising["verdict"], rising["value"], rising["seeds"]) == (HOLDS, 1.0, None)
+    assert claim(curves(transformer=[0.3, 0.2, 0.1, 0.0]), words)["verdict"] == DOES_NOT_HOLD
+    assert claim(curves(transformer=[0.1, 0.3, 0.0, 0.2]), words)["verdict"] == CANNOT_BE_TOLD
+    assert claim(curves(transformer=[0.1]), words)["why"] == "one checkpoint is no curve"
+    assert claim(curves(lstm=[0.1, 0.2]), words)["why"] == "no Transformer was asked"
+
+
+def test_an_lstm_varies_more_where_its_steps_do() -> None:
+    smooth, rough = [0.0, 0.1, 0.21, 0.3, 0.41, 0.5], [0.0, 0.4, 0.1, 0.6, 0.2, 0.5]
+    assert claim(curves(transformer=smooth, lstm=rough), "vary more")["verdict"] == HOLDS
+    assert claim(curves(transformer=rough, lstm=smooth), "vary more")["verdict"] == DOES_NOT_HOLD
+    assert claim(curves(transformer=rough, lstm=rough), "vary more")["verdict"] == CANNOT_BE_TOLD
+    assert claim(curves(transformer=smooth), "vary more")["why"] == "no LSTM was asked"
+
+
+def test_the_papers_figures_beside_claims_are_those_of_its_tables() -> None:
+    figures = {one.says: one.figure for one in CLAIMS}
+    assert figures["Works on small data (STS-B, 5.7 k) and on large (SNLI, 550 k)"] == " and ".join(
+        f"{row.paper - row.previous:.1f}" for task in ("stsb", "snli") for row in paper.whole_rows()[task]
+    )
+    assert [figures[says] for says in figures if says.startswith("Better on")] == ["+8.9", "+5.7", "+1.5", "+3.9"]
+    assert figures["Better than the LSTM on average"] == "+5.6"
+
+    def gained(tasks: Sequence[str]) -> float:
+        return sum(paper.ABLATIONS[FULL][task] - paper.ABLATIONS["no-lm"][task] for task in tasks) / len(tasks)
+
+    assert (
+        figures["The auxiliary LM helps larger data sets (QQP, MNLI, QNLI)"]
+        == f"{gained(('qqp', 'mnli', 'qnli')):+.1f}"
+    )
+    smaller = gained(("cola", "sst2", "mrpc", "stsb", "rte"))
+    assert figures["and does not help smaller ones: better without it"] == f"{-smaller:+.1f}"
