@@ -25,7 +25,6 @@ from gpt1.linear.files import read_ensembles, write_words
 from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
-from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
@@ -53,12 +52,19 @@ class _Sheet:
 
 
 def make_ensembles(
-    run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain | None, notify: Notify, folds: int = FOLDS
+    run: Run,
+    tasks: Mapping[str, EncodedTask],
+    retrain: Retrain | None,
+    notify: Notify,
+    *,
+    folds: int = FOLDS,
+    seconds: float,
 ) -> bool:
     """Decide who answers each task, keep it in the run's folder and return True; or False where the time was up.
 
     `retrain` returns the run that has learned all examples but those of a part, by its number; without it there is no
-    cross-validation. Of the parts so many `folds` are held out, one after the other.
+    cross-validation. Of the parts so many `folds` are held out, one after the other; the
+    training itself took so many `seconds`.
     """
     if _is_decided(run, tasks):
         return True
@@ -73,9 +79,10 @@ def make_ensembles(
     models = {name: _learn(tasks[name], texts) for name, texts in counted.items()}
     parts = {} if retrain is None else parts_to_hold_out(tasks, folds)
     if parts:
+        takes = duration(seconds * times_as_long(folds))
         notify(
             f"cross-validation follows: the network is fine-tuned {many(folds, 'more time')}, on two thirds of the "
-            f"rows each, to hold it against counted words; about {duration(_seconds(run, folds))} by the speed so far"
+            f"rows each, to hold it against counted words; about {takes} by the speed so far"
         )
     sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain, folds)
     if sheets is None:
@@ -99,12 +106,6 @@ def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str,
 def times_as_long(folds: int) -> float:
     """Return how long a cross-validation takes, times the training itself: each fold is without its part."""
     return folds * (FOLDS - 1) / FOLDS
-
-
-def _seconds(run: Run, folds: int) -> float:
-    """Return how long the trainings of a cross-validation take, if each update takes as long as it did so far."""
-    updates = max(step for step, _ in list_checkpoints(run.path))
-    return run.checkpoint.seconds / max(run.checkpoint.step, 1) * updates * times_as_long(folds)
 
 
 def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:

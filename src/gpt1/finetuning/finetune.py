@@ -416,7 +416,8 @@ class FinetuneSession(Session[Classifier]):
         if settings.ensemble:
             retrain = self._retrain if self.world.size == 1 else None
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
-            if not make_ensembles(run, self._deciding(run.recipe), retrain, notify, settings.folds):
+            tasks, took = self._deciding(run.recipe), trainer.progress.seconds
+            if not make_ensembles(run, tasks, retrain, notify, folds=settings.folds, seconds=took):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
