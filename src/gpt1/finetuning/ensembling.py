@@ -20,7 +20,7 @@ from gpt1.base.shuffle import permutation
 from gpt1.base.wording import duration, hundred, many
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import ALONE, choose_members
+from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
 from gpt1.linear.files import read_ensembles, write_words
 from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
 from gpt1.recipes.values import FOLDS
@@ -28,6 +28,7 @@ from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, Ensem
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
 ENOUGH = 100  # labelled examples for dev, which then decide
@@ -159,7 +160,15 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
         words,
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
+        temperature=_temperature(task, sheet, choice.weights),
     )
+
+
+def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float:
+    """Return how sure answers are to be, by those of cross-validation; weights that were fitted there see to it."""
+    if not sheet.cross_validated or task.score_range is not None or list(weights.values()) != [1.0]:
+        return 1.0
+    return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
 
 
 # ---- by the examples for dev ----
