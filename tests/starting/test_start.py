@@ -32,6 +32,8 @@ from tests.records import facts_in
 
 GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(30))
 
+VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ")
+
 
 def write_table(folder: Path) -> Path:
     (folder / "films.csv").write_text(f"text,label\n{GOOD}")
@@ -79,7 +81,7 @@ def test_a_table_becomes_a_run_with_a_verdict_and_a_page(finished: tuple[Path, S
     assert found.run == folder / "out" / CLASSIFIER
     assert (folder / "out" / REPORT).is_file()
     first = shown(found).splitlines()[0]
-    assert first.startswith(("Of use: ", "Not of use yet: "))
+    assert first.startswith(VERDICTS)
     assert "counting words (TF-IDF)" in shown(found)
     assert [step.verb for step in found.steps] == ["check", "finetune", "report"]
 
@@ -153,7 +155,7 @@ def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
     assert change(recipe, learned["changes"]) == recipe  # type: ignore[arg-type]
     assert (recipe.training.epochs < 1, recipe.finetuning.folds) == (True, 1)
     assert found.decided["films"].examples < 54 / 2  # of the rows to learn from, of which all would be cross-validated
-    assert shown(found).startswith(("Of use: ", "Not of use yet: "))
+    assert shown(found).startswith(VERDICTS)
     assert "The labels are read 0." in shown(found)
     again = begin(table, trained, tmp_path / "out", minutes=40)
     assert again.decisions[1].startswith("this was planned when it began; with more time, begin anew")
@@ -175,7 +177,7 @@ def test_when_the_time_is_up_there_is_a_verdict_all_the_same(
 ) -> None:
     slowly(monkeypatch, 0)  # so that nothing is cut down
     found = begin(table, trained, tmp_path / "out", minutes=1e-9)
-    assert shown(found).startswith(("Of use: ", "Not of use yet: "))
+    assert shown(found).startswith(VERDICTS)
     assert found.decisions == [
         "the time was up after 1 update, with which it ends; the rows for dev alone tell what it is worth"
     ]
@@ -193,7 +195,7 @@ def test_where_the_time_is_up_in_cross_validation_the_whole_training_is_kept(
     assert found.decisions == [
         "the time was up before the cross-validation was done; the rows for dev alone tell what it is worth"
     ]
-    assert shown(found).startswith(("Of use: ", "Not of use yet: "))
+    assert shown(found).startswith(VERDICTS)
     assert not found.decided["films"].cross_validated
     learned = [step.arguments for step in found.steps if step.verb == "finetune"]
     assert learned[1]["changes"] == ["finetuning.folds=0"]
