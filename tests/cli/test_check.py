@@ -10,11 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.tasks import checking
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 
 Capture = pytest.CaptureFixture[str]
 GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(30))
+
+
+@pytest.fixture(autouse=True)
+def short_tables_are_enough(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the short tables of these tests not be few, but where that is what is tested."""
+    if "few" not in request.node.name:
+        monkeypatch.setattr(checking, "LEAST_GAIN", 0.5)
 
 
 def write(path: Path, text: str) -> str:
@@ -44,6 +52,14 @@ def test_a_good_table_is_fit(good: str, capsys: Capture) -> None:
     assert "'text' is the text, 'label' is the label" in out
     assert "2: good (50.0 %), bad (50.0 %)" in out
     assert last.startswith("Tokens were not counted, as there is no base; --init names the run")
+
+
+def test_few_rows_are_told_and_still_fit(good: str, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "check", good)
+    assert code == 0
+    told = "can be trained on, but has too few rows to tell what comes of it; 1 thing to look at"
+    assert out.splitlines()[0] == f"{good}: {told}"
+    assert "To look at: 60 rows are few: a score that they give is known to about ±13 points" in out
 
 
 def test_all_faults_are_told_at_once_with_rows_and_what_helps(faulty: str, capsys: Capture) -> None:

@@ -179,8 +179,20 @@ CHOICE = {"context": "Ann", "choices": ["one", "two"], "label": 0}
 # Content of the table, further words, exit code, and what is said of it.
 BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
     "no such column": ("t.csv", f"text,label\n{GOOD}", ["--column", "text=txet"], 1, ["no column 'txet'", "'text'"]),
-    "no text column": ("t.csv", f"x,label,y\n{PAIRS}", [], 1, ["which column is the text?", "--column text=COLUMN"]),
-    "no label column": ("t.csv", f"text,x,y\n{PAIRS}", [], 1, ["which column is the label?", "columns: text, x, y"]),
+    "no text column": (
+        "t.csv",
+        f"x,label,y\n{PAIRS}",
+        [],
+        1,
+        ["which column is the text?", "such as --column text=x --column label=label, or of two texts --column a=x"],
+    ),
+    "no label column": (
+        "t.csv",
+        f"text,x,y\n{PAIRS}",
+        [],
+        1,
+        ["which column is the label?", "y ('0'); name them", "--column label=y"],
+    ),
     "two label columns": ("t.csv", f"text,class,stars\n{PAIRS}", [], 1, ["label, class or stars?"]),
     "no header": ("t.csv", "good film,1\nbad film,0\ngood film,1\n", [], 1, ["is the header missing?"]),
     "an unknown role": ("t.csv", f"text,label\n{GOOD}", ["--column", "txt=text"], 2, ["did you mean 'text'?"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.tools import run
-from tests.starting.test_start import GOOD
+from tests.starting.test_start import GOOD, VERDICTS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -26,7 +26,7 @@ def test_the_verdict_comes_first_and_every_command_it_names_can_be_given_again(
     words = words_of(trained, tmp_path)
     code, printed, _ = run(capsys, *words)
     assert code == 0
-    assert printed.startswith(("Of use: ", "Not of use yet: "))
+    assert printed.startswith(VERDICTS)
     assert f"gpt1 predict {tmp_path / 'out' / 'classifier'} new.csv" in printed
     assert f"gpt1 serve {tmp_path / 'out' / 'classifier'}" in printed
     _, told, _ = run(capsys, *words, "--json")

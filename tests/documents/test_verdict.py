@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gpt1.documents.headline import headline
 from gpt1.documents.verdict import verdict
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Cut, Evaluation, InTrain
@@ -115,6 +117,22 @@ def test_where_a_split_has_few_rows_the_verdict_is_that_of_cross_validation(
     found = verdict(measured([[9, 4], [3, 9]], 0.8), by)
     assert found is not None
     assert (found.sentence, found.is_of_use) == (sentence, is_of_use)
+
+
+def test_rows_too_few_to_tell_a_score_from_the_commonest_answer_are_told() -> None:
+    split = replace(measured([[26, 24], [16, 34]], 0.55), intervals={"accuracy": (0.499, 0.69)})
+    found = verdict(split)
+    assert found is not None
+    assert found.may_be_chance
+    assert found.sentence.endswith("; 100 rows are too few to tell it from always giving the commonest answer (50.0)")
+    assert headline(split, {}).startswith("How good it is is not known: ")
+    by = verdict(measured([[9, 4], [3, 9]], 0.8), decided(0.6, 0.58, commonest=0.55))
+    assert by is not None
+    assert by.may_be_chance
+    assert by.sentence.endswith("; 225 rows are too few to tell it from always giving the commonest answer (55.0)")
+    sure = verdict(measured([[9, 4], [3, 9]], 0.8), decided(0.65, 0.58, commonest=0.55))
+    assert sure is not None
+    assert not sure.may_be_chance
 
 
 def test_a_split_of_more_rows_and_one_answer_to_all_are_not_overruled_by_cross_validation() -> None:

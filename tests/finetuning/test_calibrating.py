@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ from gpt1.finetuning import calibrating, ensembling
 from gpt1.finetuning.calibrating import deciding
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluation_file
-from gpt1.inference.answering import answer_split, temperature_of
+from gpt1.inference.answering import answer_split, plain_probabilities, temperature_of
 from gpt1.inference.classification import probabilities
 from gpt1.inference.run import Run, load_run
+from gpt1.linear.ensemble import pool
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.records.evaluation import Evaluation
 from gpt1.runs.checkpoints import list_checkpoints
@@ -106,6 +108,41 @@ def test_epoch_and_members_are_chosen_by_that_half_alone(
     assert (found.examples, len(found.seen or ()), len(found.kept or ())) == (20, 20, 20)
     asked = Evaluation.read(evaluation_file(run.path, "moods", "dev"))
     assert asked.examples == 40  # it is measured on all
+
+
+def test_where_dev_has_few_rows_the_answers_of_cross_validation_say_how_sure_answers_are(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets, cross_validated = [], ensembling._cross_validated
+
+    def noting(*given: Any) -> Any:
+        sheets.append(cross_validated(*given))
+        return sheets[-1]
+
+    monkeypatch.setattr(ensembling, "_cross_validated", noting)
+    encoded = encode(MOODS, bytes_tokenizer, 60, 8)
+    run = learn(parent, tmp_path / "run", encoded, (*CHANGES, "finetuning.ensemble=true", "optimizer.lr=1e-6"))
+    ensemble = run.ensembles["moods"]
+    (found,) = sheets
+    sheet = found["moods"]
+    assert list(ensemble.weights.values()) == [1.0]
+    wanted = fit_temperature(pool(MOODS, sheet.members, ensemble.weights), sheet.labels)
+    assert (ensemble.record.temperature, temperature_of(run, MOODS)) == (wanted, wanted)
+    assert found_of(run).examples == 60
+    assert f"temperature {wanted:.2f}, fitted on the answers of cross-validation to 60 rows" in found_of(run).why
+    shares, _ = answer_split(run, MOODS, encoded.splits["dev"])
+    softened = soften(plain_probabilities(run, MOODS, encoded.splits["dev"]), wanted)
+    np.testing.assert_allclose(shares, softened)
+
+
+def test_weights_that_were_fitted_by_cross_validation_need_no_temperature(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    with_words = (*CHANGES, "finetuning.ensemble=true")
+    run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 8), with_words)
+    assert list(run.ensembles["moods"].weights.values()) != [1.0]
+    assert temperature_of(run, MOODS) == 1
+    assert found_of(run).why.startswith("weights were fitted on the answers of cross-validation to 48 rows")
 
 
 def test_the_temperature_is_that_of_the_rows_that_chose_nothing_and_every_answer_has_it(

@@ -20,6 +20,7 @@ from gpt1.finetuning import ensembling
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.answering import answer_split, left_behind
 from gpt1.inference.run import Run, load_run
+from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
 from gpt1.runs.checkpoints import STATE_FILE, list_checkpoints
 from gpt1.tasks.encoded import EncodedTask, save
@@ -90,17 +91,31 @@ def test_what_decides_was_learned_by_nobody(
 
     monkeypatch.setattr(ensembling, "answer_split", answer)
     told: list[str] = []
-    assert ensembling.make_ensembles(run, {"moods": encoded}, retrain, told.append)
+    assert ensembling.make_ensembles(run, {"moods": encoded}, retrain, told.append, seconds=20.0)
     assert told[0].startswith("cross-validation follows: the network is fine-tuned 3 more times, on two thirds of the")
-    assert re.search(r"; about \d+ \w+ by the speed so far$", told[0])
+    assert told[0].endswith("; about 40 s by the speed so far")
     kept = ensemble_of(run.path)
     assert (kept.cross_validated, kept.commonest) == (True, 0.5)
     train = encoded.splits["train"]
     everything = {train.sequences(example)[0].tobytes() for example in range(len(train))}
-    assert len(taught) == ensembling.PARTS
-    assert [known & new for known, new in zip(taught, asked, strict=True)] == [set()] * ensembling.PARTS
+    assert len(taught) == FOLDS
+    assert [known & new for known, new in zip(taught, asked, strict=True)] == [set()] * FOLDS
     assert set.union(*asked) == everything
     assert sum(map(len, asked)) == len(everything)
+
+
+def test_one_fold_holds_out_a_third_and_none_leaves_it_to_dev(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    encoded = encode(MOODS, bytes_tokenizer, 60, 20)
+    told = Told()
+    run = learn(parent, tmp_path / "one", encoded, (*SLOW, "finetuning.folds=1"), listeners=[told])
+    assert (ensemble_of(run.path).examples, ensemble_of(run.path).cross_validated) == (20, True)
+    assert "is fine-tuned 1 more time, on two thirds" in told
+    assert "(1 more training on two thirds of the rows)" in told
+    assert "on 20 rows cross-validated" in told
+    run = learn(parent, tmp_path / "none", encoded, (*SLOW, "finetuning.folds=0"))
+    assert ensemble_of(run.path).why.startswith("the network answers: there are fewer than 100 rows for dev")
 
 
 def test_parts_hold_all_labels_evenly_and_equal_texts_together(bytes_tokenizer: Tokenizer) -> None:
@@ -108,7 +123,7 @@ def test_parts_hold_all_labels_evenly_and_equal_texts_together(bytes_tokenizer: 
     part = ensembling.deal(encoded)
     assert part is not None
     labels = encoded.splits["train"].labels
-    counts = [np.bincount(labels[part == number], minlength=2).tolist() for number in range(ensembling.PARTS)]
+    counts = [np.bincount(labels[part == number], minlength=2).tolist() for number in range(FOLDS)]
     assert counts == [[5, 5]] * 3
     assert ensembling.deal(encode(MOODS, bytes_tokenizer, 5, 0)) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def test_the_base_of_the_package_is_taken_where_none_is_named(table: Path, small
         tokens = examine_table(table, init=init).tokens
         assert tokens is not None
         assert tokens.learner == f"the base '{small.name}'"
+
+
+def test_a_base_in_a_folder_of_ones_own_tells_which_language_it_has_read(stand_in: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(stand_in / "small", tmp_path / "own"))
+    korean = tmp_path / "korean.csv"
+    korean.write_text(
+        "text,label\n" + "".join(f"영화가 정말 재미있었다 {n},{'yes' if n % 2 else 'no'}\n" for n in range(200))
+    )
+    (found,) = [one for one in examine_table(korean, init=own).findings if one.key == "language"]
+    assert "has read English" in found.advice
+    (own / "base.json").unlink()
+    assert not [one for one in examine_table(korean, init=own).findings if one.key == "language"]
 
 
 def test_a_tokenizer_stands_for_a_run_to_be_made(table: Path, tmp_path: Path, words_tokenizer: Tokenizer) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpt1 import finetune
-from gpt1.base.errors import InputError
+from gpt1.base.errors import FormatError, InputError
 from gpt1.records.evaluation import Evaluation
 from gpt1.report.card import make_card, write_card
 from tests.report.tools import MOODS, write_finetuned, write_pretrained, write_seeds
@@ -68,6 +70,24 @@ def test_a_run_made_of_a_base_tells_what_the_base_has_read(small: Path, tmp_path
     assert "language: en" in card
     assert "films.csv" in card
     assert str(tmp_path) not in card
+
+
+def test_a_base_in_a_folder_of_ones_own_is_known_under_any_name(stand_in: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(stand_in / "small", tmp_path / "from a friend"))
+    assert make_card(own) == (own / "card.md").read_text()
+    (tmp_path / "films.csv").write_text("text,label\n" + "so good,good\nso bad,bad\n" * 12)
+    told: dict[str, Any] = {"train": tmp_path / "films.csv", "changes": ["training.epochs=1"], "device": "cpu"}
+    run = finetune(own, tmp_path / "films", **told)
+    card = make_card(run.path)
+    assert "The base 'small': a network of a test" in card
+    assert "it has read tales of a small world (English)" in card
+    assert "The base: MIT; the text that it has read: public domain" in card
+    assert str(tmp_path) not in card
+    further = finetune(run.path, tmp_path / "further", **told)
+    assert "The base 'small', by way of the run 'films': a network of a test" in make_card(further.path)
+    (own / "card.md").unlink()
+    with pytest.raises(FormatError, match=r"card\.md is missing; copy the base there again, or take base\.json away"):
+        make_card(run.path)
 
 
 def test_a_run_that_was_not_measured_says_so(tmp_path: Path) -> None:

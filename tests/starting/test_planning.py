@@ -26,37 +26,49 @@ HOUR = 3600.0
 RECIPE = settled(AUTO, 33_500_000, 2000)  # 3 epochs of 32
 
 
+UPDATE = 0.5  # seconds
+
+
 def test_labels_that_fit_are_learned_as_the_recipe_says() -> None:
-    plan = plan_learning(RECIPE, 80_000, 2000, Speed(1000.0), HOUR)
-    assert plan == LearningPlan(None, pytest.approx(ROOM * 80_000 * 3 / 1000))
+    plan = plan_learning(RECIPE, 2000, UPDATE, HOUR)
+    assert plan == LearningPlan(pytest.approx(ROOM * 63 * 3 * UPDATE))
+    assert plan.changes() == []
 
 
 def test_few_labels_take_longer_as_they_are_learned_again_in_parts() -> None:
-    once = plan_learning(RECIPE, 80_000, 2000, Speed(1000.0), HOUR)
-    again = plan_learning(RECIPE, 80_000, 900, Speed(1000.0), HOUR)
-    alone = plan_learning(replace(RECIPE, finetuning=FINETUNE.finetuning), 80_000, 900, Speed(1000.0), HOUR)
-    assert (again.seconds / once.seconds, alone.seconds / once.seconds) == (pytest.approx(3), pytest.approx(1))
+    again = plan_learning(RECIPE, 900, UPDATE, HOUR)
+    alone = plan_learning(replace(RECIPE, finetuning=FINETUNE.finetuning), 900, UPDATE, HOUR)
+    assert again.seconds == pytest.approx(3 * alone.seconds)
+
+
+def test_where_cross_validation_does_not_fit_a_part_is_held_out_in_its_place() -> None:
+    whole = plan_learning(RECIPE, 900, UPDATE, HOUR)
+    plan = plan_learning(RECIPE, 900, UPDATE, whole.seconds - 1)
+    assert (plan.epochs, plan.changes()) == (None, ["finetuning.folds=1"])
+    assert plan.seconds == pytest.approx(whole.seconds * 5 / 9)
+    assert plan.why.startswith("a third of the rows is held out once, in place of cross-validation, to fit into")
+
+
+def test_where_not_even_that_fits_labels_are_read_fewer_times() -> None:
+    plan = plan_learning(RECIPE, 900, UPDATE, 80)
+    assert plan.changes() == ["training.epochs=2", "finetuning.folds=1"]
+    assert plan.seconds <= 80
+    assert plan.why == (
+        "the labels are read 2 times, not 3, and a third of the rows is held out once, in place of cross-validation, "
+        "to fit into 1 min"
+    )
 
 
 def test_what_does_not_fit_is_cut_down_and_told() -> None:
-    plan = plan_learning(RECIPE, 2_000_000, 20_000, Speed(1000.0), 2 * HOUR)
-    assert plan.epochs == 2
-    assert plan.seconds <= 2 * HOUR
-    assert plan.why == "the labels are read 2 times, not 3, to fit into 2 h"
-    less = plan_learning(RECIPE, 2_000_000, 20_000, Speed(1000.0), HOUR / 6)
-    assert less.epochs == 0.2
+    plan = plan_learning(RECIPE, 20_000, UPDATE, HOUR / 3)
+    assert plan.changes() == ["training.epochs=2"]
+    assert plan.seconds <= HOUR / 3
+    assert plan.why == "the labels are read 2 times, not 3, to fit into 20 min"
+    assert plan_learning(RECIPE, 20_000, UPDATE, 94).epochs == 0.2
 
 
 def test_at_least_one_update_is_made_however_short_the_time_is() -> None:
-    assert plan_learning(RECIPE, 80_000, 64, Speed(1000.0), 0.0).epochs == 0.5
-
-
-def test_a_device_whose_updates_take_a_while_however_small_is_reckoned_with() -> None:
-    assert plan_learning(RECIPE, 1, 3200, Speed(1e9, 0.1), HOUR).seconds == pytest.approx(ROOM * 3 * 100 * 0.1)
-
-
-def test_an_unknown_speed_cuts_nothing_down() -> None:
-    assert plan_learning(RECIPE, 10**9, 10**6, None, 1.0) == LearningPlan(None, 0.0)
+    assert plan_learning(RECIPE, 64, UPDATE, 0.0).epochs == 0.5
 
 
 def read(tokens: int, speed: Speed | None, seconds: float = HOUR, size: int = 10**8) -> ReadingPlan | str:

@@ -16,6 +16,7 @@ import gpt1
 from gpt1.base.errors import Chosen, InputError, SettingError
 from gpt1.bases import catalog
 from gpt1.documents.terminal import render
+from gpt1.finetuning.finetune import FinetuneSession
 from gpt1.finetuning.results import results
 from gpt1.inspection.plan import Speed
 from gpt1.recipes.changes import change
@@ -24,11 +25,14 @@ from gpt1.runs.folder import read_run
 from gpt1.starting import planning
 from gpt1.starting.shown import start_blocks
 from gpt1.starting.start import CLASSIFIER, READER, REPORT, STARTED, StartResult, folder_for, start
+from gpt1.starting.trial import seconds_an_update
 from tests.conftest import make_text
 from tests.moments import signalled
 from tests.records import facts_in
 
 GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(30))
+
+VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ")
 
 
 def write_table(folder: Path) -> Path:
@@ -74,11 +78,10 @@ def shown(found: StartResult) -> str:
 
 def test_a_table_becomes_a_run_with_a_verdict_and_a_page(finished: tuple[Path, StartResult]) -> None:
     folder, found = finished
-    assert found.is_done
     assert found.run == folder / "out" / CLASSIFIER
     assert (folder / "out" / REPORT).is_file()
     first = shown(found).splitlines()[0]
-    assert first.startswith(("Of use: ", "Not of use yet: "))
+    assert first.startswith(VERDICTS)
     assert "counting words (TF-IDF)" in shown(found)
     assert [step.verb for step in found.steps] == ["check", "finetune", "report"]
 
@@ -99,7 +102,7 @@ def test_an_unfit_table_is_not_learned_from_and_nothing_is_written(trained: Path
     assert not (tmp_path / "out").exists()
     assert "To be mended: 1 row without a text (row 62)" in shown(found)
     found = begin(tmp_path / "films.csv", trained, tmp_path / "out", skip_bad=True)
-    assert found.is_done
+    assert found.run is not None
     assert all(step.arguments["skip_bad"] for step in found.steps if step.verb in ("check", "finetune"))
 
 
@@ -134,17 +137,25 @@ def test_no_time_at_all_is_refused(table: Path, trained: Path, tmp_path: Path) -
 # ---- the time ----
 
 
+def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let an update seem to take so long."""
+    monkeypatch.setattr("gpt1.starting.start.seconds_an_update", lambda *_, **__: seconds)
+
+
 def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
     table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: Speed(1.0))
-    found = begin(table, trained, tmp_path / "out", minutes=20)
-    assert found.is_done
+    slowly(monkeypatch, 100)
+    found = begin(table, trained, tmp_path / "out", minutes=5)
     (said,) = found.decisions
     assert said.startswith("the labels are read 0.")
+    assert "a third of the rows is held out once" in said
     (learned,) = (step.arguments for step in found.steps if step.verb == "finetune")
-    epochs = change(read_run(tmp_path / "out" / CLASSIFIER).recipe, learned["changes"]).training.epochs  # type: ignore[arg-type]
-    assert epochs == read_run(tmp_path / "out" / CLASSIFIER).recipe.training.epochs < 1
+    recipe = read_run(tmp_path / "out" / CLASSIFIER).recipe
+    assert change(recipe, learned["changes"]) == recipe  # type: ignore[arg-type]
+    assert (recipe.training.epochs < 1, recipe.finetuning.folds) == (True, 1)
+    assert found.decided["films"].examples < 54 / 2  # of the rows to learn from, of which all would be cross-validated
+    assert shown(found).startswith(VERDICTS)
     assert "The labels are read 0." in shown(found)
     again = begin(table, trained, tmp_path / "out", minutes=40)
     assert again.decisions[1].startswith("this was planned when it began; with more time, begin anew")
@@ -153,22 +164,50 @@ def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
 def test_more_time_is_planned_with_while_nothing_is_begun(
     table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: Speed(1.0))
+    slowly(monkeypatch, 100)
     monkeypatch.setattr("gpt1.starting.start.finetune", stopped)
     with pytest.raises(KeyboardInterrupt):
-        begin(table, trained, tmp_path / "out", minutes=20)
+        begin(table, trained, tmp_path / "out", minutes=5)
     monkeypatch.undo()
     assert begin(table, trained, tmp_path / "out", minutes=60).decisions == []
 
 
-def test_when_the_time_is_up_it_says_so_and_the_same_call_goes_on(
+def test_when_the_time_is_up_there_is_a_verdict_all_the_same(
     table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt1.starting.start.training_speed", lambda *_: None)  # so that nothing is cut down
+    slowly(monkeypatch, 0)  # so that nothing is cut down
     found = begin(table, trained, tmp_path / "out", minutes=1e-9)
-    assert not found.is_done
-    assert "The time was up before the run was at its end; the same again goes on." in shown(found)
-    assert begin(table, trained, tmp_path / "out").is_done
+    assert shown(found).startswith(VERDICTS)
+    assert found.decisions == [
+        "the time was up after 1 update, with which it ends; the rows for dev alone tell what it is worth"
+    ]
+    learned = [step.arguments for step in found.steps if step.verb == "finetune"]
+    assert learned[1]["changes"] == ["training.steps=1", "finetuning.folds=0"]
+    assert learned[1]["resume"]
+    assert begin(table, trained, tmp_path / "out", minutes=1e-9) == found
+
+
+def test_where_the_time_is_up_in_cross_validation_the_whole_training_is_kept(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FinetuneSession, "_minutes_left", lambda _: 1e-9)
+    found = begin(table, trained, tmp_path / "out")
+    assert found.decisions == [
+        "the time was up before the cross-validation was done; the rows for dev alone tell what it is worth"
+    ]
+    assert shown(found).startswith(VERDICTS)
+    assert not found.decided["films"].cross_validated
+    learned = [step.arguments for step in found.steps if step.verb == "finetune"]
+    assert learned[1]["changes"] == ["finetuning.folds=0"]
+
+
+def test_how_long_an_update_takes_is_measured_and_leaves_nothing_behind(
+    table: Path, trained: Path, tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {"table": table, "reading": {}, "device": "cpu"}
+    assert seconds_an_update(str(trained), tmp_path / "trial", minutes=1.0, **told) > 0
+    assert seconds_an_update(str(trained), tmp_path / "trial", minutes=1e-9, **told) > 0
+    assert [entry.name for entry in tmp_path.iterdir()] == [table.name]
 
 
 # ---- text ----

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.tasks import checking
+from gpt1.tasks.assessment import wilson
 from gpt1.tasks.checking import RARE, Learner, TableFinding, TableReport, check_table
 from gpt1.tasks.data_warnings import LONG_TEXT
 from gpt1.tasks.readers import read_tables
@@ -22,6 +24,13 @@ from gpt1.text.tokenizer import Tokenizer
 from tests.properties import examples
 
 Rows = Sequence[Sequence[object]]
+
+
+@pytest.fixture(autouse=True)
+def short_tables_are_enough(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the short tables of these tests not be few, but where that is what is tested."""
+    if "few" not in request.node.name:
+        monkeypatch.setattr(checking, "LEAST_GAIN", 0.5)
 
 
 def rows(count: int = 20, labels: Sequence[str] = ("good", "bad")) -> list[list[str]]:
@@ -46,6 +55,41 @@ def finding(report: TableReport, key: str) -> TableFinding:
 
 def keys(report: TableReport) -> list[str]:
     return [one.key for one in report.findings]
+
+
+# ---- how many rows ----
+
+
+def test_few_rows_are_told_with_what_a_score_by_them_would_be_worth(tmp_path: Path) -> None:
+    report = check(tmp_path, rows(15))
+    assert report.is_fit
+    assert report.verdict() == "can be trained on, but has too few rows to tell what comes of it; 1 thing to look at"
+    (found,) = report.findings
+    low, high = wilson(14, 27)
+    assert found.what == "30 rows are few: a score that they give is known to about ±18 points"
+    assert round(50 * (high - low)) == 18
+    assert found.advice == (
+        "label more; from 101 rows on they can show what is 10 points better than the commonest label"
+    )
+    assert "few-rows" not in keys(check(tmp_path, rows(51)))
+    assert keys(check(tmp_path, rows(50))) == ["few-rows"]
+
+
+def test_how_few_is_few_depends_on_the_commonest_label(tmp_path: Path) -> None:
+    def is_few(good: int, bad: int) -> bool:
+        labelled = [[f"film number {n} of them", "good" if n < good else "bad"] for n in range(good + bad)]
+        return "few-rows" in keys(check(tmp_path, labelled))
+
+    assert is_few(30, 30)
+    assert not is_few(48, 12)
+
+
+def test_few_scores_and_few_several_labels_are_told_too(tmp_path: Path) -> None:
+    scored = [[f"film number {n}", n % 7] for n in range(30)]
+    (found,) = check(tmp_path, scored, regression=True).findings
+    assert (found.key, found.advice[-len("than chance") :]) == ("few-rows", "than chance")
+    several = [[f"film number {n}", "a|b" if n % 2 else "b|c"] for n in range(30)]
+    assert keys(check(tmp_path, several, labels_sep="|")) == ["few-rows"]
 
 
 # ---- good tables ----

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import json
+import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -243,17 +245,35 @@ def test_a_table_says_the_same_in_every_format(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "message"),
+    ("header", "question", "pair"),
     [
-        ("review,comment,label", r"which column is the text, review or comment\?.*`columns={'text': 'COLUMN'}`$"),
-        ("text,stars,rating", r"which column is the label, stars or rating\?.*`columns={'label': 'COLUMN'}`$"),
-        ("foo,bar", r"which column is the text\?.*`columns={'text': 'COLUMN'}` \(columns: foo, bar\)$"),
-        ("text,foo,bar", r"which column is the label\?.*`columns={'label': 'COLUMN'}` \(columns: text, foo, bar\)$"),
+        ("review,comment,label", "which column is the text, review or comment?", ("review", "comment")),
+        ("text,stars,rating", "which column is the label, stars or rating?", ("text", "stars")),
+        ("foo,bar,baz", "which columns are the text and the label?", ("foo", "bar")),
+        ("text,foo,bar", "which column is the label?", ()),
+        ("foo,bar,label", "which column is the text?", ("foo", "bar")),
     ],
 )
-def test_columns_that_could_be_either_are_asked_for(tmp_path, header, message):
-    path = write_csv(tmp_path / "table.csv", header, ["x"] * (header.count(",") + 1))
-    with pytest.raises(InputError, match=message):
+def test_columns_that_could_be_either_are_asked_for_at_once_with_an_example_of_each(tmp_path, header, question, pair):
+    names = header.split(",")
+    rows = [[f"a long text of {n}", f"text {n}", str(n % 2)] for n in range(6)]
+    path = write_csv(tmp_path / "table.csv", header, *rows)
+    with pytest.raises(InputError) as asked:
+        read_tables({"train": path})
+    told = str(asked.value)
+    examples = ", ".join(f"{name} ('{cell}')" for name, cell in zip(names, rows[0], strict=True))
+    assert told.startswith(f"{path}: {question} Columns: {examples}; name them, such as `columns=")
+    ways = [ast.literal_eval(way) for way in re.findall("`columns=({.*?})`", told)]
+    assert ways[0] == {"text": names[0], "label": names[2]}
+    assert ways[1:] == ([{"a": pair[0], "b": pair[1], "label": names[2]}] if pair else [])
+    for way in ways:
+        assert read_tables({"train": path}, columns=way).task.label_field == names[2]
+
+
+def test_examples_of_columns_do_not_break_the_message(tmp_path):
+    path = write_csv(tmp_path / "table.csv", "one,two,three", ["x `y`; z" + "long " * 20, "a", "b"], ["x", "c", "d"])
+    examples = r"one \(\"x 'y', zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"
+    with pytest.raises(InputError, match=examples):
         read_tables({"train": path})
 
 
@@ -263,12 +283,14 @@ def test_columns_that_could_be_either_are_asked_for(tmp_path, header, message):
 )
 def test_a_table_without_a_header_is_told_that_it_may_lack_one(tmp_path, first, second):
     path = write_csv(tmp_path / "table.csv", ",".join(first), second)
-    with pytest.raises(InputError, match=r"which column is the text\?.*is the header missing\? Write one"):
+    with pytest.raises(
+        InputError, match=r"which columns are .* is the header missing\? Write one, such as text,label$"
+    ):
         read_tables({"train": path})
 
 
 def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):
-    with pytest.raises(InputError, match=r"which column is the text\?.*\(columns: one, two\)$"):
+    with pytest.raises(InputError, match=r"which columns are .* Columns: one \('one'\), two \('two'\); name them"):
         read_tables({"train": write_jsonl(tmp_path / "rows.jsonl", [{"one": "one", "two": "two"}])})
 
 
@@ -483,7 +505,7 @@ def test_two_columns_of_any_name_are_told_apart_by_what_they_repeat(tmp_path: Pa
     task = read_tables({"train": tmp_path / "a.csv"}).task
     assert (task.shape, task.fields, task.label_field) == ("single", ("Bewertung",), "Urteil")
     (tmp_path / "b.csv").write_text("\n".join(["x;y", *(f"{number};{number}" for number in range(12))]))
-    with pytest.raises(InputError, match="which column is the text"):
+    with pytest.raises(InputError, match="which columns are the text and the label"):
         read_tables({"train": tmp_path / "b.csv"})
 
 

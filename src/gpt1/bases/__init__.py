@@ -6,6 +6,7 @@ OFFERS = {
         "BASE_FILE",
         "Base",
         "NO_BASE",
+        "base_in",
         "bases",
         "default_base",
         "find_base",

@@ -63,7 +63,7 @@ class BaseRecord(Record):
 
 @dataclass(frozen=True)
 class Base:
-    """A base in the package."""
+    """A base, in the package or in a folder of one's own."""
 
     path: Path
     record: BaseRecord
@@ -80,7 +80,7 @@ class Base:
 
     def card(self) -> str:
         """Return its model card."""
-        return (self.path / CARD_FILE).read_text(encoding="utf-8")
+        return (self.path / CARD_FILE).read_text(encoding="utf-8", errors="replace")
 
     def in_short(self) -> str:
         """Return what it is and has read, in a line."""
@@ -101,6 +101,18 @@ def find_base(name: str) -> Base:
         raise SettingError(f"there is no base '{name}' in this package, which has {some(names) or 'none'}; {_DOORS}")
     base = _open(PACKAGED / name)
     _check_files(base)
+    return base
+
+
+def base_in(folder: Path) -> Base | None:
+    """Return the base that lies in a folder, anybody's and under any name; None where it says nothing of being one."""
+    path = folder.resolve()
+    if not (path / BASE_FILE).is_file():
+        return None
+    remedy = f"copy the base there again, or take {BASE_FILE} away, and it is a run as any other"
+    base = Base(path, BaseRecord.read(path / BASE_FILE, remedy))
+    if not (path / CARD_FILE).is_file():
+        raise FormatError(f"{path} is damaged: {CARD_FILE} is missing; {remedy}")
     return base
 
 

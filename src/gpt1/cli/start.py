@@ -69,5 +69,5 @@ def command(table: str, text: tuple[str, ...], as_json: bool, **given: Any) -> i
             run = shlex.quote(str(found.run))
             ask = ["Next:", f"  gpt1 predict {run} new.csv --out answers.csv", f"  gpt1 serve {run}"]
             click.echo("\n".join(["", "What was run, each a command of its own:", *(f"  {line}" for line in ran)]))
-            click.echo("\n".join(["", f"The report: {found.page}", *(ask if found.is_done else [])]))
+            click.echo("\n".join(["", f"The report: {found.page}", *ask]))
     return 0 if found.table.is_fit else UNFIT

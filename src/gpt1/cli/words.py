@@ -102,7 +102,7 @@ def _shown(value: str) -> list[str]:
     except (SyntaxError, ValueError):  # a word that stands for a value, such as NAME
         return [value]
     if isinstance(found, dict):
-        return [f"{key}={one}" for key, one in found.items()]
+        return [shlex.quote(f"{key}={one}") for key, one in found.items()]
     return list(found) if isinstance(found, list) else [shlex.quote(str(found))]
 
 

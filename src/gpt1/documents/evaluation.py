@@ -110,8 +110,8 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     )
     if any(one.tempered for one in evaluations):
         caption += (
-            " Below ECE is what it was before the temperature, which was fitted on dev: there ECE looks a little "
-            "better than it is."
+            " Below ECE is what it was before the temperature. Where that was fitted on dev, ECE looks a little better "
+            "there than it is."
         )
     return Table(caption, header, rows)
 

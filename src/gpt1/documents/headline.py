@@ -30,7 +30,7 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     """Return what a run is worth, in a sentence; `decided` by what, where more rows than these decided who answers."""
     worth = verdict(evaluation, decided.get(evaluation.task))
     if worth is not None and worth.is_of_use is not None:
-        unknown = "How good it is is not known" if worth.is_flattered else "Of use"
+        unknown = "How good it is is not known" if worth.is_flattered or worth.may_be_chance else "Of use"
         return f"{unknown if worth.is_of_use else 'Not of use yet'}: {worth.sentence}."
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     rows = many(evaluation.examples, "row")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpt1.base.wording import many
 from gpt1.documents.figures import LONGEST_NAME, metric_name, shown_text
 from gpt1.documents.figures import score as written
 from gpt1.records.ensemble import WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation, InTrain
-from gpt1.tasks.assessment import ClassRates
+from gpt1.tasks.assessment import ClassRates, wilson
 
 _AVOID = "do not use it"
 
@@ -27,6 +27,7 @@ class Verdict:
     sentence: str
     is_of_use: bool | None  # None: there is nothing to hold it against
     is_flattered: bool = False  # by rows that stand in train too
+    may_be_chance: bool = False  # by so few rows it cannot be told from always giving the commonest answer
 
 
 def verdict(evaluation: Evaluation, decided: TaskEnsemble | None = None) -> Verdict | None:
@@ -55,7 +56,7 @@ def _with_learned(found: Verdict | None, evaluation: Evaluation, shared: InTrain
     told = f"the score on {evaluation.split} is flattered: {rows}" if flattered else f"of {evaluation.split}, {rows}"
     if found is None:
         return Verdict(told, is_of_use=None, is_flattered=flattered)
-    return Verdict(f"{found.sentence}; {told}", found.is_of_use, is_flattered=flattered)
+    return replace(found, sentence=f"{found.sentence}; {told}", is_flattered=flattered)
 
 
 def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
@@ -66,18 +67,27 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
         common = f"always giving the commonest answer ({written(decided.commonest)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
-    if score <= words:  # never behind: they answer themselves then
-        return Verdict(f"as good as counting words ({held}), {by}", is_of_use=True)
-    return Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
+    low = wilson(round(score * decided.examples), decided.examples)[0] if decided.metric == "accuracy" else score
+    ahead = "as good as" if score <= words else f"{written(score - words)} points ahead of"  # never behind
+    found = Verdict(f"{ahead} counting words ({held}), {by}", is_of_use=True)
+    return _held_against_chance(found, decided.examples, low, decided.commonest)
+
+
+def _held_against_chance(found: Verdict, rows: int, low: float, commonest: float | None) -> Verdict:
+    """Return a verdict that says where the interval of its score reaches down to the share of the commonest answer."""
+    if commonest is None or low > commonest:
+        return found
+    told = f"{many(rows, 'row')} are too few to tell it from always giving the commonest answer ({written(commonest)})"
+    return replace(found, sentence=f"{found.sentence}; {told}", may_be_chance=True)
 
 
 def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if answer := _only_answer(evaluation):
         return Verdict(f"it always answers '{answer}'; {_AVOID}", is_of_use=False)
-    if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= (share := common[1]):
+    if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= common[1]:
         return Verdict(
-            f"{written(score)} is no better than always answering '{common[0]}' ({written(share)}); {_AVOID}",
+            f"{written(score)} is no better than always answering '{common[0]}' ({written(common[1])}); {_AVOID}",
             is_of_use=False,
         )
     if metric == "micro_f1" and score == 0:
@@ -89,11 +99,15 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     points = written(abs(score - words))
     if score < words:
         return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
-    if score == words:
-        return Verdict(f"as good as counting words ({held})", is_of_use=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
+    share = common[1] if common and metric == "accuracy" else None
+    if score == words:
+        return _held_against_chance(
+            Verdict(f"as good as counting words ({held})", is_of_use=True), evaluation.examples, low, share
+        )
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
-    return Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
+    ahead = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
+    return _held_against_chance(ahead, evaluation.examples, low, share)
 
 
 def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:

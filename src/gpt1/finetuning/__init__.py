@@ -3,7 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "truncation_notices"],
-    "ensembling": ["ENOUGH", "MOST_REPEATED", "PARTS"],
+    "ensembling": ["ENOUGH", "MOST_REPEATED", "times_as_long"],
     "finetune": ["chosen_recipe", "finetune"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],
     "results": ["decisions", "evaluations", "results", "results_blocks"],

@@ -1,10 +1,13 @@
-"""How sure a run's answers are to be: a temperature fitted on dev; and which rows of dev choose nothing.
+"""How sure a run's answers are to be: a temperature fitted on rows that were not learned; which of dev choose nothing.
 
 Rows by which an epoch was chosen are answered better than new ones. So one half of the rows for dev chooses the epoch
 and who answers, and the other, where there are enough for both, is like new rows to the run: a temperature that is
 fitted on it is not too low, and what abstaining promises is proven by it. The temperature is none of what chooses: it
 changes neither which answer wins nor, as what is decided by is taken before it, which answers are given. Of several
 labels each is softened by itself, before their thresholds are chosen; what abstaining promises is for one label a row.
+
+Where there are few rows for dev the answers of cross-validation say it: they are of other trainings, each with fewer
+rows, but there is one for every row, and nobody who answered it had learned it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.shuffle import permutation
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.inference.abstaining import HALF
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
@@ -73,6 +76,8 @@ def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
     if task.score_range is not None:
         return TaskCalibration("scores have no probabilities, so there is no temperature")
     halves = _halves(encoded)
+    if not halves and (known := _cross_validated(run, task)) is not None:
+        return known
     if not halves:
         labels, found = _asked(run, task, [choose(split, places.tolist()) for split, places in _dev(encoded)])
         return TaskCalibration(*_fitted(run, task, labels, found), len(labels))
@@ -91,12 +96,27 @@ def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
     )
 
 
+def _cross_validated(run: Run, task: Task) -> TaskCalibration | None:
+    """Return how sure answers are to be by those of cross-validation; None where there were none, or too few."""
+    ensemble = run.ensembles.get(task.name)
+    decided = None if ensemble is None else ensemble.record
+    if decided is None or not decided.cross_validated or decided.examples < ENOUGH:
+        return None
+    found = f"temperature {decided.temperature:.2f}, fitted" if decided.temperature != 1 else "weights were fitted"
+    why = (
+        f"{found} on the answers of cross-validation to {many(decided.examples, 'row')}, so that answers are about as "
+        f"sure as they are right ({decided.metric.replace('_', ' ')} {hundred(decided.scores[decided.best])} there)"
+    )
+    return TaskCalibration(why, decided.temperature, decided.examples)
+
+
 def _fitted(run: Run, task: Task, labels: NDArray[Any], found: Floats) -> tuple[str, float]:
     """Return in words whence a temperature comes, and the temperature, where all rows for dev chose already."""
     if len(labels) < ENOUGH:
         rows = many(len(labels), "row")
         return (
-            f"probabilities are as they come: a temperature is fitted on {ENOUGH} rows for dev, there are {rows}",
+            "probabilities are as they come, and what they are worth is not known: to make answers as sure as they are "
+            f"right takes {ENOUGH} rows for dev or cross-validated, and there are {rows} for dev",
             1.0,
         )
     ensemble = run.ensembles.get(task.name)

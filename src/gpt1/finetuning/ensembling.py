@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.shuffle import permutation
-from gpt1.base.wording import duration, hundred
+from gpt1.base.wording import duration, hundred, many
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import ALONE, choose_members
+from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
 from gpt1.linear.files import read_ensembles, write_words
 from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
+from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
-from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
-PARTS = 3  # of cross-validation
 ENOUGH = 100  # labelled examples for dev, which then decide
 MOST_REPEATED = 1000  # training examples for which the network is trained again
 MOST_COUNTED = 10_000  # training examples beyond which a network is hardly behind, and counting takes minutes
@@ -52,11 +52,20 @@ class _Sheet:
     is_dev: bool = False  # by which thresholds of labels are chosen too
 
 
-def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain | None, notify: Notify) -> bool:
+def make_ensembles(
+    run: Run,
+    tasks: Mapping[str, EncodedTask],
+    retrain: Retrain | None,
+    notify: Notify,
+    *,
+    folds: int = FOLDS,
+    seconds: float,
+) -> bool:
     """Decide who answers each task, keep it in the run's folder and return True; or False where the time was up.
 
     `retrain` returns the run that has learned all examples but those of a part, by its number; without it there is no
-    cross-validation.
+    cross-validation. Of the parts so many `folds` are held out, one after the other; the
+    training itself took so many `seconds`.
     """
     if _is_decided(run, tasks):
         return True
@@ -69,14 +78,14 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
         else:
             found[name] = TaskEnsemble(dict(ALONE), reason)
     models = {name: _learn(tasks[name], texts) for name, texts in counted.items()}
-    few = {name: tasks[name] for name in counted if _dev_rows(tasks[name]) < ENOUGH}
-    parts = {} if retrain is None else {name: part for name, one in few.items() if (part := deal(one)) is not None}
+    parts = {} if retrain is None else parts_to_hold_out(tasks, folds)
     if parts:
+        takes = duration(seconds * times_as_long(folds))
         notify(
-            f"cross-validation follows: the network is fine-tuned {PARTS} more times, on two thirds of the rows each, "
-            f"to hold it against counted words; about {duration(_seconds(run))} by the speed so far"
+            f"cross-validation follows: the network is fine-tuned {many(folds, 'more time')}, on two thirds of the "
+            f"rows each, to hold it against counted words; about {takes} by the speed so far"
         )
-    sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain)
+    sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain, folds)
     if sheets is None:
         return False
     for name, model in models.items():
@@ -89,10 +98,15 @@ def make_ensembles(run: Run, tasks: Mapping[str, EncodedTask], retrain: Retrain 
     return True
 
 
-def _seconds(run: Run) -> float:
-    """Return how long the trainings of a cross-validation take, if each update takes as long as it did so far."""
-    updates = max(step for step, _ in list_checkpoints(run.path))
-    return run.checkpoint.seconds / max(run.checkpoint.step, 1) * updates * (PARTS - 1)
+def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str, Places]:
+    """Return the tasks of which cross-validation tells who answers, and in which part each training example is."""
+    few = {name: one for name, one in tasks.items() if _uncountable(one) is None and _dev_rows(one) < ENOUGH}
+    return {name: part for name, one in few.items() if (part := deal(one)) is not None} if folds else {}
+
+
+def times_as_long(folds: int) -> float:
+    """Return how long a cross-validation takes, times the training itself: each fold is without its part."""
+    return folds * (FOLDS - 1) / FOLDS
 
 
 def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:
@@ -146,7 +160,15 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
         words,
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
+        temperature=_temperature(task, sheet, choice.weights),
     )
+
+
+def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float:
+    """Return how sure answers are to be, by those of cross-validation; weights that were fitted there see to it."""
+    if not sheet.cross_validated or task.score_range is not None or list(weights.values()) != [1.0]:
+        return 1.0
+    return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
 
 
 # ---- by the examples for dev ----
@@ -180,13 +202,14 @@ def _cross_validated(
     tasks: Mapping[str, EncodedTask],
     texts: Mapping[str, Texts],
     retrain: Retrain,
+    folds: int,
 ) -> dict[str, _Sheet] | None:
-    """Return what members answer to the training examples of each part, having learned the others.
+    """Return what members answer to the training examples of the first `folds` parts, having learned the others.
 
     None where the time was up.
     """
     members: dict[str, dict[str, Floats]] = {name: {} for name in parts}
-    for number in range(PARTS if parts else 0):
+    for number in range(folds if parts else 0):
         others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
         if (run := retrain(number, others)) is None:
             return None
@@ -195,12 +218,13 @@ def _cross_validated(
             words = learn_words(task, _some(texts[name], ~inside), train.labels[~inside])
             _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
             _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
-    return {
-        name: _Sheet(
-            found := tasks[name].splits["train"].labels, members[name], f"{len(found):,} rows cross-validated", True
-        )
-        for name in parts
-    }
+    return {name: _held_out(tasks[name], members[name], part < folds) for name, part in parts.items()}
+
+
+def _held_out(encoded: EncodedTask, members: Mapping[str, Floats], which: NDArray[np.bool_]) -> _Sheet:
+    labels = encoded.splits["train"].labels[which]
+    where = f"{len(labels):,} rows cross-validated"
+    return _Sheet(labels, {name: found[which] for name, found in members.items()}, where, cross_validated=True)
 
 
 def deal(encoded: EncodedTask) -> Places | None:
@@ -216,9 +240,9 @@ def deal(encoded: EncodedTask) -> Places | None:
     shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
     found = np.zeros(len(train), np.int64)
     for number, unit in enumerate(shuffled):
-        found[unit] = number % PARTS
-    few = any(len(np.unique(train.labels[found != part], axis=0)) < 2 for part in range(PARTS))
-    return None if few or len(units) < 2 * PARTS else found
+        found[unit] = number % FOLDS
+    few = any(len(np.unique(train.labels[found != part], axis=0)) < 2 for part in range(FOLDS))
+    return None if few or len(units) < 2 * FOLDS else found
 
 
 def _chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:

@@ -29,7 +29,8 @@ from gpt1.finetuning.data import (
     truncation_notices,
     unknown_tokens,
 )
-from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles
+from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, parts_to_hold_out
+from gpt1.finetuning.forecasting import Forecast
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import (
@@ -252,7 +253,8 @@ class FinetuneSession(Session[Classifier]):
     def __init__(
         self, asked: FinetuneRequest, conditions: Conditions, tasks: Mapping[str, EncodedTask], notices: Sequence[str]
     ) -> None:
-        super().__init__(conditions, notices)
+        self._forecast = Forecast(notifier(conditions.listeners))
+        super().__init__(replace(conditions, listeners=(*conditions.listeners, self._forecast)), notices)
         self.asked, self.tasks = asked, tasks
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
@@ -360,6 +362,8 @@ class FinetuneSession(Session[Classifier]):
         evaluate = _evaluator(model, self._deciding(recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
+        if settings.ensemble and self.world.size == 1 and parts_to_hold_out(self._deciding(recipe), settings.folds):
+            self._forecast.folds = settings.folds
         return TrainerConfig(
             objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks),
             batches=batches,
@@ -412,7 +416,8 @@ class FinetuneSession(Session[Classifier]):
         if settings.ensemble:
             retrain = self._retrain if self.world.size == 1 else None
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
-            if not make_ensembles(run, self._deciding(run.recipe), retrain, notify):
+            tasks, took = self._deciding(run.recipe), trainer.progress.seconds
+            if not make_ensembles(run, tasks, retrain, notify, folds=settings.folds, seconds=took):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)

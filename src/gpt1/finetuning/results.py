@@ -28,6 +28,7 @@ class SplitResult(TypedDict):
     verdict: NotRequired[str]  # what the score is worth
     is_of_use: NotRequired[bool]  # not where there is nothing to hold it against
     is_flattered: NotRequired[bool]  # by rows that were learned
+    may_be_chance: NotRequired[bool]  # the rows are too few to tell it from always giving the commonest answer
 
 
 class TuningResult(TypedDict):
@@ -89,6 +90,11 @@ def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
             "is trained, but how good it is is not known: rows that it is measured on stand in train too; "
             "gpt1 evaluate with a table of other texts tells it"
         )
+    if any(worth.may_be_chance for worth in worths):
+        return (
+            "is trained, but whether it is of use is not known: its rows are too few to tell; label more of them, or "
+            "measure it on others with gpt1 evaluate"
+        )
     return "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
 
@@ -102,6 +108,7 @@ def _short(found: Evaluation, decided: TaskEnsemble | None) -> SplitResult:
     short = cast(SplitResult, {name: value for name, value in found.as_json().items() if name in told})
     if (worth := verdict(found, decided)) is not None:
         short["verdict"], short["is_flattered"] = worth.sentence, worth.is_flattered
+        short["may_be_chance"] = worth.may_be_chance
         if worth.is_of_use is not None:
             short["is_of_use"] = worth.is_of_use
     return short

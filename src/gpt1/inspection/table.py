@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import SettingError
-from gpt1.bases.catalog import bases, is_packaged, lasting_name
+from gpt1.bases.catalog import base_in, bases, is_packaged, lasting_name
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.checking import Learner, TableReport, check_table
 from gpt1.tasks.shapes import CONTEXT
@@ -39,5 +39,5 @@ def _learner(init: str | Path | None, tokenizer: str | Path | None, context: int
     folder = packaged[0].path if init is None else run_folder(init)
     shape = read_run(folder).recipe.shape
     name = f"the base '{lasting_name(folder)}'" if is_packaged(folder) else str(init)
-    language = next((base.record.text.language for base in packaged if base.path == folder.resolve()), "")
-    return Learner(name, run_tokenizer(folder), shape.context, language)
+    base = base_in(folder)
+    return Learner(name, run_tokenizer(folder), shape.context, "" if base is None else base.record.text.language)

@@ -16,6 +16,7 @@ OFFERS = {
     "derived": ["in_words", "recipe_for", "recipe_for_text", "require_for_text", "require_settled", "settled"],
     "values": [
         "AUGMENTED",
+        "FOLDS",
         "FSDP",
         "Finetuning",
         "LSTM",

@@ -19,6 +19,7 @@ OPTIMIZERS = ("adam", "adamw", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "trapezoid")
 PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
 AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment its texts
+FOLDS = 3  # of a cross-validation, at most
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
 # What a recipe may leave to the fine-tuning, and what decides it there.
@@ -222,6 +223,7 @@ class Finetuning:
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
+    folds: int = FOLDS  # of cross-validation, by which few examples tell that; 1: a third is held out once; 0: none
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
 
     def __post_init__(self) -> None:
@@ -233,6 +235,7 @@ class Finetuning:
                     self.scratch and self.transfer_layers is not None
                 ),
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
+                f"folds is between 0 and {FOLDS}, not {self.folds}": 0 <= self.folds <= FOLDS,
             }
         )
 

@@ -1,7 +1,7 @@
 """A model card: what a run is, on what it was made, what it is worth and what it is not for, as Markdown.
 
-It may be published, so that it names files and runs, never where they lay. A base of the package has a card of its own,
-whose words on what it has read are taken over.
+It may be published, so that it names files and runs, never where they lay. A base has a card of its own, whose
+words on what it has read are taken over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from gpt1.base.errors import InputError
 from gpt1.base.files import make_folder, require_absent, result_file
 from gpt1.base.wording import many, some
-from gpt1.bases.catalog import Base, bases, find_base, is_packaged
+from gpt1.bases.catalog import Base, base_in, bases, find_base, is_packaged
 from gpt1.documents.blocks import Block, Facts, Heading, Note
 from gpt1.documents.evaluation import scores_table
 from gpt1.documents.figures import figure, shown_text
@@ -34,10 +34,11 @@ OWN_CARD = ("What it cannot do", "What came with its text")  # parts of a base's
 
 
 def make_card(run: str | Path) -> str:
-    """Return the model card of a run; of a base of the package, its own."""
+    """Return the model card of a run; of a base, its own."""
     folder = run_folder(run)
-    if is_packaged(folder):
-        return find_base(folder.name).card()
+    own = find_base(folder.name) if is_packaged(folder) else base_in(folder)
+    if own is not None:
+        return own.card()
     (found,) = gather([Path(run)])
     base = _base_of(found.record)
     blocks = [
@@ -70,7 +71,7 @@ def write_card(run: str | Path, out: str | Path, *, overwrite: bool = False) -> 
 
 
 def _base_of(record: RunRecord) -> Base | None:
-    """Return the base of the package that a run goes back to, where that is known."""
+    """Return the base that a run goes back to, where that is known: of the package, or in a folder that is there."""
     packaged = {base.name: base for base in bases()}
     for _ in range(MOST_PARENTS):
         parent = record.parent
@@ -80,6 +81,8 @@ def _base_of(record: RunRecord) -> Base | None:
             return packaged[parent]
         if not is_run(Path(parent)):
             return None
+        if (base := base_in(Path(parent))) is not None:
+            return base
         record = read_run(Path(parent))
     return None
 
@@ -98,8 +101,10 @@ def _origin(run: GatheredRun, base: Base | None) -> Iterator[Block]:
     if imported is not None:
         yield Note(f"Weights that were trained elsewhere, taken over from {imported.from_}.")
     if base is not None:
-        between = "" if parent == base.name else f", by way of the run '{Path(str(parent)).name}'"
-        yield Note(f"The base '{base.name}' of gpt1{between}: {base.record.about}")
+        is_parent = parent in (base.name, str(base.path))
+        between = "" if is_parent else f", by way of the run '{Path(str(parent)).name}'"
+        ours = " of gpt1" if is_packaged(base.path) else ""
+        yield Note(f"The base '{base.name}'{ours}{between}: {base.record.about}")
         yield Note(f"{base.in_short()}.")
 
 

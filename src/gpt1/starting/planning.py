@@ -1,6 +1,7 @@
-"""What fits into the time that a person has: how often labels are read, and whether text is read before them.
+"""What fits into the time that a person has: how labels are learned and judged, and whether text is read before them.
 
-Times are rough (`inspection/plan.py`), so that what is planned leaves room.
+Times are rough, of labels by a few updates (`trial.py`) and of text by the device (`inspection/plan.py`), so that what
+is planned leaves room.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpt1.base.wording import duration, many
-from gpt1.finetuning.ensembling import ENOUGH, PARTS
+from gpt1.finetuning.ensembling import ENOUGH, times_as_long
 from gpt1.inspection.plan import Speed
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.values import FOLDS, Recipe
 from gpt1.tasks.splitting import ONE_IN
 
 ROOM = 1.5  # times what was reckoned: an estimate is off by as much
+TRIAL_SHARE = 0.05  # of the time, at most, goes to the updates that show how long one takes
 TEXT_SHARE = 0.5  # of the time, at most, goes to text
 LITTLE_TEXT = 200_000  # bytes, below which it teaches a base nothing that its labels would not
 MOST_READINGS = 4  # of a text, which are nearly as good as fresh text (`inspection/advice.py`)
@@ -27,30 +29,40 @@ GENTLER = 0.3  # times the rate of the recipe: a network that knows something is
 
 @dataclass(frozen=True)
 class LearningPlan:
-    """How long the labels are learned: the recipe's own number of epochs (None), or one that fits."""
+    """How long the labels are learned, and how often again to judge by; None: as the recipe says."""
 
-    epochs: float | None
     seconds: float  # that it takes, roughly
+    epochs: float | None = None
+    folds: int | None = None
     why: str = ""  # where it is cut down
 
+    def changes(self) -> list[str]:
+        """Return the settings by which it differs from the recipe."""
+        epochs = [] if self.epochs is None else [f"training.epochs={self.epochs:g}"]
+        return epochs + ([] if self.folds is None else [f"finetuning.folds={self.folds}"])
 
-def plan_learning(recipe: Recipe, tokens: int, examples: int, speed: Speed | None, seconds: float) -> LearningPlan:
-    """Return how often examples of so many tokens in all are to be read, by a recipe that is settled.
 
-    Few of them are learned again in parts, to see whether counted words would do better.
+def plan_learning(recipe: Recipe, examples: int, seconds_an_update: float, seconds: float) -> LearningPlan:
+    """Return how examples are learned in so many seconds, by a recipe that is settled.
+
+    Few of them are learned again without a part, which tells what the run is worth. Where there is no time for all
+    parts, one is held out; where there is not even for that, all is read fewer times.
     """
-    if speed is None:
-        return LearningPlan(None, 0.0)
     again = recipe.finetuning.ensemble and examples / ONE_IN < ENOUGH
-    epochs, times = recipe.training.epochs, 1 + (PARTS - 1) * again
-    updates = math.ceil(examples / recipe.training.batch)
-    an_epoch = ROOM * times * speed.seconds(tokens, updates)
-    if an_epoch * epochs <= seconds:
-        return LearningPlan(None, an_epoch * epochs)
-    fitting = max(seconds / an_epoch, 1 / updates)
+    epochs, updates = recipe.training.epochs, math.ceil(examples / recipe.training.batch)
+    an_epoch = ROOM * updates * seconds_an_update
+    whole, least = (an_epoch * (1 + times_as_long(folds)) for folds in ((FOLDS, 1) if again else (0, 0)))
+    if whole * epochs <= seconds:
+        return LearningPlan(whole * epochs)
+    folds = 1 if again else None
+    instead = "a third of the rows is held out once, in place of cross-validation"
+    fits = f"to fit into {duration(seconds)}"
+    if least * epochs <= seconds:
+        return LearningPlan(least * epochs, folds=folds, why=f"{instead}, {fits}")
+    fitting = max(seconds / least, 1 / updates)
     fitting = math.floor(fitting) if fitting >= 1 else float(f"{fitting:.2g}")
-    why = f"the labels are read {fitting:g} times, not {epochs:g}, to fit into {duration(seconds)}"
-    return LearningPlan(float(fitting), an_epoch * fitting, why)
+    cut = [f"the labels are read {fitting:g} times, not {epochs:g}", *([instead] if again else [])]
+    return LearningPlan(least * fitting, float(fitting), folds, f"{', and '.join(cut)}, {fits}")
 
 
 @dataclass(frozen=True)

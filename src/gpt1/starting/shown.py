@@ -16,8 +16,6 @@ def start_blocks(found: StartResult) -> list[Block]:
     decided: list[Block] = (
         [Lines([f"{one[:1].upper()}{one[1:]}." for one in found.decisions])] if found.decisions else []
     )
-    if not found.is_done:
-        return [*table, *decided, Note("The time was up before the run was at its end; the same again goes on.")]
     worth: list[Block] = []
     for one in decisive(found.evaluations):
         worth += [Note(headline(one, found.decided)), yardsticks(one, found.decided)]

@@ -18,6 +18,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import file_hash, read_record, write_record
 from gpt1.base.progress import Progress, Silent
 from gpt1.base.stages import alone, or_begin_anew, own_folder
+from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.corpus.documents import TextSource, find_sources
 from gpt1.corpus.manifest import read_corpus
@@ -38,15 +39,25 @@ from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import PRETRAINING
 from gpt1.report import report
+from gpt1.runs.checkpoints import has_moments, list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_run, read_run, run_folder
-from gpt1.starting.planning import TEXT_SHARE, ReadingPlan, plan_learning, plan_reading, reading_changes
+from gpt1.starting.planning import (
+    TEXT_SHARE,
+    TRIAL_SHARE,
+    ReadingPlan,
+    plan_learning,
+    plan_reading,
+    reading_changes,
+)
+from gpt1.starting.trial import seconds_an_update
 from gpt1.tasks.checking import TableReport
 
 STARTED, TOKENS, READER, CLASSIFIER, REPORT = "start.json", "tokens", "reader", "classifier", "report.html"
+TRIAL = "trial"  # a folder that is gone when the plan is made
 VALID_SHARE, VALID_BYTES = 0.05, 200_000  # of a text, kept to tell whether reading it helped
 WHAT = "what a start has decided"
-_OURS = (STARTED, TOKENS, READER, CLASSIFIER, REPORT)
+_OURS = (STARTED, TOKENS, READER, CLASSIFIER, REPORT, TRIAL)
 _ONLY_TRAINING = ("symmetric",)  # what is said of a table that changes nothing about whether it is fit
 
 
@@ -67,13 +78,8 @@ class StartResult:
     decisions: Sequence[str] = ()  # in sentences
     run: Path | None = None  # None: the table cannot be learned from as it is
     page: Path | None = None
-    evaluations: Sequence[Evaluation] = field(default_factory=list)  # none where the time was up before the end
+    evaluations: Sequence[Evaluation] = field(default_factory=list)
     decided: Mapping[str, TaskEnsemble] = field(default_factory=dict)  # who answers each task, and by what
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the labels were learned to the end."""
-        return bool(self.run and is_done(self.run))
 
 
 class _Reading(TypedDict):
@@ -91,8 +97,10 @@ class _Started(TypedDict):
 
     made_for: dict[str, str]
     minutes: NotRequired[float]  # for which it was planned
-    epochs: NotRequired[float | None]
+    changes: NotRequired[list[str]]  # settings by which labels are learned
     why: NotRequired[str]
+    ended: NotRequired[list[str]]  # settings by which it came to its end when the time was up
+    why_ended: NotRequired[str]
     text: NotRequired[_Reading]
 
 
@@ -182,14 +190,12 @@ class _Start:
             if self._seconds > 60 * self._record.get("minutes", 0.0):
                 told.append("this was planned when it began; with more time, begin anew in another folder (`out`)")
         run = self._learn(init, steps)
+        told += [self._record["why_ended"]] if "why_ended" in self._record else []
         shown = [run, *readers]
         page = report(shown, asked.out / REPORT, overwrite=True)
         steps.append(Step("report", {"runs": list(map(str, shown)), "out": str(page)}))
-        found = StartResult(self._table, steps, told, run, page)
-        if not is_done(run):
-            return found
         opened = load_run(run, device="cpu")
-        return replace(found, evaluations=evaluations(opened), decided=decisions(opened))
+        return StartResult(self._table, steps, told, run, page, evaluations(opened), decisions(opened))
 
     def _left(self) -> float:
         return max(0.0, self._end - time.monotonic())
@@ -202,23 +208,37 @@ class _Start:
     def _plan(self, corpus: Path | None) -> None:
         """Decide how much is read of text and labels: once, or anew while nothing is begun and there is more time."""
         begun = any(is_run(self._asked.out / name) for name in (READER, CLASSIFIER))
-        if "epochs" in self._record and (begun or self._seconds <= 60 * self._record.get("minutes", 0.0)):
+        if "changes" in self._record and (begun or self._seconds <= 60 * self._record.get("minutes", 0.0)):
             return
         base = read_run(run_folder(self._asked.base))
-        examples, tokens = self._table.usable, self._table.tokens
         parameters = count_parameters(base.recipe.shape, base.vocab_size).total
-        recipe = replace(settled(self._recipe(), parameters, examples), shape=base.recipe.shape)
-        speed = training_speed(recipe, base.vocab_size, self._asked.device)
-        learning = plan_learning(recipe, 0 if tokens is None else tokens.of, examples, speed, self._left())
+        recipe = settled(change(self._recipe(), self._yardstick()), parameters, self._table.usable)
+        learning = plan_learning(recipe, self._table.usable, self._seconds_an_update(), self._left())
         self._record["minutes"] = self._seconds / 60
-        self._record["epochs"], self._record["why"] = learning.epochs, learning.why
+        self._record["changes"], self._record["why"] = [*self._yardstick(), *learning.changes()], learning.why
         if corpus is not None:
             spare = min(TEXT_SHARE * self._seconds, self._left() - learning.seconds)
             self._record["text"] = self._plan_text(corpus, spare)
         self._keep()
 
+    def _seconds_an_update(self) -> float:
+        asked = self._asked
+        minutes = TRIAL_SHARE * self._left() / 60
+        return seconds_an_update(
+            asked.base,
+            asked.out / TRIAL,
+            table=asked.table,
+            reading=asked.reading,
+            device=asked.device,
+            minutes=minutes,
+        )
+
     def _recipe(self) -> Recipe:
         return chosen_recipe(None, read_run(run_folder(self._asked.base)).recipe.shape, ())
+
+    def _yardstick(self) -> list[str]:
+        """Return what a recipe lacks that does not count words."""
+        return [] if self._recipe().finetuning.ensemble else ["finetuning.ensemble=true"]
 
     def _text_recipe(self) -> Recipe:
         base = read_run(run_folder(self._asked.base))
@@ -293,24 +313,44 @@ class _Start:
     # ---- labels ----
 
     def _learn(self, init: str, steps: list[Step]) -> Path:
-        asked, out, epochs = self._asked, self._asked.out / CLASSIFIER, self._record["epochs"]
-        changes = [] if epochs is None else [f"training.epochs={epochs:g}"]
-        changes += [] if self._recipe().finetuning.ensemble else ["finetuning.ensemble=true"]  # to have a yardstick
+        out, changes = self._asked.out / CLASSIFIER, self._record["changes"]
         if not is_done(out):
-            finetune(
-                init,
-                out,
-                train=asked.table,
-                **asked.reading,
-                changes=changes,
-                resume=is_run(out),
-                device=asked.device,
-                minutes=self._left() / 60,
-                listeners=asked.listeners,
-            )
-        told = {"init": init, "train": str(asked.table), "out": str(out), **asked.reading}
+            ended = self._record.get("ended")
+            self._finetune(init, changes if ended is None else [*changes, *ended], None if ended else self._left() / 60)
+        if not is_done(out):
+            self._end_now(out)
+            self._finetune(init, [*changes, *self._record["ended"]], None)
+        told = {"init": init, "train": str(self._asked.table), "out": str(out), **self._asked.reading}
         steps.append(Step("finetune", {**told, **({"changes": changes} if changes else {}), **self._on_device}))
+        if "ended" in self._record:
+            every = [*changes, *self._record["ended"]]
+            steps.append(Step("finetune", {**told, "resume": True, "changes": every, **self._on_device}))
         return out
+
+    def _finetune(self, init: str, changes: Sequence[str], minutes: float | None) -> None:
+        asked, out = self._asked, self._asked.out / CLASSIFIER
+        finetune(
+            init,
+            out,
+            train=asked.table,
+            **asked.reading,
+            changes=changes,
+            resume=is_run(out),
+            device=asked.device,
+            minutes=minutes,
+            listeners=asked.listeners,
+        )
+
+    def _end_now(self, run: Path) -> None:
+        """Decide how a training that the time has stopped comes to a verdict all the same."""
+        step, newest = list_checkpoints(run)[-1]
+        self._record["ended"], rest = ["finetuning.folds=0"], "the rows for dev alone tell what it is worth"
+        if has_moments(newest):  # else it has made all its updates
+            self._record["ended"].insert(0, f"training.steps={step}")
+            self._record["why_ended"] = f"the time was up after {many(step, 'update')}, with which it ends; {rest}"
+        else:
+            self._record["why_ended"] = f"the time was up before the cross-validation was done; {rest}"
+        self._keep()
 
 
 def _open(asked: _Asked) -> _Started:

@@ -20,6 +20,7 @@ import numpy as np
 from gpt1.base.errors import FileError, InputError
 from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
+from gpt1.tasks.assessment import wilson
 from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
 from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, seem_several
 from gpt1.tasks.encoded import encode_examples
@@ -39,6 +40,7 @@ from gpt1.tasks.examples import (
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into, row_numbers, sift
 from gpt1.tasks.spellings import fold, label_key, number, variants
+from gpt1.tasks.splitting import ONE_IN
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
 from gpt1.text.language import Language, look_at_language
 from gpt1.text.tokenizer import Tokenizer
@@ -48,6 +50,9 @@ COMMON_SHARE = 0.8  # of the commonest label, from which on a score says little
 NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
+FEW_ROWS = "few-rows"
+
+LEAST_GAIN = 0.1  # over always giving the commonest label: where rows cannot even show that, they are few
 
 ENGLISH = "English"
 
@@ -130,6 +135,9 @@ class TableReport:
         if stops:
             way = f"; {_SKIPPING}" if all(one.may_be_skipped for one in stops) else ""
             return f"cannot be trained on yet: {some([finding.what for finding in stops])}{way}"
+        if any(finding.key == FEW_ROWS for finding in self.findings):
+            things = many(len(self.findings), "thing")
+            return f"can be trained on, but has too few rows to tell what comes of it; {things} to look at"
         if not self.findings:
             return "fit to train on; nothing was found that is to be looked at"
         return f"fit to train on, with {many(len(self.findings), 'thing')} to look at"
@@ -273,6 +281,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
         return report
     language = look_at_language(" ".join(example.texts) for example in look.examples)
     found = [*(_each_of_several(look) if look.labels_sep else [*_labels(look), *_several_labels(look)])]
+    found += _few(look)
     found += [*_repeats(look), *_very_long(look)]
     tokens: Tokens | None = None
     if learner is not None:
@@ -313,6 +322,35 @@ def _labels(look: _Look) -> list[TableFinding]:
         advice = f"is '{look.columns.label}' the label? `columns={{'label': 'COLUMN'}}` names another column"
         return [*found, TableFinding("own-labels", what, advice)]
     return [*found, *_rare(look), *_imbalance(look)]
+
+
+def _few(look: _Look) -> list[TableFinding]:
+    """Tell of so few rows that held out, each once, they could not show that anything was learned."""
+    classes = look.counts if look.names and not look.labels_sep else Counter()
+    chance = max(classes.values()) / len(look.names) if classes else 1 / 2
+    if chance == 1:  # of one label alone nothing can be learned, however many rows there are
+        return []
+    rows, wanted = len(look.examples), _enough(chance)
+    if rows >= wanted:
+        return []
+    judging = _judging(rows)
+    low, high = wilson(round(judging / 2), judging)
+    what = f"{many(rows, 'row')} are few: a score that they give is known to about ±{50 * (high - low):.0f} points"
+    gain = f"{100 * LEAST_GAIN:.0f} points better than {'the commonest label' if classes else 'chance'}"
+    return [TableFinding(FEW_ROWS, what, f"label more; from {wanted:,} rows on they can show what is {gain}")]
+
+
+def _enough(chance: float) -> int:
+    """Return how many rows it takes to tell a score from one by chance: its 95 % interval is above that."""
+    rows = 2
+    while wilson(round(min(1.0, chance + LEAST_GAIN) * _judging(rows)), _judging(rows))[0] <= chance:
+        rows += 1
+    return rows
+
+
+def _judging(rows: int) -> int:
+    """Return how many of so few rows answers are judged by: those that are cross-validated, all but a tenth for dev."""
+    return rows - rows // ONE_IN
 
 
 def _each_of_several(look: _Look) -> list[TableFinding]:

@@ -161,8 +161,13 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
             raise InputError(
                 f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {some(header, SHOWN)})"
             )
-    label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label", place)
-    shape, texts = _chosen_texts(chosen) or _known_texts([name for name in header if name != label], place)
+    label = ""
+    try:
+        label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label")
+        shape, texts = _chosen_texts(chosen) or _known_texts([name for name in header if name != label])
+    except _Doubt as doubt:
+        known = {**chosen, **({"label": label} if label else {})}
+        raise _asked(train, header, known, place, str(doubt)) from None
     rest = [name for name in header if name not in texts and name != label]
     if not texts and label and len(rest) == 1:
         shape, texts = SINGLE, (rest[0],)
@@ -171,12 +176,55 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
     elif not texts and not label and len(rest) == 2:
         shape, texts, label = _told_apart(train, rest)
     if not texts or not label:
-        missing = "text" if not texts else "label"
-        raise InputError(
-            f"{place}: which column is the {missing}? Name it with `columns={{{missing!r}: 'COLUMN'}}` "
-            f"(columns: {some(header, SHOWN)}){'' if texts or label else _hint_at_header(train, place)}"
-        )
+        if not texts and not label and (hint := _hint_at_header(train, place)):
+            raise InputError(f"{place}: which columns are the text and the label{hint}")
+        missing = [name for name, found in (("text", texts), ("label", label)) if not found]
+        question = "which columns are the text and the label?" if missing[1:] else f"which column is the {missing[0]}?"
+        known = {**dict(zip(_roles_of(shape, texts), texts, strict=True)), **({"label": label} if label else {})}
+        raise _asked(train, header, known, place, question)
     return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0)
+
+
+class _Doubt(Exception):
+    """By their names several columns could be what is asked for."""
+
+
+def _roles_of(shape: str, texts: Sequence[str]) -> tuple[str, ...]:
+    return next((roles for roles, own in _SHAPE_OF.items() if own == shape and len(roles) == len(texts)), ())
+
+
+def _asked(
+    train: Sequence[Row], header: Sequence[str], known: Mapping[str, str], place: str, question: str
+) -> InputError:
+    """Return the error that asks for columns: with an example of each, and how to name them for one text and for two.
+
+    What is likely is proposed: the label repeats its values, and the longest cells are the text.
+    """
+    cells = {name: [str(row.cells.get(name) or "") for row in train] for name in header}
+    there = some([f"{_shown(name)} ({_shown(next(filter(None, cells[name]), ''))!r})" for name in header], SHOWN)
+    ways = [f"`columns={way!r}`" for way in _likely(cells, known)]
+    named = f"; name them, such as {', or of two texts '.join(ways)}" if ways else ""
+    return InputError(f"{place}: {question} Columns: {there}{named}")
+
+
+def _likely(cells: Mapping[str, Sequence[str]], known: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what the columns could be beside those that are known: of one text, and of two where there are so many."""
+    kinds = {name: len(set(values)) for name, values in cells.items() if name not in known.values()}
+    label = known.get("label") or min(kinds, key=lambda name: (kinds[name] < 2, kinds[name]), default="")
+    texts = sorted((name for name in kinds if name != label), key=lambda name: -sum(map(len, cells[name])))
+    if not label:
+        return []
+    if any(role in known for role in _TEXT_ROLES):
+        return [{**known, "label": label}]
+    pair = sorted(texts[:2], key=list(cells).index)
+    alone = [{"text": text, "label": label} for text in texts[:1]]
+    return alone + ([{"a": pair[0], "b": pair[1], "label": label}] if pair[1:] else [])
+
+
+def _shown(text: str) -> str:
+    """Return a name or a cell in short, without what messages are cut at."""
+    plain = " ".join(printable(text).replace("`", "'").replace("; ", ", ").split())
+    return plain if len(plain) <= _LONG_NAME else f"{plain[:_LONG_NAME]}…"
 
 
 def _choices(train: Sequence[Row], column: str) -> int:
@@ -199,7 +247,7 @@ def _hint_at_header(train: Sequence[Row], place: str) -> str:
         return ""
     for name in train[0].cells:
         if len(name) > _LONG_NAME or any(row.cells[name] == name for row in train):
-            return "; the first line looks like a row: is the header missing? Write one, such as text,label"
+            return "? The first line looks like a row; is the header missing? Write one, such as text,label"
     return ""
 
 
@@ -215,23 +263,23 @@ def _chosen_texts(chosen: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | No
     return _SHAPE_OF[roles], tuple(chosen[role] for role in roles)
 
 
-def _known_texts(header: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
+def _known_texts(header: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return shape and columns as far as the names of the columns tell them."""
     names = _plain_names(header)
     for roles in (*_SHAPE_OF, *_PAIR_NAMES):
         if roles != ("text",) and all(role in names for role in roles):
-            return _SHAPE_OF.get(roles, PAIR), tuple(_only(names[role], role, place) for role in roles)
-    text = _known_column(header, _TEXT_NAMES, "text", place)
+            return _SHAPE_OF.get(roles, PAIR), tuple(_only(names[role], role) for role in roles)
+    text = _known_column(header, _TEXT_NAMES, "text")
     return SINGLE, (text,) if text else ()
 
 
-def _known_column(header: Sequence[str], known: Sequence[str], role: str, place: str) -> str:
+def _known_column(header: Sequence[str], known: Sequence[str], role: str) -> str:
     """Return the column whose name tells that it has this role, or an empty string."""
     names = _plain_names(header)
     found = [column for name in known if name in names for column in names[name]]
     if found and known[0] in names:
-        return _only(names[known[0]], role, place)
-    return _only(found, role, place) if found else ""
+        return _only(names[known[0]], role)
+    return _only(found, role) if found else ""
 
 
 def _plain_names(header: Sequence[str]) -> dict[str, list[str]]:
@@ -242,13 +290,10 @@ def _plain_names(header: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _only(columns: Sequence[str], role: str, place: str) -> str:
+def _only(columns: Sequence[str], role: str) -> str:
     """Return the one column that has a role by its name, or ask which."""
     if len(columns) > 1:
-        raise InputError(
-            f"{place}: which column is the {role}, {' or '.join(columns)}? Name it with "
-            f"`columns={{{role!r}: 'COLUMN'}}`"
-        )
+        raise _Doubt(f"which column is the {role}, {' or '.join(columns)}?")
     return columns[0]
 
 

@@ -52,6 +52,7 @@ FREE_ON_RESUME = (
     "training.parallelism",
     "training.max_loss_spike",
     "training.patience",
+    "finetuning.folds",
 )
 LENGTHS = ("steps", "epochs", "patience")  # settings of `training` by which a run is over
 

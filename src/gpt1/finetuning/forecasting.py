@@ -1,0 +1,28 @@
+"""How long a fine-tuning takes with what follows it, told once its first updates have shown it."""
+
+from __future__ import annotations
+
+from gpt1.base.wording import duration, many
+from gpt1.finetuning.ensembling import times_as_long
+from gpt1.runs.events import Event, Stepped
+from gpt1.training.session import Notify
+
+
+class Forecast:
+    """Hears a training, and tells how long it takes where a cross-validation follows; else the live line tells it."""
+
+    def __init__(self, notify: Notify) -> None:
+        self.folds = 0  # of the cross-validation that follows
+        self._notify = notify
+
+    def __call__(self, event: Event) -> None:
+        """Tell it at the first figures but one: the first update takes longer than others."""
+        if not self.folds or not isinstance(event, Stepped) or not 1 < event.step < event.steps:
+            return
+        training = event.seconds_left / (1 - event.step / event.steps)
+        self._notify(
+            f"training takes about {duration(training)}, and the cross-validation after it "
+            f"({many(self.folds, 'more training')} on two thirds of the rows) about "
+            f"{duration(training * times_as_long(self.folds))}"
+        )
+        self.folds = 0
