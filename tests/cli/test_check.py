@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.bases import catalog
 from gpt1.tasks import checking
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
@@ -44,7 +45,9 @@ def faulty(tmp_path: Path) -> str:
 # ---- a table ----
 
 
-def test_a_good_table_is_fit(good: str, capsys: Capture) -> None:
+def test_a_good_table_is_fit(good: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(catalog, "PACKAGED", tmp_path / "none")
+    (tmp_path / "none").mkdir()
     code, out, err = run(capsys, "check", good)
     assert (code, err) == (0, "")
     first, *_, last = out.splitlines()

@@ -49,7 +49,8 @@ def test_a_table_is_learned_and_its_scores_are_printed(
     assert " ".join(out.split()).startswith(
         "moods split examples accuracy counting words commonest label ECE Brier log loss dev 4 "
     )
-    assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is ready: gpt1 evaluate")
+    # Single words decide here, so that no network is better than counting them.
+    assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is trained, but not of use yet: more labels")
 
 
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -47,7 +47,7 @@ def measured(counts: list[list[int]], words: float | None, metric: str = "accura
             "sure of that",
             True,
         ),
-        ([[40, 10], [10, 40]], 0.8, "as good as counting words (accuracy 80.0, counting words 80.0)", True),
+        ([[40, 10], [10, 40]], 0.8, "no better than counting words (accuracy 80.0, counting words 80.0)", False),
         (
             [[30, 20], [20, 30]],
             0.71,
@@ -94,9 +94,9 @@ def decided(network: float, words: float, *, commonest: float = 0.5, cross_valid
         ),
         (
             decided(0.77, 0.77),
-            "as good as counting words (accuracy 77.0, counting words 77.0), by cross-validation of 225 rows, as 25 "
-            "are few",
-            True,
+            "no better than counting words (accuracy 77.0, counting words 77.0), by cross-validation of 225 rows, as "
+            "25 are few",
+            False,
         ),
         (
             decided(0.6, 0.5, commonest=0.6),

@@ -68,8 +68,9 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
     low = wilson(round(score * decided.examples), decided.examples)[0] if decided.metric == "accuracy" else score
-    ahead = "as good as" if score <= words else f"{written(score - words)} points ahead of"  # never behind
-    found = Verdict(f"{ahead} counting words ({held}), {by}", is_of_use=True)
+    if score <= words:  # never behind: they answer themselves then
+        return Verdict(f"no better than counting words ({held}), {by}", is_of_use=False)
+    found = Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
     return _held_against_chance(found, decided.examples, low, decided.commonest)
 
 
@@ -99,12 +100,10 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     points = written(abs(score - words))
     if score < words:
         return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
+    if score == words:
+        return Verdict(f"no better than counting words ({held})", is_of_use=False)
     low, _ = evaluation.intervals.get(metric, (score, score))
     share = common[1] if common and metric == "accuracy" else None
-    if score == words:
-        return _held_against_chance(
-            Verdict(f"as good as counting words ({held})", is_of_use=True), evaluation.examples, low, share
-        )
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
     ahead = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
     return _held_against_chance(ahead, evaluation.examples, low, share)
