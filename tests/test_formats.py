@@ -168,11 +168,12 @@ def under_todays_names(facts: dict[str, Any]) -> dict[str, Any]:
     recipe = {
         name: todays_section(name, value) if isinstance(value, dict) else value for name, value in sections.items()
     }
-    later = (
+    later: Sequence[tuple[str, str, object]] = (
         ("logging", "keep_optimizer", True),
         ("logging", "keep_weights", None),
         ("finetuning", "ensemble", False),
         ("finetuning", "calibrate", False),
+        ("finetuning", "folds", 3),
     )
     for section, name, then in later:
         recipe[section].setdefault(name, then)  # which is as it was when nobody could choose

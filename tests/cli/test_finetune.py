@@ -73,6 +73,11 @@ def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: C
     assert (dev["examples"], dev["words"].keys()) == (4, {"accuracy"})
     assert isinstance(dev["verdict"], str)
     assert isinstance(dev["is_of_use"], bool)
+    assert (answer["is_done"], dev["commonest"]) == (True, 0.5)
+    by = answer["decided"]["moods"]
+    assert by["cross_validated"]
+    assert by["scores"].keys() == {"network", "words", "together"}
+    assert by.keys() >= {"weights", "why", "examples", "commonest"}
 
 
 def test_seeds_are_summed_up(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -119,6 +119,14 @@ def test_where_a_split_has_few_rows_the_verdict_is_that_of_cross_validation(
     assert (found.sentence, found.is_of_use) == (sentence, is_of_use)
 
 
+def test_labels_that_cross_validation_never_gives_rightly_are_of_no_use() -> None:
+    none = replace(decided(0.0, 0.0), metric="micro_f1", commonest=None)
+    found = verdict(measured([[9, 4], [3, 9]], 0.4, "micro_f1", score=0.4), none)
+    assert found is not None
+    assert not found.is_of_use
+    assert found.sentence.startswith("no label that it gives is right, by cross-validation of 225 rows")
+
+
 def test_rows_too_few_to_tell_a_score_from_the_commonest_answer_are_told() -> None:
     split = replace(measured([[26, 24], [16, 34]], 0.55), intervals={"accuracy": (0.499, 0.69)})
     found = verdict(split)

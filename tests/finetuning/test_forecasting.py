@@ -13,7 +13,7 @@ def stepped(step: int, seconds_left: float) -> Stepped:
 def forecast(folds: int) -> list[str | None]:
     told: list[str | None] = []
     hear = Forecast(told.append)
-    hear.folds = folds
+    hear.expect(folds)
     for event in (stepped(1, 900.0), stepped(10, 28.0), stepped(20, 26.0)):
         hear(event)
     return told

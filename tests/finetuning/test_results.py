@@ -52,10 +52,12 @@ def test_metrics_and_intervals_are_those_of_the_files(run: Run) -> None:
             facts = {
                 key: value
                 for key, value in facts.items()
-                if key not in ("verdict", "is_of_use", "is_flattered", "may_be_chance")
+                if key not in ("commonest", "verdict", "is_of_use", "is_flattered", "may_be_chance")
             }
             assert facts == {key: kept[key] for key in ("examples", "metrics", "intervals", "step")}
             assert (facts["examples"], facts["step"]) == (12, STEP)
+    assert found["tasks"]["moods"]["dev"]["commonest"] >= 0.5
+    assert (found["is_done"], found["decided"]) == (False, {})
     assert "seeds" not in found
     assert json.loads(json.dumps(found)) == found
 
@@ -102,7 +104,8 @@ def test_a_run_whose_score_is_flattered_by_rows_of_train_is_not_called_ready(run
 
 
 def test_a_run_that_was_measured_on_nothing_has_nothing_to_tell(run: Run) -> None:
-    assert results(run) == {"run": str(run.path), "tasks": {"moods": {}, "grades": {}}}
+    nothing = {"run": str(run.path), "is_done": False, "decided": {}, "tasks": {"moods": {}, "grades": {}}}
+    assert results(run) == nothing
     assert len(results_blocks(run)) == 1
 
 

@@ -25,7 +25,6 @@ from gpt1.runs.folder import read_run
 from gpt1.starting import planning
 from gpt1.starting.shown import start_blocks
 from gpt1.starting.start import CLASSIFIER, READER, REPORT, STARTED, StartResult, folder_for, start
-from gpt1.starting.trial import seconds_an_update
 from tests.conftest import make_text
 from tests.moments import signalled
 from tests.records import facts_in
@@ -199,15 +198,6 @@ def test_where_the_time_is_up_in_cross_validation_the_whole_training_is_kept(
     assert not found.decided["films"].cross_validated
     learned = [step.arguments for step in found.steps if step.verb == "finetune"]
     assert learned[1]["changes"] == ["finetuning.folds=0"]
-
-
-def test_how_long_an_update_takes_is_measured_and_leaves_nothing_behind(
-    table: Path, trained: Path, tmp_path: Path
-) -> None:
-    told: dict[str, Any] = {"table": table, "reading": {}, "device": "cpu"}
-    assert seconds_an_update(str(trained), tmp_path / "trial", minutes=1.0, **told) > 0
-    assert seconds_an_update(str(trained), tmp_path / "trial", minutes=1e-9, **told) > 0
-    assert [entry.name for entry in tmp_path.iterdir()] == [table.name]
 
 
 # ---- text ----

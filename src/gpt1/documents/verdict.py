@@ -66,6 +66,8 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
     if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
         common = f"always giving the commonest answer ({written(decided.commonest)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
+    if decided.metric == "micro_f1" and score == 0:
+        return Verdict(f"no label that it gives is right, {by}; {_AVOID}", is_of_use=False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
     low = wilson(round(score * decided.examples), decided.examples)[0] if decided.metric == "accuracy" else score
     if score <= words:  # never behind: they answer themselves then

@@ -103,9 +103,10 @@ def _cross_validated(run: Run, task: Task) -> TaskCalibration | None:
     if decided is None or not decided.cross_validated or decided.examples < ENOUGH:
         return None
     found = f"temperature {decided.temperature:.2f}, fitted" if decided.temperature != 1 else "weights were fitted"
+    score = f" ({hundred(decided.scores[decided.best])} % of them)" if decided.metric == "accuracy" else ""
     why = (
         f"{found} on the answers of cross-validation to {many(decided.examples, 'row')}, so that answers are about as "
-        f"sure as they are right ({decided.metric.replace('_', ' ')} {hundred(decided.scores[decided.best])} there)"
+        f"sure as they are right{score}"
     )
     return TaskCalibration(why, decided.temperature, decided.examples)
 

@@ -363,7 +363,7 @@ class FinetuneSession(Session[Classifier]):
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
         if settings.ensemble and self.world.size == 1 and parts_to_hold_out(self._deciding(recipe), settings.folds):
-            self._forecast.folds = settings.folds
+            self._forecast.expect(settings.folds)
         return TrainerConfig(
             objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks),
             batches=batches,

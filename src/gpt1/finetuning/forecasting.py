@@ -12,17 +12,21 @@ class Forecast:
     """Hears a training, and tells how long it takes where a cross-validation follows; else the live line tells it."""
 
     def __init__(self, notify: Notify) -> None:
-        self.folds = 0  # of the cross-validation that follows
+        self._folds = 0  # of the cross-validation that follows
         self._notify = notify
+
+    def expect(self, folds: int) -> None:
+        """Reckon with a cross-validation of so many folds."""
+        self._folds = folds
 
     def __call__(self, event: Event) -> None:
         """Tell it at the first figures but one: the first update takes longer than others."""
-        if not self.folds or not isinstance(event, Stepped) or not 1 < event.step < event.steps:
+        if not self._folds or not isinstance(event, Stepped) or not 1 < event.step < event.steps:
             return
         training = event.seconds_left / (1 - event.step / event.steps)
         self._notify(
             f"training takes about {duration(training)}, and the cross-validation after it "
-            f"({many(self.folds, 'more training')} on two thirds of the rows) about "
-            f"{duration(training * times_as_long(self.folds))}"
+            f"({many(self._folds, 'more training')} on two thirds of the rows) about "
+            f"{duration(training * times_as_long(self._folds))}"
         )
-        self.folds = 0
+        self._folds = 0

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import seeds_blocks, task_scores
-from gpt1.documents.verdict import verdict
+from gpt1.documents.verdict import commonest, verdict
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -25,16 +25,31 @@ class SplitResult(TypedDict):
     metrics: dict[str, float]
     intervals: NotRequired[dict[str, Interval]]  # 95 %
     words: NotRequired[dict[str, float]]  # the metrics of counting words (TF-IDF) on the same examples
+    commonest: NotRequired[float]  # the share of the commonest label
     verdict: NotRequired[str]  # what the score is worth
     is_of_use: NotRequired[bool]  # not where there is nothing to hold it against
     is_flattered: NotRequired[bool]  # by rows that were learned
     may_be_chance: NotRequired[bool]  # the rows are too few to tell it from always giving the commonest answer
 
 
+class Decision(TypedDict):
+    """Who answers a task and how surely, and by what that was decided."""
+
+    weights: dict[str, float]  # of the network and of counted words
+    why: str
+    examples: int  # that decided it
+    cross_validated: bool
+    scores: NotRequired[dict[str, float]]  # of each and of both together, by the task's first metric
+    commonest: NotRequired[float]
+    temperature: NotRequired[float]
+
+
 class TuningResult(TypedDict):
     """What a fine-tuning gave, as `gpt1 finetune --json` prints it."""
 
     run: str
+    is_done: bool  # else it was stopped, and can go on
+    decided: dict[str, Decision]  # by task, where counted words were held against the network
     tasks: dict[str, dict[str, SplitResult]]  # by task and split
     seeds: NotRequired[dict[str, dict[str, float]]]
 
@@ -46,7 +61,12 @@ def results(run: Run) -> TuningResult:
         name: {split: _short(found, decided.get(name)) for split, found in _evaluations(run, name).items()}
         for name in run.tasks
     }
-    found: TuningResult = {"run": str(run.path), "tasks": measured}
+    found: TuningResult = {
+        "run": str(run.path),
+        "is_done": is_done(run.path),
+        "decided": {name: _decision(run, name, one) for name, one in decided.items()},
+        "tasks": measured,
+    }
     if (seeds := _seeds(run)) is not None:
         found["seeds"] = seeds.summary
     return found
@@ -103,9 +123,27 @@ def decisions(run: Run) -> dict[str, TaskEnsemble]:
     return {name: one.record for name, one in run.ensembles.items()}
 
 
+def _decision(run: Run, task: str, decided: TaskEnsemble) -> Decision:
+    found: Decision = {
+        "weights": decided.weights,
+        "why": decided.why,
+        "examples": decided.examples,
+        "cross_validated": decided.cross_validated,
+    }
+    if decided.scores:
+        found["scores"] = decided.scores
+    if decided.commonest is not None:
+        found["commonest"] = decided.commonest
+    if run.calibration is not None:
+        found["temperature"] = run.calibration.tasks[task].temperature
+    return found
+
+
 def _short(found: Evaluation, decided: TaskEnsemble | None) -> SplitResult:
     told = SplitResult.__annotations__
     short = cast(SplitResult, {name: value for name, value in found.as_json().items() if name in told})
+    if (common := commonest(found.classes)) is not None and "accuracy" in found.metrics:
+        short["commonest"] = common[1]
     if (worth := verdict(found, decided)) is not None:
         short["verdict"], short["is_flattered"] = worth.sentence, worth.is_flattered
         short["may_be_chance"] = worth.may_be_chance

@@ -223,8 +223,8 @@ class Finetuning:
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
-    folds: int = FOLDS  # of cross-validation, by which few examples tell that; 1: a third is held out once; 0: none
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
+    folds: int = FOLDS  # of the ensemble's cross-validation, if examples are few; 1: a third is held out once; 0: none
 
     def __post_init__(self) -> None:
         _check(

@@ -222,16 +222,9 @@ class _Start:
         self._keep()
 
     def _seconds_an_update(self) -> float:
-        asked = self._asked
-        minutes = TRIAL_SHARE * self._left() / 60
-        return seconds_an_update(
-            asked.base,
-            asked.out / TRIAL,
-            table=asked.table,
-            reading=asked.reading,
-            device=asked.device,
-            minutes=minutes,
-        )
+        asked, minutes = self._asked, TRIAL_SHARE * self._left() / 60
+        trial, table = asked.out / TRIAL, asked.table
+        return seconds_an_update(asked.base, trial, table=table, device=asked.device, minutes=minutes, **asked.reading)
 
     def _recipe(self) -> Recipe:
         return chosen_recipe(None, read_run(run_folder(self._asked.base)).recipe.shape, ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,9 +20,12 @@ _CHANGES = (
 
 
 def seconds_an_update(
-    init: str, folder: Path, *, table: Path, reading: Mapping[str, Any], device: str | None, minutes: float
+    init: str, folder: Path, *, table: Path, device: str | None, minutes: float, **reading: Any
 ) -> float:
-    """Return how long an update of a fine-tuning takes, by a few of them, for which there are so many `minutes`."""
+    """Return how long an update of a fine-tuning takes, by a few of them, for which there are so many `minutes`.
+
+    How the table is read is said as to `gpt1.finetune`.
+    """
     seconds: list[float] = []
 
     def hear(event: Event) -> None:
