@@ -41,6 +41,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Event, Stepped
 from gpt1.training.batches import Batch
 from gpt1.training.distributed import World
+from gpt1.training.session import speed_up
 from gpt1.training.trainer import Trainer, TrainerConfig
 
 
@@ -67,8 +68,8 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
 
     shape, training = recipe.shape, recipe.training
     model = build_model(shape, vocab_size, compute=DTYPES[training.precision]).to(device)
-    if training.compile and device.type == "cuda":
-        model.compile()
+    if told := speed_up(model, recipe, device, World()):
+        print(told)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
             TrainerConfig(

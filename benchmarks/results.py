@@ -84,11 +84,20 @@ def measured(
             rounds=len(values),
             peak_gib=(peaks or {}).get(name),
             date=time.strftime("%Y-%m-%d"),
-            command=" ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *map(shlex.quote, sys.argv[1:])]),
+            command=command(sys.argv),
             versions=versions,
         )
         for name, values in found.items()
     ]
+
+
+def command(given: Sequence[str]) -> str:
+    """Return how a benchmark was called, but for where its figures went."""
+    program, *options = given
+    if "--json" in options:
+        place = options.index("--json")
+        options = options[:place] + options[place + 2 :]
+    return " ".join([f"python -m benchmarks.{Path(program).stem}", *map(shlex.quote, options)])
 
 
 def _version(library: str) -> str:

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import RESULTS, ROOT, Measurement, draw, interleave, measured, read, speeds_table, with_table
+from benchmarks.results import (
+    RESULTS,
+    ROOT,
+    Measurement,
+    command,
+    draw,
+    interleave,
+    measured,
+    read,
+    speeds_table,
+    with_table,
+)
 from benchmarks.results import write as write_rows
 
 OURS = Measurement(
@@ -67,6 +78,11 @@ def test_what_is_measured_keeps_the_median_the_spread_and_the_circumstances() ->
     assert (row.median, row.least, row.most, row.rounds) == (2.0, 1.0, 3.0, 3)
     assert row.versions["torch"]
     assert row.command.startswith("python -m benchmarks.")
+
+
+def test_a_command_is_told_without_where_its_figures_went() -> None:
+    given = ["/somewhere/benchmarks/text.py", "--json", "/elsewhere/a.json", "--only", "a plain GPT"]
+    assert command(given) == "python -m benchmarks.text --only 'a plain GPT'"
 
 
 def test_a_file_takes_new_rows_in_the_place_of_old_ones_and_keeps_the_others(tmp_path: Path) -> None:
