@@ -58,11 +58,9 @@ fmt: install
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# Every contender in one call; figures and a picture in bench/.
 bench: install
-	$(BIN)/python benchmarks/text.py
-	$(BIN)/python benchmarks/pretraining.py
-	$(BIN)/python -m benchmarks.generation
-	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks --out bench
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,13 +1,13 @@
 """Fine-tuning speed against transformers, all in one run: milliseconds of an update on a batch of short texts.
 
-    python benchmarks/finetuning.py                # GPT-1's shape on a GPU, a small one on a CPU
-    python benchmarks/finetuning.py --rounds 3 --only ours "ours, not recorded"
+    python -m benchmarks.finetuning                # GPT-1's shape on a GPU, a small one on a CPU
+    python -m benchmarks.finetuning --rounds 3 --only gpt1 "gpt1, not recorded"
     python -m benchmarks.finetuning --whole storycloze stsb        # seconds from the call of `finetune` to its return
     python -m benchmarks.finetuning --whole storycloze --layers 1 --examples 4      # large weights, little arithmetic
 
-Contenders: ours (the real trainer: packed rows, the auxiliary language model, loading, clipping, guard, optimiser), and
-transformers' OpenAIGPT with both heads as people call it: padded to the longest text of the batch, autocast, clipping,
-fused AdamW. Random tokens of real lengths (8 to 45 tokens): speed does not depend on what they say.
+Contenders: `gpt1` (the real trainer: packed rows, the auxiliary language model, loading, clipping, guard, optimiser),
+and transformers' OpenAIGPT with both heads as people call it: padded to the longest text of the batch, autocast,
+clipping, fused AdamW. Random tokens of real lengths (8 to 45 tokens): speed does not depend on what they say.
 
 Whole fine-tunings of a base with random weights, with as many examples and tokens as the task has: the process is warm
 (one fine-tuning comes before those that count), the seconds are parted into those to the first update, those of the
@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name, find_device, usable_precision
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.finetune import CUDA_BLOCK, finetune
@@ -90,18 +92,16 @@ def random_texts(vocab_size: int) -> EncodedTask:
 # ---- whole fine-tunings ----
 
 
-def make_base(folder: Path, vocab_size: int, layers: int, width: int) -> Tokenizer:
-    """Make a pre-trained run of the paper's kind with random weights, and return its tokenizer, whose words are any."""
+def make_base(folder: Path, recipe: Recipe, vocab_size: int) -> Tokenizer:
+    """Make a pre-trained run with random weights, and return its tokenizer, whose words are any."""
     pairs = itertools.islice(itertools.product(sorted(byte_kind.BYTES), repeat=2), vocab_size - len(byte_kind.BYTES))
     merges = list(pairs)
     tokenizer = new_tokenizer("bytes", byte_kind.layout(merges), merges)
-    shape = replace(PAPER.shape, layers=layers, width=width, heads=max(1, width // 64), feed_forward=4 * width)
-    recipe = replace(PAPER, shape=shape)
     folder.mkdir()
     tokenizer.save(folder / "tokenizer.json")
     record = RunRecord(PRETRAINING, recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
     begin_run(folder, record, folder / "tokenizer.json")
-    model = build_model(shape, tokenizer.vocab_size, seed=0)
+    model = build_model(recipe.shape, tokenizer.vocab_size, seed=0)
     save_checkpoint(folder, 1, dict(model.named_parameters()), None, {"cost": 0.5})
     return tokenizer
 
@@ -139,18 +139,21 @@ def whole(base: Path, out: Path, task: EncodedTask, device: torch.device) -> dic
     return {"seconds": ended - began, **parts}
 
 
-def print_whole(names: list[str], device: torch.device, rounds: int, most: int | None, shape: dict[str, int]) -> None:
+def print_whole(
+    names: list[str], device: torch.device, rounds: int, most: int | None, base: Recipe, vocab_size: int
+) -> None:
     """Fine-tune on tasks in turn, first to warm up, and print the median of each part of the seconds."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        tokenizer = make_base(Path(folder) / "base", **shape)
+        tokenizer = make_base(Path(folder) / "base", base, vocab_size)
         tasks = {name: random_task(name, tokenizer, most) for name in names}
         for _ in range(rounds + 1):
             for name, task in tasks.items():
                 out = Path(folder) / name
                 found[name].append(whole(Path(folder) / "base", out, task, device))
                 shutil.rmtree(out)
-    print(f"{device_name(device)}, {shape}, whole fine-tunings, medians of {rounds}")
+    shape = base.shape
+    print(f"{device_name(device)}, {shape.layers} x {shape.width}, whole fine-tunings, medians of {rounds}")
     for name, runs in found.items():
         medians = {part: round(statistics.median(run[part] for run in runs[1:]), 2) for part in runs[0]}
         print(json.dumps({"name": name, **medians}), flush=True)
@@ -255,6 +258,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--warm", type=int, default=100)
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--json", type=Path, default=None, help="add what was found of updates to this file")
     parser.add_argument("--whole", nargs="+", choices=list(SIZES), default=None, metavar="TASK")
     parser.add_argument("--examples", type=int, default=None, help="with --whole: at most so many of each split")
     parser.add_argument("--layers", type=int, default=PAPER.shape.layers, help="with --whole, as the next two")
@@ -263,27 +267,26 @@ def main() -> None:
     given = parser.parse_args()
     device = find_device(given.device)
     if given.whole:
-        shape = {"vocab_size": given.vocabulary, "layers": given.layers, "width": given.width}
-        print_whole(given.whole, device, given.rounds, given.examples, shape)
+        sizes = {"layers": given.layers, "width": given.width, "heads": max(1, given.width // 64)}
+        base = replace(PAPER, shape=replace(PAPER.shape, **sizes, feed_forward=4 * given.width))
+        print_whole(given.whole, device, given.rounds, given.examples, base, given.vocabulary)
         return
     on_gpu = device.type == "cuda"
     recipe = FINETUNE if on_gpu else replace(FINETUNE, shape=replace(TINY.shape, dropout=0.1))
     precision, _ = usable_precision(device, recipe.training.precision if on_gpu else "fp32")
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     task = random_texts(VOCABULARY if on_gpu else 8192)
-    contenders: dict[str, Callable[..., float]] = {"ours": ours, "transformers": transformers}
+    contenders: dict[str, Callable[..., float]] = {"gpt1": ours, "transformers": transformers}
     if on_gpu:
-        contenders |= {"ours, not recorded": changed(cuda_graphs=False), "ours, compiled": changed(compile=True)}
-    chosen = given.only or list(contenders)
+        contenders |= {"gpt1, not recorded": changed(cuda_graphs=False), "gpt1, compiled": changed(compile=True)}
     print(f"{device_name(device)}, {precision}, {recipe.training.batch} texts of {task.vocab_size:,} kinds of tokens")
-    seconds: dict[str, list[float]] = {name: [] for name in chosen}
-    for round_ in range(given.rounds):
-        for name in chosen if round_ % 2 == 0 else reversed(chosen):
-            seconds[name].append(contenders[name](recipe, task, device, given.steps, given.warm))
-    for name in chosen:
-        median = statistics.median(seconds[name])
-        ratio = median / statistics.median(seconds.get("ours", [median]))
-        print(json.dumps({"name": name, "ms": round(1e3 * median, 2), "ours_is_faster": round(ratio, 2)}), flush=True)
+
+    def milliseconds(name: str) -> float:
+        return 1e3 * contenders[name](recipe, task, device, given.steps, given.warm)
+
+    chosen = {name: partial(milliseconds, name) for name in given.only or contenders}
+    work = f"an update of fine-tuning, {'paper' if on_gpu else 'tiny'}'s shape, {recipe.training.batch} short texts"
+    tell(measured(work, "ms", device_name(device), interleave(chosen, given.rounds)), given.json)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,29 @@
-"""Generation speed against peers, all in one run: seconds for the new tokens of one text, or of several side by side.
+"""Generation speed against peers, all in one run: new tokens a second of one text, or of several side by side.
 
     python -m benchmarks.generation                   # GPT-1's size, prompt of 128 tokens, 256 new, two threads
-    python -m benchmarks.generation --prompt 1 --rounds 1 --only ours uncached
+    python -m benchmarks.generation --prompt 1 --rounds 1 --only gpt1 uncached
     python -m benchmarks.generation --device cuda --prompt 32 --texts 64       # bf16
 
-Contenders: ours (greedy, with its memory); `int8`, the same with its matrices in bytes; `uncached`, the same network
-read anew for every token, logits of the last position only (the judge of `tests/inference/test_generation.py`), which
-must write the same tokens as ours; and transformers' OpenAIGPT with its own `generate`. Weights are random: speed does
-not depend on them. Rounds alternate; medians are printed. `int8` and `uncached` are for a CPU and one text. On a GPU
-each contender writes once before, since its kernels are loaded then.
+Contenders: `gpt1` (greedy, with its memory); `gpt1, int8`, the same with its matrices in bytes; `uncached`, the same
+network read anew for every token, logits of the last position only (the judge of `tests/inference/test_generation.py`),
+which must write the same tokens as ours; and transformers' OpenAIGPT with its own `generate`. Weights are random: speed
+does not depend on them. Rounds alternate; medians are printed. `gpt1, int8` and `uncached` are for a CPU and one text.
+On a GPU each contender writes once before, since its kernels are loaded then.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name
 from gpt1.inference.generation import continue_ids
 from gpt1.inference.sampling import SamplingParams
@@ -58,9 +59,9 @@ def make_contenders(recipe: str, device: str) -> dict[str, tuple[Callable[..., l
     compute = torch.float32 if on_cpu else torch.bfloat16
     plain = build_model(shape, VOCABULARY, compute=compute).eval().to(device)
     model = prepare_for_inference(plain)
-    found: dict[str, tuple[Callable[..., list[list[int]]], Any]] = {"ours": (ours, model)}
+    found: dict[str, tuple[Callable[..., list[list[int]]], Any]] = {"gpt1": (ours, model)}
     if on_cpu:
-        found |= {"int8": (ours, quantize_int8(plain)), "uncached": (uncached, model)}
+        found |= {"gpt1, int8": (ours, quantize_int8(plain)), "uncached": (uncached, model)}
     if recipe == "paper":
         from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
@@ -79,39 +80,31 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--json", type=Path, default=None, help="add what was found to this file")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     contenders = make_contenders(given.recipe, given.device)
     chosen = given.only or list(contenders)
     draw = torch.Generator().manual_seed(0)
     prompts = torch.randint(0, VOCABULARY, (given.texts, given.prompt), generator=draw).tolist()
-    sizes = f"{given.texts} x {given.prompt} + {given.new} tokens"
-    print(f"{device_name(torch.device(given.device))}, recipe {given.recipe}, {sizes}")
     if given.device != "cpu":
         for name in chosen:
             write, network = contenders[name]
             write(network, prompts, 4)
-    seconds: dict[str, list[float]] = {name: [] for name in chosen}
     texts: dict[str, list[list[int]]] = {}
-    for round_ in range(given.rounds):
-        for name in chosen if round_ % 2 == 0 else reversed(chosen):
-            write, network = contenders[name]
-            began = time.perf_counter()
-            texts[name] = write(network, prompts, given.new)
-            seconds[name].append(time.perf_counter() - began)
-            print(f"round {round_ + 1}, {name}: {seconds[name][-1]:.2f} s", flush=True)
-    assert texts.get("ours", []) == texts.get("uncached", texts.get("ours", [])), (
+
+    def tokens_per_second(name: str) -> float:
+        write, network = contenders[name]
+        began = time.perf_counter()
+        texts[name] = write(network, prompts, given.new)
+        return given.texts * given.new / (time.perf_counter() - began)
+
+    found = interleave({name: partial(tokens_per_second, name) for name in chosen}, given.rounds)
+    assert texts.get("gpt1", []) == texts.get("uncached", texts.get("gpt1", [])), (
         "two ways of the same network disagree"
     )
-    for name in chosen:
-        median = statistics.median(seconds[name])
-        row = {
-            "name": name,
-            "seconds": round(median, 2),
-            "tokens_per_second": round(given.texts * given.new / median, 1),
-            "ours_is_faster": round(median / statistics.median(seconds.get("ours", [median])), 2),
-        }
-        print(json.dumps(row), flush=True)
+    work = f"generation, {given.recipe}'s shape, {given.texts} x {given.prompt} + {given.new} tokens"
+    tell(measured(work, "tokens/s", device_name(torch.device(given.device)), found), given.json)
 
 
 if __name__ == "__main__":

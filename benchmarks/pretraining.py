@@ -1,31 +1,36 @@
 """Pre-training speed against peers, all in one run: tokens a second and peak memory, whole steps with dropout.
 
-    python benchmarks/pretraining.py                         # the paper's shape on a GPU, `tiny`'s on a CPU
-    python benchmarks/pretraining.py --rounds 3 --only ours plain
+    python -m benchmarks.pretraining                         # the paper's shape on a GPU, `tiny`'s on a CPU
+    python -m benchmarks.pretraining --rounds 3 --only gpt1 "a plain GPT"
+    python -m benchmarks.pretraining --peer-file nanoGPT/model.py --only gpt1 peer
 
-Contenders: ours (the real trainer, loading, clipping, guard and optimiser included); `plain`, a small GPT as today's
-short teaching codes write it (pre-norm, fused attention, full logits, torch's fused AdamW, compiled on a GPU); and
-transformers' OpenAIGPT, eager and compiled. Rounds alternate; medians are printed. Random tokens: speed does not
-depend on them.
+Contenders: `gpt1` (the real trainer, loading, clipping, guard and optimiser included); `a plain GPT` as today's
+short teaching codes write it (pre-norm, fused attention, full logits, torch's fused AdamW, compiled on a GPU);
+transformers' OpenAIGPT, eager and compiled; and `peer`, a network in a file of your own, such as nanoGPT's `model.py`:
+classes `GPT` and `GPTConfig`, which are run as they are. Rounds alternate; medians are printed. Random tokens: speed
+does not depend on them.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
-import statistics
+import importlib.util
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name, find_device, usable_precision
 from gpt1.inference.run import DTYPES
 from gpt1.model import build_model
@@ -36,6 +41,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Event, Stepped
 from gpt1.training.batches import Batch
 from gpt1.training.distributed import World
+from gpt1.training.session import speed_up
 from gpt1.training.trainer import Trainer, TrainerConfig
 
 
@@ -62,8 +68,8 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
 
     shape, training = recipe.shape, recipe.training
     model = build_model(shape, vocab_size, compute=DTYPES[training.precision]).to(device)
-    if training.compile and device.type == "cuda":
-        model.compile()
+    if told := speed_up(model, recipe, device, World()):
+        print(told)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
             TrainerConfig(
@@ -158,6 +164,33 @@ class Wrapped(nn.Module):
         return F.cross_entropy(self.inner(ids).logits.flatten(0, 1), targets.flatten())
 
 
+class FromFile(nn.Module):
+    """The network of somebody's file, as short teaching codes have it: `GPT(GPTConfig(...))` gives logits and loss."""
+
+    def __init__(self, file: Path, recipe: Recipe, vocab_size: int) -> None:
+        super().__init__()
+        shape, theirs = recipe.shape, load_module(file)
+        sizes = {"block_size": shape.context, "n_embd": shape.width, "n_layer": shape.layers, "n_head": shape.heads}
+        rows = -(-vocab_size // 64) * 64  # as such codes advise
+        self.inner = theirs.GPT(theirs.GPTConfig(vocab_size=rows, dropout=shape.dropout, bias=True, **sizes))
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss."""
+        loss: Tensor = self.inner(ids, targets)[1]
+        return loss
+
+
+def load_module(file: Path) -> Any:
+    """Run a Python file that the caller named, and return what it defines."""
+    spec = importlib.util.spec_from_file_location("peer", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["peer"] = module  # where its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
 def peer(make: Callable[[Recipe, int], nn.Module], compiled: bool) -> Callable[..., float]:
     """Return a contender that trains a network in the usual way: autocast, clipping, fused AdamW."""
 
@@ -205,6 +238,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warm", type=int, default=8)
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--peer-file", type=Path, default=None, metavar="FILE", help="with classes GPT and GPTConfig")
+    parser.add_argument("--json", type=Path, default=None, help="add what was found to this file")
     given = parser.parse_args()
     device = find_device(given.device)
     on_gpu = device.type == "cuda"
@@ -214,36 +249,33 @@ def main() -> None:
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     vocab_size = given.vocab or (40478 if on_gpu else 8192)
     contenders: dict[str, Callable[..., float]] = {
-        "ours": ours,
-        "plain": peer(PlainGPT, compiled=on_gpu),
+        "gpt1": ours,
+        "a plain GPT": peer(PlainGPT, compiled=on_gpu),
         "transformers": peer(Wrapped, compiled=False),
-        "transformers compiled": peer(Wrapped, compiled=True),
     }
-    chosen = given.only or [name for name in contenders if on_gpu or "compiled" not in name]
+    if on_gpu:
+        contenders["transformers, compiled"] = peer(Wrapped, compiled=True)
+    if given.peer_file is not None:
+        contenders["peer"] = peer(partial(FromFile, given.peer_file), compiled=on_gpu)
     tokens = recipe.training.batch * recipe.shape.context
     print(f"{device_name(device)}, recipe {recipe.name}, {precision}, {tokens:,} tokens a step, {vocab_size:,} kinds")
-    seconds: dict[str, list[float]] = {name: [] for name in chosen}
-    memory: dict[str, float] = {}
-    for round_ in range(given.rounds):
-        for name in chosen if round_ % 2 == 0 else reversed(chosen):
-            if on_gpu:
-                torch.cuda.reset_peak_memory_stats()
-            seconds[name].append(contenders[name](recipe, vocab_size, device, given.steps, given.warm))
-            memory[name] = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else float("nan")
-            gc.collect()
-            torch._dynamo.reset()
-            if on_gpu:
-                torch.cuda.empty_cache()
-    for name in chosen:
-        median = statistics.median(seconds[name])
-        row = {
-            "name": name,
-            "ms": round(1e3 * median, 2),
-            "tokens_per_second": round(tokens / median),
-            "peak_gib": round(memory[name], 2),
-            "ours_is_faster": round(median / statistics.median(seconds.get("ours", [median])), 2),
-        }
-        print(json.dumps(row), flush=True)
+    peaks: dict[str, float] = {}
+
+    def tokens_per_second(name: str) -> float:
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        seconds = contenders[name](recipe, vocab_size, device, given.steps, given.warm)
+        if on_gpu:
+            peaks[name] = torch.cuda.max_memory_allocated() / 2**30
+        gc.collect()
+        torch._dynamo.reset()
+        if on_gpu:
+            torch.cuda.empty_cache()
+        return tokens / seconds
+
+    chosen = {name: partial(tokens_per_second, name) for name in given.only or contenders}
+    work = f"pre-training, {recipe.name}'s shape, dropout on"
+    tell(measured(work, "tokens/s", device_name(device), interleave(chosen, given.rounds), peaks), given.json)
 
 
 if __name__ == "__main__":

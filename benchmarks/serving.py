@@ -31,6 +31,7 @@ import httpx
 import numpy as np
 import torch
 
+from benchmarks.results import measured, tell
 from gpt1.base.devices import device_name
 from gpt1.inference.run import Run, load_run
 from gpt1.serve import engine
@@ -185,6 +186,9 @@ def compare(run: Path, texts: list[str], kind: str, given: argparse.Namespace) -
         "texts_per_second_without_a_server": [round(single, 1), round(many, 1)],
     }
     print(json.dumps(gains), flush=True)
+    path, rates = ASKED[kind][0], {"gpt1": found[True], "one text a pass": found[False]}
+    machine = device_name(torch.device(given.device))
+    tell(measured(f"serving {path} to {given.clients} clients", "requests/s", machine, rates), given.json)
 
 
 def main() -> None:
@@ -198,6 +202,7 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tokenizer", choices=("words", "bytes"), default="words")
+    parser.add_argument("--json", type=Path, default=None, help="add what was found to this file")
     parser.add_argument("--ask", nargs="*", choices=list(ASKED), default=list(ASKED))
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

@@ -1,6 +1,6 @@
 """How fast is the way from text to tokens? One table, every contender on the same real text in the same run.
 
-    python benchmarks/text.py [--rounds 3] [--only encode|train|prepare] [--copies 12]
+    python -m benchmarks.text [--rounds 3] [--only encode|train|prepare] [--copies 12]
 
 Real text is found through GPT1_DATA (books/*.txt.xz, openai/). Each measurement is a fresh process, so caches are cold
 unless the row says warm; contenders take turns, forwards and backwards, and medians are shown. The slow contenders read
@@ -13,6 +13,7 @@ import argparse
 import json
 import lzma
 import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -20,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.results import ROOT, interleave, measured, tell
+
 BOOKS, OPENAI = "books/*.txt.xz", ("openai/encoder_bpe_40000.json", "openai/vocab_40000.bpe")
 
 
@@ -52,7 +55,6 @@ def timed(texts: list[str], work: Callable[[], object]) -> dict[str, float]:
 
 
 def measure_reference() -> dict[str, float]:
-    sys.path.insert(0, str(ROOT))
     from gpt1.text.pieces import pieces
     from tests.reference.words import ReferenceWords
 
@@ -107,7 +109,6 @@ def _encode(texts: list[str]) -> int:
 
 
 def measure_ours_all_cores() -> dict[str, float]:
-    sys.path.insert(0, str(ROOT))
     from benchmarks.text import _begin, _encode  # workers import what they run; they do not run this script
     from gpt1.base.parallel import cores, ordered_map
 
@@ -153,8 +154,8 @@ def cpu_seconds() -> float:
 
 
 def start(name: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", __file__, "--measure", name, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.text", "--measure", name, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -165,30 +166,22 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     return result
 
 
-def row(name: str, rates: list[float], base: float, note: str = "") -> None:
-    middle = statistics.median(rates)
-    print(
-        f"{name:44} {middle:8.2f} MB/s {middle / base:7.1f}x  ({min(rates):.2f} to {max(rates):.2f}){note}", flush=True
-    )
-
-
-def table_encode(rounds: int) -> None:
+def table_encode(rounds: int, file: Path | None) -> None:
     contenders = {
-        "reference": "literal reference, with the original's cache",
-        "transformers": "transformers' OpenAIGPTTokenizer",
-        "ours_cold": "gpt1, one process, cold",
-        "ours_warm": "gpt1, one process, warm",
-        "ours_all_cores": "gpt1, all cores, cold, start included",
+        "gpt1, cold": "ours_cold",
+        "gpt1, warm": "ours_warm",
+        "gpt1, all cores, start included": "ours_all_cores",
+        "our literal reference": "reference",
+        "transformers (other ids)": "transformers",
     }
-    rates: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(rounds):
-        for name in list(contenders)[:: 1 if turn % 2 == 0 else -1]:
-            result = finish(start(name))
-            rates[name].append(result["megabytes"] / result["seconds"])
-    base = statistics.median(rates["reference"])
-    print("\nencoding with the released vocabulary")
-    for name, title in contenders.items():
-        row(title, rates[name], base)
+
+    def rate(name: str) -> float:
+        result = finish(start(name))
+        return float(result["megabytes"] / result["seconds"])
+
+    found = interleave({title: partial(rate, name) for title, name in contenders.items()}, rounds)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    tell(measured("the paper's tokenizer, one process", "MB/s", machine, found), file)
 
 
 def table_train(rounds: int) -> None:
@@ -236,6 +229,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["encode", "train", "prepare"])
     parser.add_argument("--copies", type=int, default=12, help="prepare: how often the books are read (default 12)")
+    parser.add_argument("--json", type=Path, default=None, help="add what was found of encoding to this file")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -244,7 +238,7 @@ def main() -> None:
         return
     data()
     if arguments.only in (None, "encode"):
-        table_encode(arguments.rounds)
+        table_encode(arguments.rounds, arguments.json)
     if arguments.only in (None, "train"):
         table_train(arguments.rounds)
     if arguments.only in (None, "prepare"):

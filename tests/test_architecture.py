@@ -235,6 +235,19 @@ def test_importing_gpt1_and_asking_for_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("rooms", "heavy"),
+    [
+        ("gpt1.inspection.table, gpt1.runs.folder", "torch"),  # a table is checked, a record is read
+        ("gpt1.finetuning, gpt1.inference.run, gpt1.serve.app, gpt1.training.trainer", "torch._dynamo"),  # the compiler
+    ],
+)
+def test_what_has_no_use_for_torch_or_its_compiler_does_not_load_it(rooms: str, heavy: str) -> None:
+    code = f"import sys, {rooms}\nprint({heavy!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def attributes_of_classes(tree: ast.Module) -> set[str]:
     """Return what the classes of a file have: their fields, and what they set on themselves."""
     fields = {

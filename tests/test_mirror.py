@@ -73,7 +73,10 @@ BY_HAND = {"demo/tuning.py"}
 # Tests of what several files do together.
 OF_SEVERAL = {
     "serve/test_path.py",
-    "benchmarks/test_ngrams.py",  # benchmarks/
+    "benchmarks/test_laptop.py",  # benchmarks/
+    "benchmarks/test_ngrams.py",
+    "benchmarks/test_pretraining.py",
+    "benchmarks/test_results.py",
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
     "exchange/test_transformers.py",  # there and back

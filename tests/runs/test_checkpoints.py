@@ -19,7 +19,6 @@ from gpt1.base.files import write_json
 from gpt1.recipes.values import Logging
 from gpt1.runs import checkpoints
 from gpt1.runs.checkpoints import (
-    FOLDER,
     MODEL_FILE,
     OPTIMIZER_FILE,
     STATE_FILE,
@@ -34,6 +33,7 @@ from gpt1.runs.checkpoints import (
     remove_old,
     save_checkpoint,
 )
+from gpt1.runs.folder import CHECKPOINTS
 
 PROGRESS: dict[str, Any] = {"batch": 3, "skipped": [1], "running_loss": 0.1 + 0.2, "cost": None}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.uint8]
@@ -163,7 +163,7 @@ def test_the_newest_whole_checkpoint_is_found_and_the_refused_are_named(tmp_path
         save(tmp_path, step)
     assert steps_of(tmp_path) == [0, 5, 10, 100_000_000]
     for step in (10, 100_000_000):
-        (tmp_path / FOLDER / f"step-{step:08}" / MODEL_FILE).write_bytes(b"")
+        (tmp_path / CHECKPOINTS / f"step-{step:08}" / MODEL_FILE).write_bytes(b"")
     found = newest_checkpoint(tmp_path, refused.append)
     assert found is not None
     assert found.step == 5
@@ -212,7 +212,7 @@ def test_the_best_is_the_lowest_loss_of_those_evaluated_and_of_equals_the_later(
     for step, loss in ((2, 3.0), (3, 2.0), (4, 2.0), (5, None), (6, 2.5)):
         save(tmp_path, step, loss)
     assert best_step(tmp_path) == 4
-    (tmp_path / FOLDER / "step-00000004" / STATE_FILE).write_text("{}")
+    (tmp_path / CHECKPOINTS / "step-00000004" / STATE_FILE).write_text("{}")
     assert best_step(tmp_path) == 3
 
 
@@ -241,7 +241,7 @@ def test_the_newest_the_best_and_every_nth_stay(
         save(tmp_path, step, 1.0 if step == 2 else None)
     remove_old(tmp_path, 7, Logging(keep=keep, keep_every=keep_every))
     assert steps_of(tmp_path) == left
-    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {f"step-{step:08}" for step in left}
+    assert {path.name for path in (tmp_path / CHECKPOINTS).iterdir()} == {f"step-{step:08}" for step in left}
 
 
 def has_moments_on_disk(run: Path) -> list[int]:
@@ -300,7 +300,7 @@ def test_who_goes_on_is_given_no_weights_that_were_kept_to_be_looked_at(tmp_path
 def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoints_lie_there(tmp_path: Path) -> None:
     for step in (4, 8):
         save(tmp_path, step)
-    (tmp_path / FOLDER / "step-00000008" / MODEL_FILE).write_bytes(b"")
+    (tmp_path / CHECKPOINTS / "step-00000008" / MODEL_FILE).write_bytes(b"")
     save(tmp_path, 6)
     remove_old(tmp_path, 6, Logging(keep=1))
     found = newest_checkpoint(tmp_path, lambda text: None)
@@ -311,8 +311,8 @@ def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoin
 def test_a_checkpoint_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     save(tmp_path, 3, 2.0)
     save(tmp_path, 3, 1.0)
-    assert read_state(tmp_path / FOLDER / "step-00000003")["progress"]["cost"] == 1.0
-    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000003"]
+    assert read_state(tmp_path / CHECKPOINTS / "step-00000003")["progress"]["cost"] == 1.0
+    assert [path.name for path in (tmp_path / CHECKPOINTS).iterdir()] == ["step-00000003"]
 
 
 @pytest.mark.parametrize("name", [MODEL_FILE, OPTIMIZER_FILE, STATE_FILE])
@@ -330,7 +330,7 @@ def test_an_interruption_during_a_save_leaves_the_checkpoints_before_it(
     monkeypatch.setattr(checkpoints, "json_bytes", lambda value: interrupted(value, Path(STATE_FILE)))
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 2)
-    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]
+    assert [path.name for path in (tmp_path / CHECKPOINTS).iterdir()] == ["step-00000001"]
 
 
 def test_a_writer_killed_on_the_way_leaves_a_folder_that_is_ignored_and_cleaned_up(tmp_path: Path) -> None:
@@ -342,13 +342,13 @@ def test_a_writer_killed_on_the_way_leaves_a_folder_that_is_ignored_and_cleaned_
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment).returncode == -9
-    assert len(list((tmp_path / FOLDER).iterdir())) == 2
+    assert len(list((tmp_path / CHECKPOINTS).iterdir())) == 2
     assert steps_of(tmp_path) == [1]
     found = newest_checkpoint(tmp_path, pytest.fail)
     assert found is not None
     assert found.step == 1
     clean_up(tmp_path)
-    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["step-00000001"]
+    assert [path.name for path in (tmp_path / CHECKPOINTS).iterdir()] == ["step-00000001"]
 
 
 def test_clean_up_also_removes_half_a_description_and_nothing_else(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_what_a_writer_left_that_was_killed_while_it_dropped_moments_is_cleaned_
 def test_what_has_another_name_is_no_checkpoint(tmp_path: Path) -> None:
     save(tmp_path, 12)
     for name in ("step-12", "step-00000013.9.tmp", "best", "step-0000001x"):
-        (tmp_path / FOLDER / name).mkdir()
+        (tmp_path / CHECKPOINTS / name).mkdir()
     assert steps_of(tmp_path) == [12]
 
 

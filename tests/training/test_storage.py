@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 from gpt1.recipes.catalog import MODERN, PAPER
 from gpt1.training.optimizers import Optimizers, build_optimizer
-from gpt1.training.storage import ALIGNMENT, Flat, norm_of
+from gpt1.training.storage import ALIGNMENT, NORM_BLOCK, Flat, norm_of
 
 ONE, YES, NO = torch.tensor(1.0), torch.tensor(True), torch.tensor(False)
 
@@ -58,6 +58,13 @@ def test_gather_and_scatter_undo_each_other() -> None:
     wholes = {"a": torch.randn(3, 5), "b": torch.randn(7)}
     found = flat.gather(flat.scatter(wholes))
     assert all(torch.equal(found[name], whole) for name, whole in wholes.items())
+
+
+@pytest.mark.parametrize("size", [0, 1, NORM_BLOCK - 1, NORM_BLOCK, 3 * NORM_BLOCK + 5])
+def test_the_norm_in_one_go_has_the_bits_of_the_norm_block_by_block(size: int) -> None:
+    x = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    one_by_one = [torch.linalg.vector_norm(block) for block in x.split(NORM_BLOCK)]
+    assert torch.equal(norm_of([x]), torch.linalg.vector_norm(torch.stack(one_by_one)))
 
 
 def test_the_norm_of_many_numbers_does_not_drift() -> None:

@@ -27,6 +27,7 @@ from gpt1.runs.checkpoints import (
     read_state,
 )
 from gpt1.runs.events import Evaluated, Event, Noticed, Saved, Stepped
+from gpt1.runs.folder import CHECKPOINTS
 from gpt1.training.batches import Batch
 from gpt1.training.config import Judgement
 from gpt1.training.signals import StopRequests
@@ -305,7 +306,7 @@ def test_a_second_signal_ends_at_once_and_what_is_being_written_is_whole(
         patched.setattr(StopRequests, "_remember", heard_once)
         with pytest.raises(KeyboardInterrupt):
             toy_trainer(run, KEEPING_ALL).train()
-    names = [path.name for path in sorted((run / checkpoints.FOLDER).iterdir())]
+    names = [path.name for path in sorted((run / CHECKPOINTS).iterdir())]
     assert names[:3] == ["step-00000000", "step-00000004", "step-00000008"]
     assert not any("tmp" in name for name in names)
     whole, resumed = toy_trainer(tmp_path / "whole"), toy_trainer(run)
@@ -514,7 +515,7 @@ def test_fp16_halves_its_scale_instead_of_rolling_back(tmp_path: Path) -> None:
 def test_nothing_is_left_under_a_temporary_name(tmp_path: Path) -> None:
     trainer = toy_trainer(tmp_path / "run")
     assert trainer.train()
-    assert [path.name for path in (tmp_path / "run" / checkpoints.FOLDER).iterdir() if "tmp" in path.name] == []
+    assert [path.name for path in (tmp_path / "run" / CHECKPOINTS).iterdir() if "tmp" in path.name] == []
 
 
 def losses_of(trainer: Trainer) -> dict[int, float]:

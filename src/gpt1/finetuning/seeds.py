@@ -15,8 +15,8 @@ from gpt1.base.errors import InputError
 from gpt1.base.files import is_of_format, is_temporary, remove_folder, require_own_folder
 from gpt1.base.wording import some
 from gpt1.records.seeds import RESULT_FILE, SEED_FOLDER, SEEDS_FILE, Scores, SeedResult, SeedsResult
-from gpt1.runs.checkpoints import FOLDER, best_rank
-from gpt1.runs.folder import is_run
+from gpt1.runs.checkpoints import best_rank
+from gpt1.runs.folder import CHECKPOINTS, is_run
 from gpt1.tasks.catalog import Task
 
 
@@ -92,8 +92,8 @@ def report_seeds(out: Path, tasks: Mapping[str, Task]) -> str:
     summary = {name: summarise([measured[name] for measured in flat.values()]) for name in shared}
     SeedsResult(best, flat, summary).write(out / SEEDS_FILE)
     for path in done:
-        if path.name != best and (path / FOLDER).is_dir():
-            remove_folder(path / FOLDER)
+        if path.name != best and (path / CHECKPOINTS).is_dir():
+            remove_folder(path / CHECKPOINTS)
     return best
 
 

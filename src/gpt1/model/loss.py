@@ -28,7 +28,6 @@ CPU_LOGITS = 2**22
 CrossEntropy = Callable[[Tensor, Tensor, Tensor | None, int], Tensor]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # products and one kernel: nothing is left to compile
 def linear_cross_entropy(
     hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, weights_N: Tensor, vocab_size: int
 ) -> Tensor:
@@ -42,7 +41,6 @@ def linear_cross_entropy(
     return losses_N @ weights_N.to(losses_N.dtype)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def token_losses(hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
     """Return the negative log-likelihood of each target [N], 0 for a target below 0, without gradient."""

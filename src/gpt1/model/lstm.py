@@ -62,7 +62,6 @@ class LSTMBlock(nn.Module):
         return result
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler would write out hundreds of steps
 def _lstm(
     x_BTC: Tensor,
     input_GC: Tensor,

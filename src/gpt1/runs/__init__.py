@@ -5,7 +5,6 @@ OFFERS = {
     "checkpoints": [
         "Checkpoint",
         "Damaged",
-        "FOLDER",
         "HOST",
         "MODEL_FILE",
         "Rank",
@@ -52,6 +51,7 @@ OFFERS = {
         "who_hears",
     ],
     "folder": [
+        "CHECKPOINTS",
         "RUN_FILE",
         "begin_run",
         "check_made_for",

@@ -40,8 +40,8 @@ from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum, seal
 from gpt1.base.strict_json import finite
 from gpt1.recipes.values import Logging
 from gpt1.runs.compact import expanded
+from gpt1.runs.folder import CHECKPOINTS, checkpoint_name
 
-FOLDER = "checkpoints"
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 FORMAT, VERSION = "gpt1-checkpoint", 2
 MOST_LOOKS = 10  # at the checkpoints of a run that goes on meanwhile
@@ -103,8 +103,8 @@ def save_checkpoint(
     `made_for` is what decides, besides the weights, what the run answers. Without the optimiser's moments nobody can go
     on from it.
     """
-    make_folder(run / FOLDER)
-    path = run / FOLDER / checkpoint_name(step)
+    make_folder(run / CHECKPOINTS)
+    path = run / CHECKPOINTS / checkpoint_name(step)
     parts = {MODEL_FILE: model} | ({} if optimizer is None else {OPTIMIZER_FILE: optimizer})
     with whole_folder(path) as folder:
         for name, tensors in parts.items():
@@ -131,11 +131,6 @@ def _on_the_host(tensors: Tensors) -> Tensors:
     for device in {tensor.device for tensor in tensors.values() if tensor.is_cuda}:
         torch.cuda.current_stream(device).synchronize()
     return found
-
-
-def checkpoint_name(step: int) -> str:
-    """Return what the folder of a step's checkpoint is called."""
-    return f"step-{step:08}"
 
 
 def read_state(path: Path) -> State:
@@ -204,7 +199,7 @@ def check_numbers(checkpoint: Checkpoint) -> None:
 def list_checkpoints(run: Path) -> list[tuple[int, Path]]:
     """Return the steps and folders of a run's checkpoints, oldest first, whole or damaged."""
     try:
-        entries = list((run / FOLDER).iterdir())
+        entries = list((run / CHECKPOINTS).iterdir())
     except (FileNotFoundError, NotADirectoryError):
         entries = []
     found = [(int(match[1]), path) for path in entries if (match := _NAME.fullmatch(path.name))]
@@ -346,7 +341,7 @@ def end_with(run: Path, step: int, ended: Callable[[Mapping[str, object]], Mappi
 
     `ended` makes of its progress that of the end. Until then there are later ones, from which the run goes on.
     """
-    path = run / FOLDER / checkpoint_name(step)
+    path = run / CHECKPOINTS / checkpoint_name(step)
     try:
         found, state = load_checkpoint(path, with_optimizer=False), read_state(path)
     except (FormatError, InputError):
@@ -367,6 +362,6 @@ def keep_alone(run: Path, step: int) -> None:
 
 def clean_up(run: Path) -> None:
     """Remove what a killed writer left, of moments that it dropped in a checkpoint too."""
-    for folder in (run, run / FOLDER, *(path for _, path in list_checkpoints(run))):
+    for folder in (run, run / CHECKPOINTS, *(path for _, path in list_checkpoints(run))):
         if folder.is_dir():
             remove_temporaries(folder)

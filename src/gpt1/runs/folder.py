@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpt1 import __version__
 from gpt1.base.errors import FormatError, InputError
@@ -38,14 +38,15 @@ from gpt1.recipes.changes import todays_section
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.records.study import StudyRecord
-from gpt1.runs.checkpoints import FOLDER as CHECKPOINTS
-from gpt1.runs.checkpoints import Checkpoint, checkpoint_name
 from gpt1.tasks.encoded import FORMAT as ENCODED_TASK
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import FORMAT as TOKENIZER
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 
-RUN_FILE = "run.json"
+if TYPE_CHECKING:
+    from gpt1.runs.checkpoints import Checkpoint
+
+RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 _LONGEST_SHOWN = 80  # characters of a fact
 
 
@@ -61,6 +62,11 @@ def begin_run(folder: Path, record: RunRecord, tokenizer: Path) -> None:
     with whole_file(folder / TOKENIZER_FILE) as file:
         file.write(content)
     replace(record, made_with=_made_with()).write(folder / RUN_FILE)
+
+
+def checkpoint_name(step: int) -> str:
+    """Return what the folder of a step's checkpoint is called."""
+    return f"step-{step:08}"
 
 
 def is_run(folder: Path) -> bool:

@@ -25,11 +25,9 @@ import torch
 
 from gpt1.recipes.values import Logging
 from gpt1.runs.checkpoints import (
-    FOLDER,
     Checkpoint,
     Rank,
     Tensors,
-    checkpoint_name,
     drop_moments,
     end_with,
     keep_alone,
@@ -37,6 +35,7 @@ from gpt1.runs.checkpoints import (
     save_checkpoint,
 )
 from gpt1.runs.events import Saved
+from gpt1.runs.folder import CHECKPOINTS, checkpoint_name
 
 SECONDS_A_GIGABYTE = 10.0  # from the beginning of one write to that of the next: ten times what a good disk takes
 MOST_HELD = 2  # snapshots: as much memory as they take
@@ -146,7 +145,7 @@ class CheckpointWriter:
         return not (keeps_others or logging.keep_optimizer)
 
     def _in_memory(self, snapshot: Snapshot) -> Checkpoint:
-        path = self._run / FOLDER / checkpoint_name(snapshot.step)
+        path = self._run / CHECKPOINTS / checkpoint_name(snapshot.step)
         seconds = cast(float, snapshot.progress.get("seconds", 0.0))
         return Checkpoint(path, snapshot.step, snapshot.model, None, snapshot.progress, seconds, self._made_for, None)
 

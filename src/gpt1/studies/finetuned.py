@@ -23,10 +23,10 @@ from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled
 from gpt1.recipes.values import FOLDS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
-from gpt1.runs.checkpoints import FOLDER, newest_checkpoint
+from gpt1.runs.checkpoints import newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import METRICS_FILE, has_saved
-from gpt1.runs.folder import read_run
+from gpt1.runs.folder import CHECKPOINTS, read_run
 from gpt1.studies.cells import CELLS, Cell, CellResult, Compute, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
 from gpt1.studies.material import InitRun, TaskData
@@ -107,7 +107,7 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
         which=("" if labels is None else f"{many(labels, 'label')}, ") + f"seed {seed}",
         inputs=inputs,
         compute=_computation(arm, rows, asked, training.device),
-        workings=(f"{RUN}/{FOLDER}",),  # a gigabyte of weights at the paper's size
+        workings=(f"{RUN}/{CHECKPOINTS}",),  # a gigabyte of weights at the paper's size
     )
 
 

@@ -123,8 +123,19 @@ Storage = Flat | Sharded
 
 def norm_of(tensors: Iterable[Tensor]) -> Tensor:
     """Return the norm of all tensors together, a tensor itself."""
-    blocks = [block for x in tensors for block in (torch.split(x.reshape(-1), NORM_BLOCK) if x.is_cpu else (x,))]
-    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(block) for block in blocks]))
+    return _norm(torch.cat([part for x in tensors for part in _norms(x)]))
+
+
+def _norms(x: Tensor) -> list[Tensor]:
+    """Return the norms of a tensor's parts: on a CPU those of all its blocks in one go, then that of what is left."""
+    if not x.is_cpu:
+        return [_norm(x).view(1)]
+    blocks, rest = x.reshape(-1).tensor_split([x.numel() // NORM_BLOCK * NORM_BLOCK])
+    return [torch.linalg.vector_norm(blocks.view(-1, NORM_BLOCK), dim=1), _norm(rest).view(1)]
+
+
+def _norm(x: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(x)
     return norm
 
 
