@@ -129,7 +129,8 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
 
 def check_best(ways: ModuleType, given: argparse.Namespace, files: list[str], best: str) -> None:
     """Make a base of the best: what was taught and read is not done again."""
-    ways.put_into_base(given, best)
+    ways.put_into_base(given, "few-kept")
+    ways.put_into_base(given, best)  # given again, the choice is made anew
     TOOL.make(files, given.base, TOOL.Settings(given.pretraining, FEW, passages=40, reread=2))
     for name, judged in (("taught", "few"), ("reread", best)):
         weights = [

@@ -125,6 +125,7 @@ def put_into_base(given: argparse.Namespace, name: str) -> None:
     """Copy the runs of a network to where `tools/base.py` would make them."""
     runs = {TAUGHT: way_of(name)} | {stage: name for stage in (KEPT, REREAD) if name.endswith(f"-{stage}")}
     for stage, run in runs.items():
+        shutil.rmtree(given.base / stage, ignore_errors=True)  # of an earlier choice
         shutil.copytree(given.out / run, given.base / stage)
 
 

@@ -50,7 +50,7 @@ def test_a_table_is_learned_and_its_scores_are_printed(
         "moods split examples accuracy counting words commonest label ECE Brier log loss dev 4 "
     )
     # Single words decide here, so that no network is better than counting them.
-    assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is trained, but not of use yet: more labels")
+    assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is trained, and no better than counting words")
 
 
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpt1.documents.headline import headline
-from gpt1.documents.verdict import verdict
+from gpt1.documents.verdict import verdict, verdict_without_rows
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Cut, Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, Confusion
@@ -172,3 +172,21 @@ def test_a_run_of_several_labels_that_gives_none_that_is_right_is_not_of_use() -
     found = verdict(measured([[1, 0], [0, 1]], 0.0, "micro_f1", score=0.0))
     assert found is not None
     assert (found.sentence, found.is_of_use) == ("no label that it gives is right; do not use it", False)
+
+
+def test_the_share_of_the_commonest_label_says_nothing_about_another_metric_than_accuracy() -> None:
+    by = replace(decided(0.6, 0.3, commonest=0.7), metric="matthews", examples=500)
+    found = verdict_without_rows(by)
+    assert found is not None
+    assert (found.is_of_use, found.may_be_chance) == (True, False)
+
+
+def test_what_was_measured_by_cross_validation_alone_has_a_verdict_too() -> None:
+    found = verdict_without_rows(decided(0.0, 0.0, commonest=0.02))
+    assert found is not None
+    assert (found.is_of_use, found.sentence) == (
+        False,
+        "accuracy 0.0 is no better than always giving the commonest answer (2.0), by cross-validation of 225 rows; do "
+        "not use it",
+    )
+    assert verdict_without_rows(decided(0.9, 0.5, cross_validated=False)) is None

@@ -22,6 +22,7 @@ from gpt1.inference.classification import probabilities
 from gpt1.inference.run import Run, load_run
 from gpt1.linear.ensemble import pool
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
+from gpt1.records.ensemble import NETWORK, WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.tasks.encoded import EncodedTask, choose
@@ -135,14 +136,31 @@ def test_where_dev_has_few_rows_the_answers_of_cross_validation_say_how_sure_ans
     np.testing.assert_allclose(shares, softened)
 
 
-def test_weights_that_were_fitted_by_cross_validation_need_no_temperature(
+def test_weights_that_were_fitted_by_cross_validation_have_a_temperature_too(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     with_words = (*CHANGES, "finetuning.ensemble=true")
     run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 8), with_words)
-    assert list(run.ensembles["moods"].weights.values()) != [1.0]
-    assert temperature_of(run, MOODS) == 1
-    assert found_of(run).why.startswith("weights were fitted on the answers of cross-validation to 48 rows")
+    ensemble = run.ensembles["moods"]
+    assert list(ensemble.weights.values()) != [1.0]
+    assert temperature_of(run, MOODS) == ensemble.record.temperature
+    assert (
+        f"{ensemble.record.temperature:.2f}, fitted on the answers of cross-validation to 48 rows" in found_of(run).why
+    )
+
+
+def test_answers_that_are_right_and_unsure_are_made_sure_though_a_weight_is_at_its_bound() -> None:
+    labels = np.arange(200) % 2
+    right = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - labels, labels)]  # nine of ten
+    members = {NETWORK: np.full((200, 2), 0.5), WORDS: 0.4 + 0.2 * right}
+    sheet = ensembling._Sheet(labels, members, "200 rows cross-validated", cross_validated=True)
+    found = ensembling._decide(MOODS, sheet, "")
+    shares = soften(pool(MOODS, members, found.weights), found.temperature or 0)
+    np.testing.assert_allclose(shares.max(1), 0.9, atol=0.01)
+
+
+def test_an_ensemble_that_was_made_before_has_no_temperature_by_cross_validation() -> None:
+    assert TaskEnsemble({WORDS: 1.0}, "", examples=300, cross_validated=True).temperature is None
 
 
 def test_the_temperature_is_that_of_the_rows_that_chose_nothing_and_every_answer_has_it(

@@ -64,11 +64,11 @@ def test_where_the_network_learned_nothing_words_answer(
 def test_enough_rows_for_dev_decide_and_nothing_is_trained_again(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensembling, "ENOUGH", 16)
+    monkeypatch.setattr(ensembling, "ENOUGH", 20)
     told = Told()
-    run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 16), SLOW, listeners=[told])
-    assert "on 16 dev rows" in told
-    assert ensemble_of(run.path).examples == 16
+    run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 20), SLOW, listeners=[told])
+    assert "on 20 dev rows" in told
+    assert ensemble_of(run.path).examples == 20
 
 
 def test_what_decides_was_learned_by_nobody(
@@ -115,7 +115,10 @@ def test_one_fold_holds_out_a_third_and_none_leaves_it_to_dev(
     assert "(1 more training on two thirds of the rows)" in told
     assert "on 20 rows cross-validated" in told
     run = learn(parent, tmp_path / "none", encoded, (*SLOW, "finetuning.folds=0"))
-    assert ensemble_of(run.path).why.startswith("the network answers: there are fewer than 100 rows for dev")
+    assert (ensemble_of(run.path).examples, ensemble_of(run.path).cross_validated) == (20, False)
+    few = encode(MOODS, bytes_tokenizer, 60, 19)
+    run = learn(parent, tmp_path / "few", few, (*SLOW, "finetuning.folds=0"))
+    assert ensemble_of(run.path).why.startswith("the network answers: there are fewer than 20 rows to hold it against")
 
 
 def test_parts_hold_all_labels_evenly_and_equal_texts_together(bytes_tokenizer: Tokenizer) -> None:

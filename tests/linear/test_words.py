@@ -53,6 +53,12 @@ def test_probabilities_are_those_of_scikit_learn(labels: tuple[int, ...]) -> Non
     np.testing.assert_allclose(found, judge.predict_proba(words.transform(asked)), atol=1e-6)
 
 
+def test_labels_that_nearly_every_row_has_for_itself_are_learned_without_a_word_of_a_library() -> None:
+    names = tuple(f"label {number}" for number in range(30))
+    model = learn_words(make_task(labels=names), [(f"word{row}",) for row in range(30)], np.arange(30))
+    assert model.probabilities([("word7",)]).argmax() == 7
+
+
 def test_what_was_learned_is_in_its_arrays_and_terms() -> None:
     task = make_task(shape="pair")
     rows = make_examples(task, 40)

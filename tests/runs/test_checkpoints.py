@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -260,7 +261,7 @@ def test_after_each_doubling_the_weights_stay_for_ever_and_their_moments_as_long
     remove_old(tmp_path, 14, Logging(keep=1, keep_weights=3))
     assert steps_of(tmp_path) == [0, 3, 6, 12, 14]
     assert has_moments_on_disk(tmp_path) == [14]
-    kept = load_checkpoint(tmp_path / FOLDER / "step-00000006")
+    kept = load_checkpoint(tmp_path / CHECKPOINTS / "step-00000006")
     assert (kept.optimizer, kept.progress["cost"], kept.model["w"][0, 0]) == (None, 1.0, 6.0)
 
 
@@ -275,7 +276,7 @@ def test_moments_whose_removal_was_cut_short_go_the_next_time(tmp_path: Path, mo
         patch.setattr(Path, "unlink", killed)
         remove_old(tmp_path, 5, Logging(keep=1, keep_weights=4))
     assert has_moments_on_disk(tmp_path) == [4, 5]
-    assert load_checkpoint(tmp_path / FOLDER / "step-00000004").optimizer is None
+    assert load_checkpoint(tmp_path / CHECKPOINTS / "step-00000004").optimizer is None
     remove_old(tmp_path, 5, Logging(keep=1, keep_weights=4))
     assert has_moments_on_disk(tmp_path) == [5]
 
@@ -285,7 +286,7 @@ def test_who_goes_on_is_given_no_weights_that_were_kept_to_be_looked_at(tmp_path
         save(tmp_path, step)
     remove_old(tmp_path, 5, Logging(keep=1, keep_every=3, keep_weights=4))
     assert (steps_of(tmp_path), has_moments_on_disk(tmp_path)) == ([3, 4, 5], [3, 5])
-    (tmp_path / FOLDER / "step-00000005" / MODEL_FILE).write_bytes(b"")
+    (tmp_path / CHECKPOINTS / "step-00000005" / MODEL_FILE).write_bytes(b"")
     refused: list[str] = []
     going_on, to_look_at = (
         newest_checkpoint(tmp_path, refused.append, with_optimizer=needed) for needed in (True, False)
@@ -295,6 +296,14 @@ def test_who_goes_on_is_given_no_weights_that_were_kept_to_be_looked_at(tmp_path
     assert (going_on.step, to_look_at.step) == (3, 4)
     assert "step-00000004 was kept without the optimiser's moments" in refused[1]
     assert refused[1].endswith("using the checkpoint before it")
+    shutil.rmtree(tmp_path / CHECKPOINTS / "step-00000005")
+    going_on = newest_checkpoint(tmp_path, refused.append)
+    assert going_on is not None
+    assert going_on.step == 3
+    shutil.rmtree(tmp_path / CHECKPOINTS / "step-00000003")
+    alone = newest_checkpoint(tmp_path, refused.append)  # of a run that is over, perhaps
+    assert alone is not None
+    assert alone.step == 4
 
 
 def test_a_run_that_went_back_keeps_what_it_saves_though_later_damaged_checkpoints_lie_there(tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ def test_few_rows_are_told_with_what_a_score_by_them_would_be_worth(tmp_path: Pa
     assert keys(check(tmp_path, rows(50))) == ["few-rows"]
 
 
+def test_nothing_is_promised_that_is_better_than_always_right(tmp_path: Path) -> None:
+    lopsided = [*rows(1), *([text, "bad"] for text, _ in rows(15)[2:])]
+    found = finding(check(tmp_path, lopsided), "few-rows")
+    assert found.advice.endswith("on they can show what is always right")
+
+
 def test_how_few_is_few_depends_on_the_commonest_label(tmp_path: Path) -> None:
     def is_few(good: int, bad: int) -> bool:
         labelled = [[f"film number {n} of them", "good" if n < good else "bad"] for n in range(good + bad)]

@@ -270,6 +270,14 @@ def test_columns_that_could_be_either_are_asked_for_at_once_with_an_example_of_e
         assert read_tables({"train": path}, columns=way).task.label_field == names[2]
 
 
+def test_a_column_whose_name_would_break_the_advice_is_shown_and_not_proposed(tmp_path):
+    path = write_csv(tmp_path / "table.csv", "what `they` said,foo", *[[f"text {n}", str(n % 2)] for n in range(6)])
+    with pytest.raises(InputError) as asked:
+        read_tables({"train": path})
+    assert "they" in str(asked.value)
+    assert "`columns=" not in str(asked.value)
+
+
 def test_examples_of_columns_do_not_break_the_message(tmp_path):
     path = write_csv(tmp_path / "table.csv", "one,two,three", ["x `y`; z" + "long " * 20, "a", "b"], ["x", "c", "d"])
     examples = r"one \(\"x 'y', zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"

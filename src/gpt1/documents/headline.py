@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import BarPlot, Beside, Block, Estimate, Note, Picture, Pictures, Table, TableCell, TableRow
 from gpt1.documents.figures import between, metric_name, score
-from gpt1.documents.verdict import Decided, better_known_by, commonest, verdict
+from gpt1.documents.verdict import Decided, Verdict, better_known_by, commonest, verdict
 from gpt1.records.ensemble import WORDS as COUNTED
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
@@ -30,12 +30,19 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     """Return what a run is worth, in a sentence; `decided` by what, where more rows than these decided who answers."""
     worth = verdict(evaluation, decided.get(evaluation.task))
     if worth is not None and worth.is_of_use is not None:
-        unknown = "How good it is is not known" if worth.is_flattered or worth.may_be_chance else "Of use"
-        return f"{unknown if worth.is_of_use else 'Not of use yet'}: {worth.sentence}."
+        return f"{_opening(worth)}: {worth.sentence}."
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     rows = many(evaluation.examples, "row")
     told = "" if worth is None else f"; {worth.sentence}"
     return f"{_titled(metric)} {score(reached)} on {rows}; counted words were not asked the same{told}."
+
+
+def _opening(worth: Verdict) -> str:
+    if worth.is_flattered or (worth.is_of_use and worth.may_be_chance):
+        return "How good it is is not known"
+    if worth.is_as_words:
+        return "Pre-training brought nothing"
+    return "Of use" if worth.is_of_use else "Not of use yet"
 
 
 def _titled(metric: str) -> str:

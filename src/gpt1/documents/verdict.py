@@ -27,6 +27,7 @@ class Verdict:
     sentence: str
     is_of_use: bool | None  # None: there is nothing to hold it against
     is_flattered: bool = False  # by rows that stand in train too
+    is_as_words: bool = False  # as good as counting words, and no better
     may_be_chance: bool = False  # by so few rows it cannot be told from always giving the commonest answer
 
 
@@ -59,20 +60,27 @@ def _with_learned(found: Verdict | None, evaluation: Evaluation, shared: InTrain
     return replace(found, sentence=f"{found.sentence}; {told}", is_flattered=flattered)
 
 
+def verdict_without_rows(decided: TaskEnsemble) -> Verdict | None:
+    """Return what a run is worth that was measured on no split; None where there was no cross-validation either."""
+    return _cross_validated(decided, 0) if decided.cross_validated else None
+
+
 def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
     """Return what cross-validation says, which has more rows than those of a split."""
     score, words, metric = decided.scores[decided.best], decided.scores[WORDS], metric_name(decided.metric)
-    by = f"by cross-validation of {many(decided.examples, 'row')}, as {rows:,} are few"
+    by = f"by cross-validation of {many(decided.examples, 'row')}" + (f", as {rows:,} are few" if rows else "")
     if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
         common = f"always giving the commonest answer ({written(decided.commonest)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
     if decided.metric == "micro_f1" and score == 0:
         return Verdict(f"no label that it gives is right, {by}; {_AVOID}", is_of_use=False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
-    low = wilson(round(score * decided.examples), decided.examples)[0] if decided.metric == "accuracy" else score
     if score <= words:  # never behind: they answer themselves then
-        return Verdict(f"no better than counting words ({held}), {by}", is_of_use=False)
+        return Verdict(f"no better than counting words ({held}), {by}", is_of_use=False, is_as_words=True)
     found = Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
+    if decided.metric != "accuracy":
+        return found
+    low, _ = wilson(round(score * decided.examples), decided.examples)
     return _held_against_chance(found, decided.examples, low, decided.commonest)
 
 
@@ -103,7 +111,7 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     if score < words:
         return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
     if score == words:
-        return Verdict(f"no better than counting words ({held})", is_of_use=False)
+        return Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
     share = common[1] if common and metric == "accuracy" else None
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""

@@ -100,13 +100,12 @@ def _cross_validated(run: Run, task: Task) -> TaskCalibration | None:
     """Return how sure answers are to be by those of cross-validation; None where there were none, or too few."""
     ensemble = run.ensembles.get(task.name)
     decided = None if ensemble is None else ensemble.record
-    if decided is None or not decided.cross_validated or decided.examples < ENOUGH:
+    if decided is None or decided.temperature is None or decided.examples < ENOUGH:
         return None
-    found = f"temperature {decided.temperature:.2f}, fitted" if decided.temperature != 1 else "weights were fitted"
     score = f" ({hundred(decided.scores[decided.best])} % of them)" if decided.metric == "accuracy" else ""
     why = (
-        f"{found} on the answers of cross-validation to {many(decided.examples, 'row')}, so that answers are about as "
-        f"sure as they are right{score}"
+        f"temperature {decided.temperature:.2f}, fitted on the answers of cross-validation to "
+        f"{many(decided.examples, 'row')}, so that answers are about as sure as they are right{score}"
     )
     return TaskCalibration(why, decided.temperature, decided.examples)
 

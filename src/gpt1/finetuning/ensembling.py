@@ -32,6 +32,7 @@ from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
 ENOUGH = 100  # labelled examples for dev, which then decide
+FEWEST = 20  # of them, which decide where there is no cross-validation
 MOST_REPEATED = 1000  # training examples for which the network is trained again
 MOST_COUNTED = 10_000  # training examples beyond which a network is hardly behind, and counting takes minutes
 PARTS_FOLDER = "parts"  # of a run, where such networks lie until it is decided
@@ -138,7 +139,7 @@ def _learn(encoded: EncodedTask, texts: Texts) -> WordModel:
 
 def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     if sheet is None:
-        why = f"the network answers: there are fewer than {ENOUGH} rows for dev to hold it against counted words"
+        why = f"the network answers: there are fewer than {FEWEST} rows to hold it against counted words"
         return TaskEnsemble(dict(ALONE), why, words=words)
     choice = choose_members(task, sheet.members, sheet.labels, with_thresholds=sheet.is_dev)
     metric, found = task.metrics[0], choice.scores
@@ -164,10 +165,10 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     )
 
 
-def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float:
-    """Return how sure answers are to be, by those of cross-validation; weights that were fitted there see to it."""
-    if not sheet.cross_validated or task.score_range is not None or list(weights.values()) != [1.0]:
-        return 1.0
+def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float | None:
+    """Return how sure answers are to be, by those of cross-validation: fitted weights may be at their bound."""
+    if not sheet.cross_validated or task.score_range is not None:
+        return None
     return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
 
 
@@ -185,7 +186,7 @@ def _dev_rows(encoded: EncodedTask) -> int:
 
 def _on_dev(run: Run, encoded: EncodedTask, model: WordModel) -> _Sheet | None:
     splits, task = _dev(encoded), encoded.task
-    if _dev_rows(encoded) < ENOUGH:
+    if _dev_rows(encoded) < FEWEST:
         return None
     network = [answer_split(run, task, split)[0] for split in splits]
     words = [model.probabilities(encoded_texts(task, split, run.tokenizer)) for split in splits]

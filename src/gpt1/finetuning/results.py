@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import seeds_blocks, task_scores
-from gpt1.documents.verdict import commonest, verdict
+from gpt1.documents.verdict import commonest, verdict, verdict_without_rows
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -99,11 +99,19 @@ def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
     if not is_done(run.path):
         return "is not at its end; `gpt1.finetune(resume=True)` goes on"
     decided = decisions(run)
-    worths = [worth for one in found if (worth := verdict(one, decided.get(one.task))) is not None]
-    if any(worth.is_of_use is False for worth in worths):
+    told = [verdict(one, decided.get(one.task)) for one in found]
+    measured = {one.task for one in found}
+    told += [verdict_without_rows(one) for name, one in decided.items() if name not in measured]
+    worths = [worth for worth in told if worth is not None]
+    if any(worth.is_of_use is False and not worth.is_as_words for worth in worths):
         return (
             "is trained, but not of use yet: more labels, or a base that has read more, may help; gpt1 evaluate shows "
             "its mistakes"
+        )
+    if any(worth.is_as_words for worth in worths):
+        return (
+            "is trained, and no better than counting words: where that is enough it can be used; more labels, or a "
+            "base that has read more, may help"
         )
     if any(worth.is_flattered for worth in worths):
         return (

@@ -10,6 +10,7 @@ What was learned is a list of terms and a few arrays: it can be kept without a p
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,7 +98,9 @@ def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:
         return WordModel(task, terms, idf, *_one_against_rest(features, labels))
     if task.shape == CHOICES:
         labels = (np.arange(task.choices) == labels[:, None]).ravel().astype(int)
-    found = LogisticRegression(max_iter=STEPS).fit(features, labels)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)  # told as rare labels
+        found = LogisticRegression(max_iter=STEPS).fit(features, labels)
     weights, bias = found.coef_.astype(np.float32), found.intercept_.astype(np.float32)
     if task.shape != CHOICES:
         weights, bias = _a_row_a_class(answers(task), found.classes_, weights, bias)

@@ -24,7 +24,7 @@ class TaskEnsemble(RecordPart):
     words: str | None = None  # the sha256 of the file of counted words
     cross_validated: bool = False  # the examples are those of train, each answered by who had not learned it
     commonest: float | None = None  # the share of their commonest label
-    temperature: float = 1.0  # that makes answers about as sure as they are right, where they were cross-validated
+    temperature: float | None = None  # that makes cross-validated answers about as sure as they are right
 
     @property
     def best(self) -> str:

@@ -147,12 +147,12 @@ def read_state(path: Path) -> State:
     return check_record(state, State, path / STATE_FILE)
 
 
-def has_moments(path: Path) -> bool:
+def has_moments(path: Path, *, if_damaged: bool = True) -> bool:
     """Whether training can go on from a checkpoint; of one that is damaged, whoever reads it tells."""
     try:
         return OPTIMIZER_FILE in read_state(path)["files"]
     except (FormatError, InputError):
-        return True
+        return if_damaged
 
 
 def load_checkpoint(path: Path, *, with_optimizer: bool = True, device: torch.device = HOST) -> Checkpoint:
@@ -211,17 +211,19 @@ def newest_checkpoint(
 ) -> Checkpoint | None:
     """Return the newest checkpoint that is whole, telling `refused` of each newer one that is not.
 
-    One that a training beside this reader removed meanwhile gave way to a newer one, which is taken. Behind a damaged
-    one, who wants moments is given none that was kept without them: the run had gone on from there.
+    One that a training beside this reader removed meanwhile gave way to a newer one, which is taken. Who wants moments
+    is given one that was kept without them only where no other is left: the run had gone on from there.
     """
 
     problems: list[str] = []
 
     def newest() -> Checkpoint | None:
         problems.clear()
-        for index, (_, path) in reversed(list(enumerate(list_checkpoints(run)))):
+        paths = [path for _, path in list_checkpoints(run)]
+        for index, path in reversed(list(enumerate(paths))):
             try:
-                if with_optimizer and problems and not has_moments(path):
+                others = problems or any(has_moments(other, if_damaged=False) for other in paths[:index])
+                if with_optimizer and others and not has_moments(path):
                     raise Damaged(f"{path} was kept without the optimiser's moments, to be looked at")
                 return load_checkpoint(path, with_optimizer=with_optimizer, device=device)
             except (FormatError, InputError) as error:

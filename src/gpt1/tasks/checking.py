@@ -337,6 +337,7 @@ def _few(look: _Look) -> list[TableFinding]:
     low, high = wilson(round(judging / 2), judging)
     what = f"{many(rows, 'row')} are few: a score that they give is known to about ±{50 * (high - low):.0f} points"
     gain = f"{100 * LEAST_GAIN:.0f} points better than {'the commonest label' if classes else 'chance'}"
+    gain = gain if chance + LEAST_GAIN <= 1 else "always right"
     return [TableFinding(FEW_ROWS, what, f"label more; from {wanted:,} rows on they can show what is {gain}")]
 
 

@@ -202,7 +202,8 @@ def _asked(
     """
     cells = {name: [str(row.cells.get(name) or "") for row in train] for name in header}
     there = some([f"{_shown(name)} ({_shown(next(filter(None, cells[name]), ''))!r})" for name in header], SHOWN)
-    ways = [f"`columns={way!r}`" for way in _likely(cells, known)]
+    likely = [way for way in _likely(cells, known) if not any("`" in name for name in way.values())]  # parts a remedy
+    ways = [f"`columns={way!r}`" for way in likely]
     named = f"; name them, such as {', or of two texts '.join(ways)}" if ways else ""
     return InputError(f"{place}: {question} Columns: {there}{named}")
 
