@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gpt1.records.study import CANNOT_BE_TOLD, DOES_NOT_HOLD, HOLDS, ClaimFigures
 from gpt1.studies import paper
 from gpt1.studies.claims import ASKED, CLAIMS, Evidence, hold_against, judge
-from gpt1.studies.paper import ABLATED, FULL, LSTM, SCRATCH
+from gpt1.studies.paper import ABLATED, FULL, LSTM, NO_LM, SCRATCH
 
 THREE = {"0": 0.0, "1": 0.0, "2": 0.0}
 
@@ -67,12 +68,57 @@ def test_without_any_figure_no_claim_can_be_told() -> None:
 
 
 @pytest.mark.parametrize(
+    "sections",
+    [
+        lambda: tables(0.05, without=["stsb", "race"]),
+        lambda: {"glue": {"missing": ["wnli"], "score": None, "previous_percent": 68.9}},
+        lambda: {"differences": {"pairs": []}, "ablations": {"tasks": {"mnli": {FULL: {"seeds": THREE}}}}},
+        lambda: ablations(LSTM, {"mrpc": -0.05}),
+        lambda: {"transfer": {"tasks": {}}, "added": {}},
+        lambda: {"transfer": {"tasks": {"mnli": {"points": []}, "race": {"points": []}}}, "added": {}},
+        lambda: blocks(0.7, whole=False),  # the full model alone
+        lambda: blocks(0.5, 0.7, whole=False),
+        lambda: blocks(0.7, tasks=["mnli"], whole=False),
+        lambda: blocks(0.5, 0.6, 0.7, tasks=["race"]),
+        lambda: {"zeroshot": {"tasks": {}, "kinds": {}}},
+        lambda: {"zeroshot": {"tasks": {}, "kinds": {"transformer": "transformer"}}},
+        lambda: curves(transformer=[0.1]),
+        lambda: curves(transformer=[0.1], lstm=[0.1]),
+        lambda: curves(transformer=[], lstm=[]),
+    ],
+)
+def test_at_any_stage_of_a_reproduction_every_claim_has_its_word(sections: Callable[[], Any]) -> None:
+    found = hold_against(sections())
+    assert len(found) == len(CLAIMS)
+    assert all(one["why"] for one in found if one["verdict"] == CANNOT_BE_TOLD)
+
+
+@pytest.mark.parametrize(
     ("gain", "word"), [(0.05, HOLDS), (-0.05, DOES_NOT_HOLD), (0.005, CANNOT_BE_TOLD), (-0.005, CANNOT_BE_TOLD)]
 )
 def test_gains_over_the_best_before_are_judged_by_the_interval_of_ours(gain: float, word: str) -> None:
     for words in ("Story Cloze", "question answering (RACE)", "entailment (MNLI", "STS-B, 5.7 k"):
         found = claim(tables(gain), words)
         assert (found["verdict"], found["value"]) == (word, pytest.approx(gain))
+
+
+def test_one_task_that_is_surely_worse_refutes_a_claim_about_two_though_the_other_may_be_lower() -> None:
+    sections = tables(0.05)
+    for row in sections["tables"]["tables"]["table-2"]:
+        if row["task"] == "stsb":
+            row.update(
+                {place: row["previous_percent"] / 100 + gain for place, gain in (("low", -0.03), ("high", -0.01))}
+            )
+        if row["task"] == "snli":
+            row.update(
+                {place: row["previous_percent"] / 100 + gain for place, gain in (("low", -0.043), ("high", 0.037))}
+            )
+    found = claim(sections, "STS-B, 5.7 k")
+    assert (found["verdict"], found["low"], found["high"]) == (
+        DOES_NOT_HOLD,
+        pytest.approx(-0.03),
+        pytest.approx(-0.01),
+    )
 
 
 def test_nine_of_twelve_are_counted_with_what_may_still_be_better() -> None:
@@ -148,14 +194,41 @@ def test_the_lstm_wins_on_one_task_alone() -> None:
     assert claim(ablations(LSTM, gains | {"mrpc": 0.05}), "MRPC alone")["verdict"] == DOES_NOT_HOLD
 
 
-def blocks(*medians: float, half: float = 0.01) -> Any:
+def test_an_interval_that_lies_unevenly_around_its_value_stays_so() -> None:
+    sections = ablations(LSTM, {task: -0.01 if task == "mrpc" else 0.05 for task in ABLATED})
+    (pair,) = (one for one in sections["differences"]["pairs"] if one["task"] == "mrpc")
+    pair["low"], pair["high"] = -0.014, 0.001
+    found = claim(sections, "MRPC alone")
+    assert (found["verdict"], found["value"], found["low"], found["high"]) == (CANNOT_BE_TOLD, 0.01, -0.001, 0.014)
+
+
+def test_a_mean_adds_up_what_lies_below_and_above_its_values_apart() -> None:
+    sections = ablations(NO_LM, dict.fromkeys(ABLATED, 0.0))
+    for pair in sections["differences"]["pairs"]:
+        pair["low"], pair["high"] = pair["difference"] - 0.04, pair["difference"] + 0.01
+    root = math.sqrt(2 + 1 / 2) / 3  # of three tasks, one of them of two splits
+    larger, smaller = claim(sections, "helps larger"), claim(sections, "does not help smaller")
+    assert (larger["low"], larger["high"]) == (pytest.approx(-0.04 * root), pytest.approx(0.01 * root))
+    root = 1 / math.sqrt(5)
+    assert (smaller["low"], smaller["high"]) == (pytest.approx(-0.01 * root), pytest.approx(0.04 * root))
+
+
+def blocks(*medians: float, half: float = 0.01, tasks: Sequence[str] = ("mnli", "race"), whole: bool = True) -> Any:
+    """So many blocks taken over from none on; all of them unless it is said that some are missing."""
     points = []
     for count, value in enumerate(medians):
         point = {"layers": count, "median": value, "seeds": THREE, "examples": 40}
-        gain = medians[-1] - value
-        pair = {"difference": gain, "low": gain - half, "high": gain + half, "examples": 40}
+        pair = paired(medians[-1] - value, half)
         points.append(point if count == len(medians) - 1 else {**point, "behind_most": pair})
-    return {"transfer": {"tasks": {task: {"points": points} for task in ("mnli", "race")}}}
+    added = [paired(after - before, half) for before, after in pairwise(medians)]
+    return {
+        "transfer": {"tasks": {task: {"points": points} for task in tasks}},
+        "added": dict.fromkeys(tasks, added) if whole else {},
+    }
+
+
+def paired(gain: float, half: float) -> dict[str, float]:
+    return {"difference": gain, "low": gain - half, "high": gain + half, "examples": 40}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +236,9 @@ def blocks(*medians: float, half: float = 0.01) -> Any:
     [
         ((0.5, 0.6, 0.7), HOLDS, HOLDS),
         ((0.5, 0.7, 0.695), CANNOT_BE_TOLD, HOLDS),  # a step back that may be chance
+        ((0.5, 0.7, 0.7001), CANNOT_BE_TOLD, HOLDS),  # a step forward that may be
         ((0.5, 0.8, 0.7), DOES_NOT_HOLD, HOLDS),  # fewer blocks are better beyond chance
+        ((0.5, 0.7, 0.6, 0.8), DOES_NOT_HOLD, HOLDS),  # than one more, though not than all
         ((0.7, 0.6, 0.5), DOES_NOT_HOLD, DOES_NOT_HOLD),
     ],
 )
@@ -171,6 +246,14 @@ def test_blocks_are_judged_one_by_one_and_all_together(medians: tuple[float, ...
     sections = blocks(*medians)
     assert claim(sections, "Each block")["verdict"] == each
     assert claim(sections, "embeddings alone (MNLI)")["verdict"] == most
+
+
+def test_each_block_cannot_be_told_before_both_tasks_have_all_of_them() -> None:
+    words, why = "Each block", "not learned with each number of blocks: "
+    assert claim(blocks(0.7, whole=False), words)["why"] == f"{why}mnli, race"
+    assert claim(blocks(0.5, 0.7, whole=False), words)["why"] == f"{why}mnli, race"
+    one = claim(blocks(0.5, 0.6, 0.7, tasks=["mnli"]), words)
+    assert (one["verdict"], one["why"]) == (CANNOT_BE_TOLD, f"{why}race")
 
 
 def curves(**runs: Sequence[float]) -> Any:
@@ -183,12 +266,25 @@ def curves(**runs: Sequence[float]) -> Any:
 
 def test_a_curve_rises_steadily_where_more_pairs_of_checkpoints_rise_than_by_chance() -> None:
     words = "rise steadily"
-    rising = claim(curves(transformer=[0.0, 0.1, 0.2, 0.3]), words)
-    assert (rising["verdict"], rising["value"], rising["seeds"]) == (HOLDS, 1.0, None)
-    assert claim(curves(transformer=[0.3, 0.2, 0.1, 0.0]), words)["verdict"] == DOES_NOT_HOLD
-    assert claim(curves(transformer=[0.1, 0.3, 0.0, 0.2]), words)["verdict"] == CANNOT_BE_TOLD
-    assert claim(curves(transformer=[0.1]), words)["why"] == "one checkpoint is no curve"
+    rising = claim(curves(transformer=[0.0, 0.1, 0.2, 0.3, 0.4]), words)
+    assert (rising["verdict"], rising["value"], rising["high"], rising["seeds"]) == (HOLDS, 1.0, 1.0, None)
+    falling = claim(curves(transformer=[0.4, 0.3, 0.2, 0.1, 0.0]), words)
+    assert (falling["verdict"], falling["value"], falling["low"]) == (DOES_NOT_HOLD, -1.0, -1.0)
+    assert claim(curves(transformer=[0.1, 0.3, 0.0, 0.2, 0.15]), words)["verdict"] == CANNOT_BE_TOLD
     assert claim(curves(lstm=[0.1, 0.2]), words)["why"] == "no Transformer was asked"
+
+
+def test_four_tasks_of_one_pretraining_tell_a_rise_no_more_surely_than_one() -> None:
+    # Eight pairs of ten rise and two fall: of a single curve that may be chance.
+    found = claim(curves(transformer=[0.1, 0.0, 0.2, 0.4, 0.3]), "rise steadily")
+    assert (found["verdict"], found["value"]) == (CANNOT_BE_TOLD, pytest.approx(0.6))
+    assert found["low"] == pytest.approx(0.6 - 1.96 * math.sqrt(50 / 3) / 10)
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 4])
+def test_a_few_checkpoints_are_no_steady_rise(checkpoints: int) -> None:
+    found = claim(curves(transformer=[0.0001 * n for n in range(checkpoints)]), "rise steadily")
+    assert (found["verdict"], found["why"]) == (CANNOT_BE_TOLD, "fewer than 5 checkpoints")
 
 
 def test_an_lstm_varies_more_where_its_steps_do() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from gpt1.base.errors import InputError
 from gpt1.documents.study import study_blocks
 from gpt1.documents.terminal import render
-from gpt1.studies.cells import CellResult
+from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.claims import CLAIMS
 from gpt1.studies.material import TaskData
 from gpt1.studies.reproduce import better_than_before, glue_section, reproduce
@@ -67,14 +68,54 @@ def test_what_was_told_is_noted_in_one_order_though_a_later_sitting_makes_no_cel
     assert once == again
 
 
-def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start: Path) -> None:
-    data = write_tasks(tmp_path / "tasks", "rte")
+def write_mnli(folder: Path) -> Path:
+    data = write_tasks(folder, "rte")
     (data / "rte").rename(data / "mnli")
     for split in ("train", "dev"):
         lines = (data / "mnli" / f"{split}.jsonl").read_text().replace("not_entailment", "neutral")
         (data / "mnli" / f"{split}.jsonl").unlink()
         for name in ["train"] if split == "train" else ["dev_matched", "dev_mismatched"]:
             (data / "mnli" / f"{name}.jsonl").write_text(lines)
+    return data
+
+
+def write_race(folder: Path) -> None:
+    write_tasks(folder, "storycloze")
+    (folder / "storycloze").rename(folder / "race")
+    for path in (folder / "race").iterdir():
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        more = [{"question": "who?", "level": ("middle", "high")[place % 2]} for place in range(len(rows))]
+        rows = [row | one | {"choices": row["choices"] * 2} for row, one in zip(rows, more, strict=True)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+class StopsBeforeLayers(Remembers):
+    """Stops a reproduction where only the full model is done of what figure 2 left needs."""
+
+    def begun(self, cell: Cell) -> None:
+        if cell.name.startswith("layers-"):
+            raise KeyboardInterrupt
+
+
+def test_what_each_block_adds_is_told_in_pairs_once_each_number_of_blocks_was_learned(
+    tmp_path: Path, start: Path
+) -> None:
+    data, out = write_mnli(tmp_path / "tasks"), tmp_path / "out"
+    write_race(data)
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+        reproduce(start, out, data=data, training=TRAINING, watcher=StopsBeforeLayers())
+    assert "not learned with each number of blocks: mnli, race" in (out / "study.json").read_text()
+    sections = reproduce(start, out, data=data, training=TRAINING).sections
+    (told,) = (one for one in sections["claims"]["claims"] if one["claim"].startswith("Each block"))
+    medians = [[point["median"] for point in task["points"]] for task in sections["transfer"]["tasks"].values()]
+    assert [len(task) for task in medians] == [3, 3]
+    steps = [after - before for task in medians for before, after in pairwise(task)]
+    assert any(told["value"] == pytest.approx(step) for step in steps)
+    assert (told["why"], told["seeds"]) == ("fewer than 3 seeds", 1)
+
+
+def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start: Path) -> None:
+    data = write_mnli(tmp_path / "tasks")
     watcher = Remembers()
     found = reproduce(start, tmp_path / "out", data=data, training=TRAINING, watcher=watcher)
     points = found.sections["transfer"]["tasks"]["mnli"]["points"]

@@ -2,20 +2,23 @@
 
 The rule. What a claim says is above zero (a gain, a loss, a rise) is measured with its 95 % interval. Above zero as a
 whole: the claim holds. Below zero as a whole: it does not. Anything else cannot be told here, nor can what stands on
-fewer than three seeds or lacks a task of the claim. Only the sign is judged; the paper's figure stands beside ours.
+fewer than three seeds or lacks a task of the claim. A claim about each of several (tasks, blocks) holds where it holds
+for all of them, and does not where it does not for one. Only the sign is judged; the paper's figure stands beside ours.
 
 Where intervals come from: a score against a printed figure, and two arms in pairs, by drawing examples
-(`comparison.py`); a mean over tasks by adding up variances; GLUE's score from the worst seed to the best; a curve by
-Kendall's count of rising pairs of checkpoints; variances by the logarithm of their ratio.
+(`comparison.py`); a mean over tasks by adding up variances, below and above apart; GLUE's score from the worst seed to
+the best; curves by Kendall's count of rising pairs of checkpoints, as wide as that of a single curve; variances by the
+logarithm of their ratio.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from statistics import fmean
+from typing import NotRequired
 
 from gpt1.records.study import (
     CANNOT_BE_TOLD,
@@ -23,6 +26,7 @@ from gpt1.records.study import (
     HOLDS,
     CheckpointPoint,
     ClaimFigures,
+    PairedDifference,
     PublishedFigures,
     StudySections,
     TaskDifference,
@@ -33,6 +37,8 @@ from gpt1.studies.paper import ABLATED, BETTER, FULL, LSTM, NO_LM, SCRATCH
 
 SEEDS = 3  # with fewer a difference may be that of the seeds
 NORMAL = 1.96  # deviations on either side of 95 %
+CHECKPOINTS = 5  # with fewer a curve that rises throughout may be chance
+TRANSFERRED = ("mnli", "race")  # of figure 2 left
 ASKED = ("cola", "sst2", "race", "dpr")  # of figure 2 right
 LARGER, SMALLER = ("qqp", "mnli", "qnli"), ("cola", "sst2", "mrpc", "stsb", "rte")
 TRANSFORMER = "transformer"
@@ -64,7 +70,13 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     return CANNOT_BE_TOLD, "could be chance"
 
 
-Look = Callable[[StudySections], Evidence]
+class Found(StudySections):
+    """The sections of a reproduction, and what each block adds to the one before it, of tasks that have all of them."""
+
+    added: NotRequired[dict[str, list[PairedDifference]]]
+
+
+Look = Callable[[Found], Evidence]
 
 
 @dataclass(frozen=True)
@@ -78,9 +90,9 @@ class Claim:
     is_score: bool = True  # x 100 for people
 
 
-def hold_against(sections: StudySections) -> list[ClaimFigures]:
+def hold_against(found: Found) -> list[ClaimFigures]:
     """Return every claim with the paper's figure, ours, and whether it holds."""
-    return [_held(claim, claim.look(sections)) for claim in CLAIMS]
+    return [_held(claim, claim.look(found)) for claim in CLAIMS]
 
 
 def _held(claim: Claim, found: Evidence) -> ClaimFigures:
@@ -118,15 +130,21 @@ def _over_before(row: PublishedFigures) -> Evidence:
 
 
 def better(*tasks: str) -> Look:
-    """Look by how much tasks are better than the best before, each of them: the least of it counts."""
+    """Look by how much tasks are better than the best before, each of them: the weakest counts."""
 
     def look(sections: StudySections) -> Evidence:
         found = {task: _rows(sections, task)[:1] for task in tasks}
         if absent := [task for task, rows in found.items() if not rows]:
             return Evidence(lacking=f"not learned: {', '.join(absent)}")
-        return min((_over_before(row) for rows in found.values() for row in rows), key=_lowest)
+        return _weakest([_over_before(row) for rows in found.values() for row in rows])
 
     return look
+
+
+def _weakest(found: Sequence[Evidence]) -> Evidence:
+    """Return what decides a claim about each of several: one that is surely below zero, else the lowest."""
+    refuted = [one for one in found if one.high is not None and one.high < 0]
+    return min(refuted or found, key=_lowest)
 
 
 def _lowest(found: Evidence) -> float:
@@ -195,21 +213,31 @@ def _seeds(sections: StudySections, task: str, over: str) -> int:
 
 
 def _mean(found: Sequence[Evidence], sign: int = 1) -> Evidence:
-    """Return the mean of differences on examples that have nothing to do with each other."""
-    value = sign * fmean(one.value or 0.0 for one in found)
-    half = math.sqrt(sum((((one.high or 0.0) - (one.low or 0.0)) / 2) ** 2 for one in found)) / len(found)
+    """Return the mean of differences on examples that have nothing to do with each other; a single one as it is."""
+    if len(found) == 1:
+        return _turned(found[0], sign)
+    value = fmean(one.value or 0.0 for one in found)
+    # An interval by drawing examples need not lie evenly around its value.
+    below = math.hypot(*(max(0.0, (one.value or 0.0) - (one.low or 0.0)) for one in found)) / len(found)
+    above = math.hypot(*(max(0.0, (one.high or 0.0) - (one.value or 0.0)) for one in found)) / len(found)
     seeds = min(one.seeds or 0 for one in found)
-    return Evidence(value, value - half, value + half, sum(one.examples for one in found), seeds)
+    mean = Evidence(value, value - below, value + above, sum(one.examples for one in found), seeds)
+    return _turned(mean, sign)
+
+
+def _turned(found: Evidence, sign: int) -> Evidence:
+    """Return a difference as it is; by the sign -1 the other way round."""
+    if sign > 0 or found.value is None or found.low is None or found.high is None:
+        return found
+    return replace(found, value=-found.value, low=-found.high, high=-found.low)
 
 
 def _lstm_wins_on_mrpc_alone(sections: StudySections) -> Evidence:
-    """Look at the least gain over the LSTM on the other tasks; on MRPC it is a loss, turned round."""
+    """Look at the weakest gain over the LSTM on the other tasks; on MRPC it is a loss, turned round."""
     found = {task: _gain(sections, LSTM, task) for task in ABLATED}
     if absent := [task for task, one in found.items() if one is None]:
         return Evidence(lacking=f"not compared: {', '.join(absent)}")
-    signed = [_mean([one], -1 if task == "mrpc" else 1) for task, one in found.items() if one is not None]
-    refuted = [one for one in signed if one.high is not None and one.high < 0]
-    return refuted[0] if refuted else min(signed, key=_lowest)
+    return _weakest([_turned(one, -1 if task == "mrpc" else 1) for task, one in found.items() if one is not None])
 
 
 # ---- figure 2 ----
@@ -229,22 +257,20 @@ def most_over_none(task: str) -> Look:
     return look
 
 
-def _each_block_adds(sections: StudySections) -> Evidence:
-    """Look at the least that a block adds; what takes the whole interval below zero is fewer blocks that are better."""
-    tasks = sections["transfer"]["tasks"] if "transfer" in sections else {}
-    absent = [task for task in ("mnli", "race") if not tasks.get(task, {"points": []})["points"]]
-    if absent:
-        return Evidence(lacking=f"not learned: {', '.join(absent)}")
-    points = [tasks[task]["points"] for task in ("mnli", "race")]
-    seeds = min(len(point["seeds"]) for task in points for point in task)
-    examples = sum(task[0]["examples"] for task in points)
-    least = min(after["median"] - before["median"] for task in points for before, after in pairwise(task))
-    gains = [point["behind_most"] for task in points for point in task if "behind_most" in point]
-    worst = min(gains, key=lambda gain: gain["high"])
-    if worst["high"] < 0:
-        return Evidence(worst["difference"], worst["low"], worst["high"], examples, seeds)
-    first = [task[0]["behind_most"]["low"] for task in points if "behind_most" in task[0]]
-    return Evidence(least, min([least, *first]), max(gain["high"] for gain in gains), examples, seeds)
+def _each_block_adds(found: Found) -> Evidence:
+    """Look at the weakest of what blocks add to the one before, in pairs."""
+    added = found.get("added", {})
+    if absent := [task for task in TRANSFERRED if not added.get(task)]:
+        return Evidence(lacking=f"not learned with each number of blocks: {', '.join(absent)}")
+    points = [point for task in TRANSFERRED for point in found["transfer"]["tasks"][task]["points"]]
+    seeds = min(len(point["seeds"]) for point in points)
+    return _weakest(
+        [
+            Evidence(gain["difference"], gain["low"], gain["high"], gain["examples"], seeds)
+            for task in TRANSFERRED
+            for gain in added[task]
+        ]
+    )
 
 
 def _curves(sections: StudySections, kind: str) -> dict[str, list[CheckpointPoint]] | str:
@@ -261,22 +287,25 @@ def _curves(sections: StudySections, kind: str) -> dict[str, list[CheckpointPoin
 
 
 def _rises(sections: StudySections) -> Evidence:
-    """Count of pairs of checkpoints how many more rise than fall (Kendall's tau), over all tasks of the figure."""
+    """Count of pairs of checkpoints how many more rise than fall (Kendall's tau), on average over the figure's tasks.
+
+    The curves are of one pre-training and may rise together, so that all of them tell no more surely than one.
+    """
     curves = _curves(sections, TRANSFORMER)
     if isinstance(curves, str):
         return Evidence(lacking=curves)
-    rising, pairs, variance = 0, 0, 0.0
-    for points in curves.values():
-        values = [point["score"] for point in sorted(points, key=lambda point: point["step"])]
-        n = len(values)
-        rising += sum((after > before) - (after < before) for before, after in combinations(values, 2))
-        pairs += n * (n - 1) // 2
-        variance += n * (n - 1) * (2 * n + 5) / 18
-    if not pairs:
-        return Evidence(lacking="one checkpoint is no curve")
-    half = NORMAL * math.sqrt(variance) / pairs
+    n = min(len(points) for points in curves.values())
+    if n < CHECKPOINTS:
+        return Evidence(lacking=f"fewer than {CHECKPOINTS} checkpoints")
+    value = fmean(_tau(points) for points in curves.values())
+    half = NORMAL * math.sqrt(n * (n - 1) * (2 * n + 5) / 18) / math.comb(n, 2)
     examples = sum(points[0]["examples"] for points in curves.values())
-    return Evidence(rising / pairs, rising / pairs - half, rising / pairs + half, examples)
+    return Evidence(value, max(-1.0, value - half), min(1.0, value + half), examples)
+
+
+def _tau(points: Sequence[CheckpointPoint]) -> float:
+    values = [point["score"] for point in sorted(points, key=lambda point: point["step"])]
+    return fmean((after > before) - (after < before) for before, after in combinations(values, 2))
 
 
 def _lstm_varies_more(sections: StudySections) -> Evidence:

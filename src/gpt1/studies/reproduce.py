@@ -7,6 +7,7 @@ fine-tuning (the full model is in all of them) it is made once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import cast
@@ -20,15 +21,15 @@ from gpt1.records.study import (
     AskedOfStudy,
     ClaimsSection,
     GlueSection,
+    PairedDifference,
     PublishedFigures,
     StudyRecord,
-    StudySections,
     TablesSection,
 )
 from gpt1.studies import ablations, claims, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
-from gpt1.studies.finetuned import FinetuningSettings, Plan, interval, judged_splits, summary_of, whole_arms
+from gpt1.studies.finetuned import FinetuningSettings, Plan, difference, interval, judged_splits, summary_of, whole_arms
 from gpt1.studies.folder import CLAIMS_FILE, Done, Part, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published, whole_rows
@@ -38,7 +39,6 @@ from gpt1.tasks.metrics import glue_score, task_score
 from gpt1.tasks.readers import tasks_in
 
 NAME = "reproduce"
-TRANSFERRED = ("mnli", "race")  # of figure 2 left
 TABLE_TASKS = tuple(dict.fromkeys([*(row.task for rows in TABLES.values() for row in rows), *GLUE]))
 
 
@@ -66,7 +66,8 @@ def reproduce(
     training = training.settled_by(start, Path(out))
     full = ablations.plan(arms[:1], learned, training)
     all_arms = ablations.plan(arms, ablated, training)
-    layers = transfer.plan(start, {name: learned[name] for name in TRANSFERRED if name in learned}, training, None)
+    transferred = {name: learned[name] for name in claims.TRANSFERRED if name in learned}
+    layers = transfer.plan(start, transferred, training, None)
     questions = zeroshot.plan(runs, asked, device=training.device, watcher=notebook)
 
     def tabulate(done: Done) -> list[StudySection]:
@@ -75,9 +76,9 @@ def reproduce(
             glue_section(learned, _full(full, done)),
             zeroshot.tabulate(runs, asked, done),
             *ablations.tabulate(ablated, all_arms, done),
-            transfer.tabulate(learned, layers, done),
+            transfer.tabulate(transferred, layers, done),
         ]
-        return [_claims(sections), *sections]
+        return [_claims(sections, added_by_block(transferred, layers, done)), *sections]
 
     cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
     about: AskedOfStudy = {
@@ -95,8 +96,21 @@ def reproduce(
     return found
 
 
-def _claims(sections: Sequence[StudySection]) -> StudySection:
-    found = claims.hold_against(cast(StudySections, {section.name: section.content for section in sections}))
+def added_by_block(
+    labelled: Mapping[str, TaskData], planned: Plan[int], done: Done
+) -> dict[str, list[PairedDifference]]:
+    """Return what each block adds to the one before it, in pairs, of tasks that were learned with each number."""
+    added: dict[str, list[PairedDifference]] = {}
+    for name, arms in whole_arms(planned, done).items():
+        if len(arms) == len({count for task, count, _ in planned if task == name}):
+            learned = [[*arms[count].values()] for count in sorted(arms)]
+            added[name] = [difference(labelled[name].task, more, fewer) for fewer, more in pairwise(learned)]
+    return added
+
+
+def _claims(sections: Sequence[StudySection], added: Mapping[str, Sequence[PairedDifference]]) -> StudySection:
+    judged = {section.name: section.content for section in sections} | {"added": added}
+    found = claims.hold_against(cast(claims.Found, judged))
     content: ClaimsSection = {"claims": found, "least_seeds": claims.SEEDS}
     return StudySection("claims", content, found)
 
