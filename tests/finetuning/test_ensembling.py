@@ -23,9 +23,9 @@ from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord, TaskEnsemble
 from gpt1.runs.checkpoints import STATE_FILE, list_checkpoints
-from gpt1.tasks.encoded import EncodedTask, save
+from gpt1.tasks.encoded import EncodedTask, encode_task, save
 from gpt1.text.tokenizer import Tokenizer
-from tests.finetuning.tools import SETTINGS, Told, command, encode, make_pretrained, make_task
+from tests.finetuning.tools import CONTEXT, SETTINGS, Told, command, encode, make_examples, make_pretrained, make_task
 from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, start
 
@@ -69,6 +69,17 @@ def test_enough_rows_for_dev_decide_and_nothing_is_trained_again(
     run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 20), SLOW, listeners=[told])
     assert "on 20 dev rows" in told
     assert ensemble_of(run.path).examples == 20
+
+
+def test_rows_for_dev_that_stand_in_train_do_not_decide(
+    parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensembling, "ENOUGH", 20)
+    rows = make_examples(MOODS, 90)
+    encoded = encode_task(MOODS, {"train": rows[:60], "dev": rows[50:]}, bytes_tokenizer, CONTEXT)
+    new = {row.texts for row in rows[60:]} - {row.texts for row in rows[:60]}
+    run = learn(parent, tmp_path / "run", encoded, SLOW)
+    assert ensemble_of(run.path).examples == sum(row.texts in new for row in rows[50:]) < 40
 
 
 def test_what_decides_was_learned_by_nobody(

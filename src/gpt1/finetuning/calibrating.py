@@ -27,7 +27,7 @@ from gpt1.inference.run import Run
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.tasks.answers import Floats, log_likelihoods
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
 from gpt1.tasks.promises import Surenesses, surenesses
 from gpt1.tasks.temperature import fit_temperature, tempered
 from gpt1.training.session import Notify
@@ -184,7 +184,5 @@ def _learned(encoded: EncodedTask) -> Container[bytes]:
 
 def _rows_of_texts(split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the labelled examples of each different text."""
-    found: dict[bytes, list[int]] = {}
-    for example in np.flatnonzero(split.labelled).tolist():
-        found.setdefault(split.sequences(example)[0].tobytes(), []).append(example)
-    return found
+    labelled = {text: [one for one in own if split.labelled[one]] for text, own in examples_by_text(split).items()}
+    return {text: own for text, own in labelled.items() if own}

@@ -27,7 +27,7 @@ from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
 from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
@@ -176,8 +176,13 @@ def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float | None:
 
 
 def _dev(encoded: EncodedTask) -> list[EncodedSplit]:
-    found = [encoded.splits[split] for split in encoded.task.dev_splits if split in encoded.splits]
-    return [choose(split, np.flatnonzero(split.labelled).tolist()) for split in found if split.labelled.any()]
+    """Return the examples for dev that have labels and were not learned."""
+    learned, found = examples_by_text(encoded.splits["train"]), []
+    for split in (encoded.splits[name] for name in encoded.task.dev_splits if name in encoded.splits):
+        new = [own for text, own in examples_by_text(split).items() if text not in learned]
+        if places := sorted(place for own in new for place in own if split.labelled[place]):
+            found.append(choose(split, places))
+    return found
 
 
 def _dev_rows(encoded: EncodedTask) -> int:
@@ -233,10 +238,7 @@ def deal(encoded: EncodedTask) -> Places | None:
     train = encoded.splits["train"]
     if not len(train) <= MOST_REPEATED:
         return None
-    together: dict[bytes, list[int]] = {}
-    for example in range(len(train)):
-        together.setdefault(train.sequences(example)[0].tobytes(), []).append(example)
-    units = list(together.values())
+    units = list(examples_by_text(train).values())
     shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
     shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
     found = np.zeros(len(train), np.int64)

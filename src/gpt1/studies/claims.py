@@ -70,13 +70,13 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     return CANNOT_BE_TOLD, "could be chance"
 
 
-class Found(StudySections):
+class FoundSections(StudySections):
     """The sections of a reproduction, and what each block adds to the one before it, of tasks that have all of them."""
 
     added: NotRequired[dict[str, list[PairedDifference]]]
 
 
-Look = Callable[[Found], Evidence]
+Look = Callable[[FoundSections], Evidence]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Claim:
     is_score: bool = True  # x 100 for people
 
 
-def hold_against(found: Found) -> list[ClaimFigures]:
+def hold_against(found: FoundSections) -> list[ClaimFigures]:
     """Return every claim with the paper's figure, ours, and whether it holds."""
     return [_held(claim, claim.look(found)) for claim in CLAIMS]
 
@@ -257,7 +257,7 @@ def most_over_none(task: str) -> Look:
     return look
 
 
-def _each_block_adds(found: Found) -> Evidence:
+def _each_block_adds(found: FoundSections) -> Evidence:
     """Look at the weakest of what blocks add to the one before, in pairs."""
     added = found.get("added", {})
     if absent := [task for task in TRANSFERRED if not added.get(task)]:

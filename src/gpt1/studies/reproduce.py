@@ -110,7 +110,7 @@ def added_by_block(
 
 def _claims(sections: Sequence[StudySection], added: Mapping[str, Sequence[PairedDifference]]) -> StudySection:
     judged = {section.name: section.content for section in sections} | {"added": added}
-    found = claims.hold_against(cast(claims.Found, judged))
+    found = claims.hold_against(cast(claims.FoundSections, judged))
     content: ClaimsSection = {"claims": found, "least_seeds": claims.SEEDS}
     return StudySection("claims", content, found)
 

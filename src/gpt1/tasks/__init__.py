@@ -53,6 +53,7 @@ OFFERS = {
         "encode_examples",
         "encode_task",
         "encode_texts",
+        "examples_by_text",
         "load",
         "save",
     ],

@@ -226,6 +226,14 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
     )
 
 
+def examples_by_text(split: EncodedSplit) -> dict[bytes, list[int]]:
+    """Return the examples of each different text, as it was encoded."""
+    found: dict[bytes, list[int]] = {}
+    for example in range(len(split)):
+        found.setdefault(split.sequences(example)[0].tobytes(), []).append(example)
+    return found
+
+
 def _fixed(values: Any, dtype: str) -> NDArray[Any]:
     found = np.array(values, dtype=dtype)
     found.setflags(write=False)
