@@ -772,6 +772,18 @@ def test_a_finished_run_resumed_is_left_as_it_is_and_can_be_made_longer(
     assert list(losses_of(run)) == list(range(1, 19))
 
 
+def test_a_run_keeps_its_folds_once_it_is_decided_who_answers(trained: Path, tmp_path: Path) -> None:
+    table, run = write_table(tmp_path / "moods.csv", MOODS, make_examples(MOODS, 60)), tmp_path / "run"
+    changes = [*SETTINGS, "finetuning.ensemble=true", "training.steps=1"]
+    given: dict[str, Any] = {"train": table, "device": "cpu"}
+    finetune(trained, run, changes=changes, **given)
+    before = (run / "run.json").read_bytes()
+    with pytest.raises(SettingError, match=r"folds is 3 in the run .* and 1 now.*a run that is decided keeps its"):
+        finetune(trained, run, changes=[*changes, "finetuning.folds=1"], resume=True, **given)
+    assert (run / "run.json").read_bytes() == before
+    finetune(trained, run, changes=changes, resume=True, **given)
+
+
 def test_a_run_that_is_made_longer_is_not_done_before_it_gets_there(
     unbroken: Path, trained: Path, tasks: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gpt1.inspection.plan import Speed
-from gpt1.recipes.catalog import AUTO, FINETUNE, SMALL
+from gpt1.recipes.catalog import AUTO, SMALL
 from gpt1.recipes.derived import settled
 from gpt1.starting.planning import (
     FEWEST_UPDATES,
@@ -30,27 +28,27 @@ UPDATE = 0.5  # seconds
 
 
 def test_labels_that_fit_are_learned_as_the_recipe_says() -> None:
-    plan = plan_learning(RECIPE, 2000, UPDATE, HOUR)
+    plan = plan_learning(RECIPE, 2000, UPDATE, HOUR, again=False)
     assert plan == LearningPlan(pytest.approx(ROOM * 63 * 3 * UPDATE))
     assert plan.changes() == []
 
 
 def test_few_labels_take_longer_as_they_are_learned_again_in_parts() -> None:
-    again = plan_learning(RECIPE, 900, UPDATE, HOUR)
-    alone = plan_learning(replace(RECIPE, finetuning=FINETUNE.finetuning), 900, UPDATE, HOUR)
+    again = plan_learning(RECIPE, 900, UPDATE, HOUR, again=True)
+    alone = plan_learning(RECIPE, 900, UPDATE, HOUR, again=False)
     assert again.seconds == pytest.approx(3 * alone.seconds)
 
 
 def test_where_cross_validation_does_not_fit_a_part_is_held_out_in_its_place() -> None:
-    whole = plan_learning(RECIPE, 900, UPDATE, HOUR)
-    plan = plan_learning(RECIPE, 900, UPDATE, whole.seconds - 1)
+    whole = plan_learning(RECIPE, 900, UPDATE, HOUR, again=True)
+    plan = plan_learning(RECIPE, 900, UPDATE, whole.seconds - 1, again=True)
     assert (plan.epochs, plan.changes()) == (None, ["finetuning.folds=1"])
     assert plan.seconds == pytest.approx(whole.seconds * 5 / 9)
     assert plan.why.startswith("a third of the rows is held out once, in place of cross-validation, to fit into")
 
 
 def test_where_not_even_that_fits_labels_are_read_fewer_times() -> None:
-    plan = plan_learning(RECIPE, 900, UPDATE, 80)
+    plan = plan_learning(RECIPE, 900, UPDATE, 80, again=True)
     assert plan.changes() == ["training.epochs=2", "finetuning.folds=1"]
     assert plan.seconds <= 80
     assert plan.why == (
@@ -60,15 +58,15 @@ def test_where_not_even_that_fits_labels_are_read_fewer_times() -> None:
 
 
 def test_what_does_not_fit_is_cut_down_and_told() -> None:
-    plan = plan_learning(RECIPE, 20_000, UPDATE, HOUR / 3)
+    plan = plan_learning(RECIPE, 20_000, UPDATE, HOUR / 3, again=False)
     assert plan.changes() == ["training.epochs=2"]
     assert plan.seconds <= HOUR / 3
     assert plan.why == "the labels are read 2 times, not 3, to fit into 20 min"
-    assert plan_learning(RECIPE, 20_000, UPDATE, 94).epochs == 0.2
+    assert plan_learning(RECIPE, 20_000, UPDATE, 94, again=False).epochs == 0.2
 
 
 def test_at_least_one_update_is_made_however_short_the_time_is() -> None:
-    assert plan_learning(RECIPE, 64, UPDATE, 0.0).epochs == 0.5
+    assert plan_learning(RECIPE, 64, UPDATE, 0.0, again=True).epochs == 0.5
 
 
 def read(tokens: int, speed: Speed | None, seconds: float = HOUR, size: int = 10**8) -> ReadingPlan | str:

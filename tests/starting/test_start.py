@@ -14,6 +14,7 @@ import pytest
 
 import gpt1
 from gpt1.base.errors import Chosen, InputError, SettingError
+from gpt1.base.files import write_record
 from gpt1.bases import catalog
 from gpt1.documents.terminal import render
 from gpt1.finetuning.finetune import FinetuneSession
@@ -31,7 +32,9 @@ from tests.records import facts_in
 
 GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(30))
 
-VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ")
+ANEW = "this stays as it was decided; with more time, begin anew in another folder (`out`)"
+
+VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ", "Pre-training brought nothing: ")
 
 
 def write_table(folder: Path) -> Path:
@@ -157,7 +160,7 @@ def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
     assert shown(found).startswith(VERDICTS)
     assert "The labels are read 0." in shown(found)
     again = begin(table, trained, tmp_path / "out", minutes=40)
-    assert again.decisions[1].startswith("this was planned when it began; with more time, begin anew")
+    assert again.decisions == [said, ANEW]
 
 
 def test_more_time_is_planned_with_while_nothing_is_begun(
@@ -198,6 +201,44 @@ def test_where_the_time_is_up_in_cross_validation_the_whole_training_is_kept(
     assert not found.decided["films"].cross_validated
     learned = [step.arguments for step in found.steps if step.verb == "finetune"]
     assert learned[1]["changes"] == ["finetuning.folds=0"]
+
+
+def test_a_setting_that_the_end_changes_is_told_once(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch, 10)
+    monkeypatch.setattr(FinetuneSession, "_minutes_left", lambda _: 1e-9)
+    found = begin(table, trained, tmp_path / "out", minutes=5)
+    first, second = (step.arguments["changes"] for step in found.steps if step.verb == "finetune")
+    epochs = f"training.epochs={read_run(tmp_path / 'out' / CLASSIFIER).recipe.training.epochs:g}"
+    assert (first, second) == ([epochs, "finetuning.folds=1"], [epochs, "finetuning.folds=0"])
+
+
+def test_killed_while_it_ends_it_ends_so_and_says_what_more_time_would_need(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch, 0)
+    with monkeypatch.context() as killed:
+        killed.setattr("gpt1.finetuning.finetune.write_result", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            begin(table, trained, tmp_path / "out", minutes=1e-9)
+    found = begin(table, trained, tmp_path / "out", minutes=60)
+    assert found.decisions[0].startswith("the time was up after 1 update, with which it ends")
+    assert found.decisions[1:] == [ANEW]
+
+
+def test_where_words_are_not_counted_no_part_is_planned_to_be_held_out(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "".join(f"film {n} was of kind {n % 220},kind {n % 220}\n" for n in range(440))
+    (tmp_path / "kinds.csv").write_text(f"text,label\n{rows}")
+    slowly(monkeypatch, 1)
+    found = begin(tmp_path / "kinds.csv", trained, tmp_path / "out", minutes=0.25)
+    assert "words were not counted: there are more than 200 labels" in found.decided["kinds"].why
+    assert found.decisions[0].startswith("the labels are read ")
+    assert "held out" not in found.decisions[0]
+    (learned,) = (step.arguments["changes"] for step in found.steps if step.verb == "finetune")
+    assert [setting.split("=")[0] for setting in learned] == ["training.epochs"]  # type: ignore[attr-defined]
 
 
 # ---- text ----
@@ -244,6 +285,33 @@ def test_called_again_it_does_nothing_again_and_finds_the_same(
     events: list[Event] = []
     assert begin(folder / "films.csv", trained, folder / "out", listeners=[events.append]) == found
     assert not [event for event in events if isinstance(event, Stepped)]
+
+
+@pytest.mark.parametrize("epochs", [None, 2.0])
+def test_a_start_that_an_older_version_has_planned_goes_on_as_it_was(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: float | None
+) -> None:
+    path, changes = tmp_path / "out" / STARTED, [] if epochs is None else [f"training.epochs={epochs:g}"]
+    slowly(monkeypatch, 0)
+    with monkeypatch.context() as planned:
+        planned.setattr("gpt1.starting.start.finetune", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            begin(table, trained, tmp_path / "out", minutes=30)
+    record = facts_in(path)
+    del record["changes"]
+    write_record(path, {**record, "epochs": epochs})
+    monkeypatch.setattr("gpt1.starting.start.seconds_an_update", stopped)  # it is not planned anew
+    found = begin(table, trained, tmp_path / "out", minutes=30)
+    (learned,) = (step.arguments for step in found.steps if step.verb == "finetune")
+    assert learned.get("changes", []) == changes
+    assert begin(table, trained, tmp_path / "out", minutes=60) == found
+
+
+def test_what_is_begun_is_never_planned_anew(finished: tuple[Path, StartResult], trained: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(finished[0] / "out", tmp_path / "out"))
+    (out / STARTED).unlink()
+    with pytest.raises(InputError, match=r"does not say how .*classifier was planned; choose another folder"):
+        begin(finished[0] / "films.csv", trained, out)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not sent there as here")

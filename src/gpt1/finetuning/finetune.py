@@ -54,6 +54,7 @@ from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import in_words, recipe_for, settled
 from gpt1.recipes.values import Recipe, Shape
 from gpt1.records.calibration import CALIBRATION_FILE
+from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Event, Listener, Stepped
@@ -189,6 +190,13 @@ def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Pa
     return recipe_for(base) if recipe is None else as_recipe(recipe)
 
 
+def is_cross_validated(tasks: Mapping[str, EncodedTask], recipe: Recipe) -> bool:
+    """Whether the network is trained again without parts of the examples, to tell who answers."""
+    settings = recipe.finetuning
+    chosen = deciding(tasks) if settings.calibrate else tasks
+    return settings.ensemble and bool(parts_to_hold_out(chosen, settings.folds))
+
+
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what is to be learned, checked against the network that is to learn it, and what to tell of it."""
     context = read_run(asked.init).recipe.shape.context
@@ -308,7 +316,15 @@ class FinetuneSession(Session[Classifier]):
                 "or begin a new run in another folder"
             )
         asked = self.asked
-        return resumed(self.out, begun.recipe, asked.recipe, asked.changes, self._settled, self._updates)
+        found = resumed(self.out, begun.recipe, asked.recipe, asked.changes, self._settled, self._updates)
+        before, now = begun.recipe.finetuning.folds, found[0].finetuning.folds
+        if before != now and (self.out / ENSEMBLE_FILE).is_file():
+            raise SettingError(
+                f"finetuning.folds is {before} in the run {self.out} and {now} now, but it is decided there who "
+                f"answers: a run that is decided keeps its folds; say `changes=['finetuning.folds={before}']`, or "
+                "begin a new run in another folder"
+            )
+        return found
 
     def check_done(self) -> None:
         """Refuse what a run that is done was not trained with, and a damaged result; it is not made longer either."""
@@ -362,7 +378,7 @@ class FinetuneSession(Session[Classifier]):
         evaluate = _evaluator(model, self._deciding(recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
-        if settings.ensemble and self.world.size == 1 and parts_to_hold_out(self._deciding(recipe), settings.folds):
+        if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
             self._forecast.expect(settings.folds)
         return TrainerConfig(
             objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks),

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpt1.base.wording import duration, many
-from gpt1.finetuning.ensembling import ENOUGH, times_as_long
+from gpt1.finetuning.ensembling import times_as_long
 from gpt1.inspection.plan import Speed
 from gpt1.recipes.values import FOLDS, Recipe
-from gpt1.tasks.splitting import ONE_IN
 
 ROOM = 1.5  # times what was reckoned: an estimate is off by as much
 TRIAL_SHARE = 0.05  # of the time, at most, goes to the updates that show how long one takes
@@ -42,13 +41,14 @@ class LearningPlan:
         return epochs + ([] if self.folds is None else [f"finetuning.folds={self.folds}"])
 
 
-def plan_learning(recipe: Recipe, examples: int, seconds_an_update: float, seconds: float) -> LearningPlan:
+def plan_learning(
+    recipe: Recipe, examples: int, seconds_an_update: float, seconds: float, *, again: bool
+) -> LearningPlan:
     """Return how examples are learned in so many seconds, by a recipe that is settled.
 
-    Few of them are learned again without a part, which tells what the run is worth. Where there is no time for all
+    Few of them are learned `again` without a part, which tells what the run is worth. Where there is no time for all
     parts, one is held out; where there is not even for that, all is read fewer times.
     """
-    again = recipe.finetuning.ensemble and examples / ONE_IN < ENOUGH
     epochs, updates = recipe.training.epochs, math.ceil(examples / recipe.training.batch)
     an_epoch = ROOM * updates * seconds_an_update
     whole, least = (an_epoch * (1 + times_as_long(folds)) for folds in ((FOLDS, 1) if again else (0, 0)))

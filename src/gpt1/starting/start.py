@@ -23,7 +23,7 @@ from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.corpus.documents import TextSource, find_sources
 from gpt1.corpus.manifest import read_corpus
 from gpt1.corpus.prepare import cutting_for, prepare
-from gpt1.finetuning.finetune import chosen_recipe, finetune
+from gpt1.finetuning.finetune import chosen_recipe, finetune, is_cross_validated
 from gpt1.finetuning.results import decisions, evaluations
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import load_run
@@ -45,13 +45,15 @@ from gpt1.runs.folder import is_run, read_run, run_folder
 from gpt1.starting.planning import (
     TEXT_SHARE,
     TRIAL_SHARE,
+    LearningPlan,
     ReadingPlan,
     plan_learning,
     plan_reading,
     reading_changes,
 )
-from gpt1.starting.trial import seconds_an_update
+from gpt1.starting.trial import encode_table, seconds_an_update
 from gpt1.tasks.checking import TableReport
+from gpt1.tasks.encoded import EncodedTask
 
 STARTED, TOKENS, READER, CLASSIFIER, REPORT = "start.json", "tokens", "reader", "classifier", "report.html"
 TRIAL = "trial"  # a folder that is gone when the plan is made
@@ -97,10 +99,12 @@ class _Started(TypedDict):
 
     made_for: dict[str, str]
     minutes: NotRequired[float]  # for which it was planned
+    epochs: NotRequired[float | None]  # what was decided of labels before there were `changes`
     changes: NotRequired[list[str]]  # settings by which labels are learned
     why: NotRequired[str]
     ended: NotRequired[list[str]]  # settings by which it came to its end when the time was up
     why_ended: NotRequired[str]
+    minutes_ended: NotRequired[float]  # that there were
     text: NotRequired[_Reading]
 
 
@@ -185,12 +189,8 @@ class _Start:
             told.append(why)
             if kept:
                 init, readers = str(asked.out / READER), [asked.out / READER]
-        if self._record.get("why"):
-            told.append(self._record["why"])
-            if self._seconds > 60 * self._record.get("minutes", 0.0):
-                told.append("this was planned when it began; with more time, begin anew in another folder (`out`)")
         run = self._learn(init, steps)
-        told += [self._record["why_ended"]] if "why_ended" in self._record else []
+        told += self._cut_down()
         shown = [run, *readers]
         page = report(shown, asked.out / REPORT, overwrite=True)
         steps.append(Step("report", {"runs": list(map(str, shown)), "out": str(page)}))
@@ -200,6 +200,16 @@ class _Start:
     def _left(self) -> float:
         return max(0.0, self._end - time.monotonic())
 
+    def _cut_down(self) -> list[str]:
+        """Return what there was no time for, and what helps where there is more of it now."""
+        record = self._record
+        minutes = record.get("minutes", 0.0)
+        cut = {record.get("why"): minutes, record.get("why_ended"): record.get("minutes_ended", minutes)}
+        told = {why: had for why, had in cut.items() if why}
+        more = any(self._seconds / 60 > had for had in told.values())
+        anew = "this stays as it was decided; with more time, begin anew in another folder (`out`)"
+        return [*told, *([anew] if more else [])]
+
     def _keep(self) -> None:
         write_record(self._asked.out / STARTED, self._record)
 
@@ -207,13 +217,21 @@ class _Start:
 
     def _plan(self, corpus: Path | None) -> None:
         """Decide how much is read of text and labels: once, or anew while nothing is begun and there is more time."""
-        begun = any(is_run(self._asked.out / name) for name in (READER, CLASSIFIER))
-        if "changes" in self._record and (begun or self._seconds <= 60 * self._record.get("minutes", 0.0)):
+        begun = [name for name in (READER, CLASSIFIER) if is_run(self._asked.out / name)]
+        if "epochs" in self._record and "changes" not in self._record:
+            older = LearningPlan(0.0, self._record["epochs"])
+            self._record["changes"] = [*self._yardstick(), *older.changes()]
+        if "changes" in self._record and (begun or self._seconds / 60 <= self._record.get("minutes", 0.0)):
             return
+        if begun:
+            path, run = self._asked.out / STARTED, self._asked.out / begun[0]
+            raise InputError(f"{path} does not say how {run} was planned; choose another folder with `out`")
         base = read_run(run_folder(self._asked.base))
         parameters = count_parameters(base.recipe.shape, base.vocab_size).total
         recipe = settled(change(self._recipe(), self._yardstick()), parameters, self._table.usable)
-        learning = plan_learning(recipe, self._table.usable, self._seconds_an_update(), self._left())
+        tasks = encode_table(self._asked.base, self._asked.table, **self._asked.reading)
+        an_update, again = self._seconds_an_update(tasks), is_cross_validated(tasks, recipe)
+        learning = plan_learning(recipe, self._table.usable, an_update, self._left(), again=again)
         self._record["minutes"] = self._seconds / 60
         self._record["changes"], self._record["why"] = [*self._yardstick(), *learning.changes()], learning.why
         if corpus is not None:
@@ -221,10 +239,9 @@ class _Start:
             self._record["text"] = self._plan_text(corpus, spare)
         self._keep()
 
-    def _seconds_an_update(self) -> float:
+    def _seconds_an_update(self, tasks: Mapping[str, EncodedTask]) -> float:
         asked, minutes = self._asked, TRIAL_SHARE * self._left() / 60
-        trial, table = asked.out / TRIAL, asked.table
-        return seconds_an_update(asked.base, trial, table=table, device=asked.device, minutes=minutes, **asked.reading)
+        return seconds_an_update(asked.base, asked.out / TRIAL, tasks=tasks, device=asked.device, minutes=minutes)
 
     def _recipe(self) -> Recipe:
         return chosen_recipe(None, read_run(run_folder(self._asked.base)).recipe.shape, ())
@@ -308,17 +325,22 @@ class _Start:
     def _learn(self, init: str, steps: list[Step]) -> Path:
         out, changes = self._asked.out / CLASSIFIER, self._record["changes"]
         if not is_done(out):
-            ended = self._record.get("ended")
-            self._finetune(init, changes if ended is None else [*changes, *ended], None if ended else self._left() / 60)
+            ended = "ended" in self._record
+            self._finetune(init, self._every_change(), None if ended else self._left() / 60)
         if not is_done(out):
             self._end_now(out)
-            self._finetune(init, [*changes, *self._record["ended"]], None)
+            self._finetune(init, self._every_change(), None)
         told = {"init": init, "train": str(self._asked.table), "out": str(out), **self._asked.reading}
         steps.append(Step("finetune", {**told, **({"changes": changes} if changes else {}), **self._on_device}))
         if "ended" in self._record:
-            every = [*changes, *self._record["ended"]]
+            every = self._every_change()
             steps.append(Step("finetune", {**told, "resume": True, "changes": every, **self._on_device}))
         return out
+
+    def _every_change(self) -> list[str]:
+        """Return the settings by which labels are learned, each once, as it came to be."""
+        every = [*self._record["changes"], *self._record.get("ended", ())]
+        return list({setting.split("=")[0]: setting for setting in every}.values())
 
     def _finetune(self, init: str, changes: Sequence[str], minutes: float | None) -> None:
         asked, out = self._asked, self._asked.out / CLASSIFIER
@@ -337,6 +359,7 @@ class _Start:
     def _end_now(self, run: Path) -> None:
         """Decide how a training that the time has stopped comes to a verdict all the same."""
         step, newest = list_checkpoints(run)[-1]
+        self._record["minutes_ended"] = self._seconds / 60
         self._record["ended"], rest = ["finetuning.folds=0"], "the rows for dev alone tell what it is worth"
         if has_moments(newest):  # else it has made all its updates
             self._record["ended"].insert(0, f"training.steps={step}")

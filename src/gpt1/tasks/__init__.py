@@ -76,7 +76,7 @@ OFFERS = {
     "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE"],
     "sifting": ["unreadable"],
     "spellings": ["number"],
-    "splitting": ["ONE_IN", "with_dev"],
+    "splitting": ["with_dev"],
     "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
     "thresholds": ["FEWEST", "fit_thresholds"],

@@ -52,7 +52,7 @@ FREE_ON_RESUME = (
     "training.parallelism",
     "training.max_loss_spike",
     "training.patience",
-    "finetuning.folds",
+    "finetuning.folds",  # until it is decided who answers
 )
 LENGTHS = ("steps", "epochs", "patience")  # settings of `training` by which a run is over
 
