@@ -107,7 +107,7 @@ def test_the_run_that_is_to_learn_tells_lengths_and_what_it_does_not_know(
     korean = "".join(f"영화가 정말 재미있었다 {n},good\n다시는 보고 싶지 않다 {n},bad\n" for n in range(20))
     table = write(tmp_path / "films.csv", f"text,label\n{korean}{'word ' * 500},good\n")
     code, out, _ = run(capsys, "check", table, "--init", str(trained))
-    assert code == 0
+    assert code == 1  # most of it cannot be read
     assert f"{trained} reads" in " ".join(out.split())
     assert "To look at: 1 row longer than the " in out
     assert "tokens are not in the vocabulary (the commonest: " in out

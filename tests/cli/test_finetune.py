@@ -12,6 +12,7 @@ import pytest
 
 from gpt1.inference.run import load_run
 from gpt1.runs.folder import read_run
+from gpt1.tasks import unknowns
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.finetuning.tools import SETTINGS, encode, losses_of, make_examples, make_task, write_table
@@ -427,9 +428,27 @@ def test_init_and_out_are_asked_for(capsys: Capture) -> None:
 # ---- what the vocabulary does not have ----
 
 
-def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_answering(
+def test_text_that_the_vocabulary_can_hardly_spell_is_not_learned(
     trained: Path, tmp_path: Path, capsys: Capture
 ) -> None:
+    rows = [f"{KOREAN[row % 3]} {row},{'bad' if row % 2 else 'good'}\n" for row in range(20)]
+    (tmp_path / "korean.csv").write_text("text,label\n" + "".join(rows))
+    code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", tmp_path / "korean.csv")
+    assert code == 1
+    assert re.search(
+        r"korean train: \d+ of \d+ tokens are not in the vocabulary, and from so little nothing can be", err
+    )
+    assert "gpt1 tokenizer train --kind bytes" in err
+    assert not (tmp_path / "run").exists()
+    code, out, _ = run(capsys, "check", str(tmp_path / "korean.csv"), "--init", str(trained))
+    assert code == 1
+    assert "cannot be trained on yet" in out
+
+
+def test_a_script_that_the_vocabulary_does_not_have_is_told_from_learning_to_answering(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(unknowns, "MOST_UNKNOWN", 1.0)  # as many runs were made before that was refused
     rows = [f"{KOREAN[row % 3]} {row},{'bad' if row % 2 else 'good'}\n" for row in range(20)]
     table = tmp_path / "korean.csv"
     table.write_text("text,label\n" + "".join(rows))

@@ -468,8 +468,11 @@ def test_texts_that_the_vocabulary_does_not_have_are_warned_of(trained: Path, fi
     with pytest.warns(UserWarning, match=r"10 of 10 tokens are not in the vocabulary, in 2 of 2 examples most of them"):
         fitted.predict(["재미있었다", "보고싶었다"])
     texts = [f"{'영화' if row % 2 else '연기'} 좋았다" for row in range(8)]
-    with pytest.warns(UserWarning, match=r"in 8 of 8 examples most of them; the network takes them all for the same"):
-        GPTClassifier(trained, epochs=1, device="cpu").fit(texts, [row % 2 for row in range(8)])
+    labels = [row % 2 for row in range(8)]
+    with pytest.raises(ValueError, match=r"are not in the vocabulary, and from so little nothing can be learned"):
+        GPTClassifier(trained, epochs=1, device="cpu").fit(texts, labels)
+    with pytest.warns(UserWarning, match=r"in 8 of 32 examples most of them; the network takes them all for the same"):
+        GPTClassifier(trained, epochs=1, device="cpu").fit([*texts, *TEXTS[:8] * 3], labels * 4)
 
 
 def test_any_run_that_was_fine_tuned_on_one_task_can_be_loaded(trained: Path, tmp_path: Path) -> None:

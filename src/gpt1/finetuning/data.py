@@ -19,6 +19,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
+from gpt1.text.unknowns import in_numbers
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.examples import Labelled
@@ -102,7 +103,20 @@ def read_source(source: Source, tokenizer: Tokenizer, context: int) -> tuple[dic
     encoded, notices = _encode_all(
         read_labelled(source), tokenizer, context, told=source.train is not None, unknown=True
     )
-    return _by_name([*tasks, *encoded]), [*told, *notices]
+    found = _by_name([*tasks, *encoded])
+    _require_known(found, tokenizer)
+    return found, [*told, *notices]
+
+
+def _require_known(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> None:
+    """Refuse to learn from text that the vocabulary cannot spell."""
+    for name, own in unknown_tokens(tasks, tokenizer.unknown_id).items():
+        if (unknown := own["train"]).is_too_much:
+            raise InputError(
+                f"{name} train: {in_numbers(unknown.tokens, unknown.of)}, and from so little nothing can be learned; "
+                "start from a run whose vocabulary knows this script, or make one of bytes: "
+                "`gpt1.train_tokenizer(kind='bytes')`, which knows all"
+            )
 
 
 def read_recorded(

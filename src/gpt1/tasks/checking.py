@@ -516,7 +516,7 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
         what, _, advice = notice.partition("; ")
         mostly = (by_example[:, 0] > 0) & (by_example[:, 0] >= MOSTLY * by_example[:, 1])
         rows = [look.examples[place].row for place in np.flatnonzero(mostly)]
-        found.append(TableFinding("unknown-tokens", what, advice, rows))
+        found.append(TableFinding("unknown-tokens", what, advice, rows, stops=unknown.is_too_much))
     return tokens, found
 
 

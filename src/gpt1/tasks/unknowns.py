@@ -19,6 +19,7 @@ from gpt1.tasks.shapes import BOTH
 from gpt1.text.unknowns import in_numbers, is_told
 
 MOSTLY = 0.5  # of an example's tokens: from here on it can hardly be told from others
+MOST_UNKNOWN = 0.5  # of all tokens to learn from: above this there is next to nothing to learn
 
 ADVICE = "the network takes them all for the same: start from a run whose vocabulary knows {what}, or one of bytes"
 
@@ -30,6 +31,11 @@ class Unknown(RecordPart):
     tokens: Count
     of: Count
     examples: Count
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether so little is known that nothing can be learned."""
+        return self.tokens > MOST_UNKNOWN * self.of
 
     def notice(self, of_examples: int, where: str = "", characters: Sequence[str] = ()) -> list[str]:
         """Return what a person is told, with the commonest such characters; nothing where next to all is known."""
