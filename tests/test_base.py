@@ -54,7 +54,7 @@ def books(tmp_path: Path) -> Path:
 
 
 def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
-    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = TOOL.books([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
@@ -127,6 +127,31 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
     check_best(ways, given, files, "few-reread")
 
 
+def test_settings_of_fine_tuning_are_tried_on_rows_for_training_alone(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    tool = load_tool("settings")
+    monkeypatch.setattr(tool, "TASKS", ("sst2",))
+    monkeypatch.setattr(tool, "TRIED", {"as it is": ["pre-trained", *FEW], "scratch 1e-3": ["scratch", *FEW]})
+    monkeypatch.setattr(tool, "COUNTS", (8, "all"))
+    rows = [{"text": f"a {word} day", "label": str(label)} for word in ("good", "fine") for label in (0, 1)] * 5
+    for split in ("train", "dev"):
+        (tmp_path / "tried" / "tasks" / "sst2").mkdir(parents=True, exist_ok=True)
+        with (tmp_path / "tried" / "tasks" / "sst2" / f"{split}.jsonl").open("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    TOOL.make_pretrained(
+        TOOL.books([str(books)], None), tmp_path / "base", TOOL.Settings([*TINY, *FEW], FEW, passages=40)
+    )
+    given = argparse.Namespace(init=tmp_path / "base" / "pretrained", out=tmp_path / "tried", device="cpu")
+    for name in tool.TRIED:
+        for part in range(1, tool.PARTS + 1):
+            tool.try_out(given, name, part)
+        found = tool.scores(given.out / tool.place(name))
+        assert {which: list(of) for which, of in found.items()} == {"few": ["sst2"], "all": ["sst2"]}
+        assert all(0 <= score <= 100 for of in found.values() for score in of.values())
+
+
 def check_best(ways: ModuleType, given: argparse.Namespace, files: list[str], best: str) -> None:
     """Make a base of the best: what was taught and read is not done again."""
     ways.put_into_base(given, "few-kept")
@@ -148,9 +173,10 @@ def test_the_best_way_to_teach_is_the_one_that_brings_most_of_those_that_cost_li
     figures = {"pretrained": (1.15, 60.0), "recipe": (1.46, 70.0), "lm": (1.17, 66.0), "lm-kept": (1.16, 68.0)}
     found = {name: {"bits a byte": bits, "mean": mean} for name, (bits, mean) in figures.items()}
     assert ways.best_of(found) == "lm-kept"
+    monkeypatch.setattr(ways, "WAYS", {"recipe": [], "lm": ["finetuning.lm_weight=4"]})
     assert ways.options_for("lm-kept") == "--lessons finetuning.lm_weight=4 --keep 0.5"
     assert ways.options_for("recipe") == ""
-    assert ways.options_for("lm-reread") == "--lessons finetuning.lm_weight=4 --reread 800"
+    assert ways.options_for("lm-reread") == "--lessons finetuning.lm_weight=4 --reread 500"
     del found["lm"], found["lm-kept"]
     assert ways.best_of(found) == "recipe"
 

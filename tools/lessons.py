@@ -36,12 +36,12 @@ from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import study_labels
 
 WAYS = {
-    "recipe": [],
-    "lm": ["finetuning.lm_weight=4"],
-    "gentle-lm": ["optimizer.lr=5e-5", "finetuning.lm_weight=4"],
+    "still": ["shape.dropout=0"],
+    "still-lm": ["shape.dropout=0", "finetuning.lm_weight=2"],
+    "dropped-lm": ["finetuning.lm_weight=4"],
 }
 KEEP = 0.5
-READ = 800  # updates
+READ = 500  # updates
 LITTLE = 0.03  # bits a byte that lessons may cost
 LABELS, DRAWS = 200, 2
 MOST_TRAIN, FEWEST_JUDGING, MOST_JUDGING = 6_000, 300, 1_500  # rows
@@ -171,7 +171,8 @@ def main() -> None:
     side_by_side([["--teach", way] for way in WAYS])
     names = [PRETRAINED, *WAYS, *(f"{way}-{after}" for way in WAYS for after in (KEPT, REREAD))]
     side_by_side([["--judge", name] for name in names])
-    found = {name: read_json(given.out / f"{name}.json", "what was found of a network") for name in names}
+    judged = {name: given.out / f"{name}.json" for name in names}
+    found = {name: read_json(path, "what was found of a network") for name, path in judged.items() if path.exists()}
     columns = list(found[PRETRAINED])
     print(f"{'':20}", *(f"{column[:11]:>11}" for column in columns))
     for name, figures in found.items():

@@ -1,0 +1,90 @@
+"""Which settings of fine-tuning suit a base, and which rate suits one from scratch?
+
+`python tools/settings.py INIT TASKS --out tried`: each of `TRIED` on nine tasks, from 200 labels and from all (at most
+6,000). A tenth of the rows for training judges; those for dev are not looked at. Given again, it goes on. Processes
+work side by side on one GPU, best under CUDA's Multi-Process Service.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+
+from figures import TASKS  # tools/figures.py
+from lessons import side_by_side, tenths  # tools/lessons.py
+
+from gpt1.base.files import read_json
+from gpt1.finetuning.data import Source
+from gpt1.studies.finetuned import FinetuningSettings
+from gpt1.studies.labels import study_labels
+
+TRIED = {
+    "auto": ["pre-trained"],
+    "dropout 0": ["pre-trained", "shape.dropout=0"],
+    "rate 2e-4": ["pre-trained", "optimizer.lr=2e-4"],
+    "rate 2e-4, dropout 0": ["pre-trained", "optimizer.lr=2e-4", "shape.dropout=0"],
+    "scratch 1.2e-4": ["scratch"],
+    "scratch 3e-4": ["scratch", "optimizer.lr=3e-4"],
+    "scratch 1e-3": ["scratch", "optimizer.lr=1e-3"],
+}
+COUNTS = (200, "all")
+PARTS = 2  # processes for each
+
+
+def try_out(given: argparse.Namespace, name: str, part: int) -> None:
+    """Make one part of the cells of what is tried under a name."""
+    arm, *changes = TRIED[name]
+    study_labels(
+        given.init,
+        given.out / place(name),
+        source=Source(tasks=list(TASKS), data=str(given.out / "tasks")),
+        training=FinetuningSettings(changes=["logging.save_every=1000000", *changes], device=given.device),
+        counts=COUNTS,
+        arms=[arm],
+        part=(part, PARTS),
+    )
+
+
+def place(name: str) -> str:
+    """Return the folder of what is tried under a name."""
+    return name.replace(" ", "-").replace(",", "")
+
+
+def scores(folder: Path) -> dict[str, dict[str, float]]:
+    """Return what was found, of 100: from few labels and from all, by task."""
+    by_task: dict[str, dict[int, float]] = defaultdict(dict)
+    for path in folder.glob("cells/*/cell.json"):
+        *_, task, labels, _ = path.parent.name.split("-")
+        by_task[task][int(labels)] = 100 * read_json(path, "a cell")["result"]["score"]
+    return {
+        which: {task: found[pick(found)] for task, found in by_task.items() if found}
+        for which, pick in (("few", min), ("all", max))
+    }
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("init", type=Path)
+    parser.add_argument("tasks", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", nargs=2, metavar=("NAME", "PART"), help="one part of one alone")
+    given = parser.parse_args()
+    if given.only is not None:
+        name, part = given.only
+        try_out(given, name, int(part))
+        return
+    tenths(given.tasks, given.out / "tasks")
+    side_by_side([["--only", name, str(part)] for name in TRIED for part in range(1, PARTS + 1)])
+    print(f"{'':28}", *(f"{task[:9]:>10}" for task in TASKS), f"{'mean':>10}")
+    for name in TRIED:
+        for which, found in scores(given.out / place(name)).items():
+            row = [found.get(task, float("nan")) for task in TASKS]
+            print(f"{name + ', ' + which:28}", *(f"{score:10.1f}" for score in row), f"{fmean(row):10.2f}")
+
+
+if __name__ == "__main__":
+    main()
