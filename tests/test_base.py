@@ -54,7 +54,7 @@ def books(tmp_path: Path) -> Path:
 
 
 def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
-    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = TOOL.books([str(books)], tmp_path / "without.txt")
     assert [Path(name).name for name in files] == ["book-0.txt", "book-1.txt", "book-2.txt"]
