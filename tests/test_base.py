@@ -67,7 +67,9 @@ def test_a_base_is_made_goes_on_where_it_was_and_is_fine_tuned_from(
     make()
     assert "update 3: " in capsys.readouterr().out
     before = {path: path.read_bytes() for path in (tmp_path / "base" / "small").rglob("*") if path.is_file()}
-    make()
+    with monkeypatch.context() as patched:
+        patched.delattr(TOOL, "make_lessons")  # they are there
+        make()
     assert "all 3 updates are made" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
 

@@ -43,12 +43,13 @@ from gpt1.corpus.manifest import read_corpus
 from gpt1.exchange.to_compact import export_compact
 from gpt1.finetuning.seeds import is_done, read_result
 from gpt1.inference.run import BODY, Run
-from gpt1.lessons.making import make_lessons
+from gpt1.lessons.making import LESSONS, make_lessons
 from gpt1.pretraining.measure import measure_corpus
 from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
 from gpt1.runs.files import METRICS_FILE
 from gpt1.runs.folder import RUN_FILE, begin_run, is_run, made_for
+from gpt1.tasks.encoded import MANIFEST
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 MERGES = 16_000
@@ -171,7 +172,10 @@ class LessonsBeside:
             self._made = self._pool.submit(make_lessons, **self._asked)
 
     def folders(self) -> list[Path]:
-        """Return where the lessons lie, once they are made."""
+        """Return where the lessons lie, once they are made; those of a training that was done before are there."""
+        there = [self._asked["out"] / name for name in LESSONS]
+        if self._made is None and all((folder / MANIFEST).exists() for folder in there):
+            return there
         made = make_lessons(**self._asked) if self._made is None else self._made.result()
         return [self._asked["out"] / name for name in made]
 

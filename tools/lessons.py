@@ -36,9 +36,9 @@ from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import study_labels
 
 WAYS = {
-    "still": ["shape.dropout=0"],
-    "still-lm": ["shape.dropout=0", "finetuning.lm_weight=2"],
-    "dropped-lm": ["finetuning.lm_weight=4"],
+    "recipe": [],
+    "light": ["finetuning.lm_weight=0.5"],
+    "dropped": ["shape.dropout=0.1", "finetuning.lm_weight=4"],
 }
 KEEP = 0.5
 READ = 500  # updates

@@ -17,6 +17,7 @@ from gpt1.base.errors import Chosen, FormatError, InputError, SettingError
 from gpt1.base.files import file_hash, write_record
 from gpt1.bases import catalog
 from gpt1.bases.catalog import bases, default_base, find_base, lasting_name, named_again, run_or_base
+from gpt1.inference.blimp import MinimalPair, blimp
 from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints
@@ -255,18 +256,32 @@ def test_a_turned_bit_of_the_description_is_noticed(small: Path) -> None:
 # ---- in the package ----
 
 
-def test_every_base_that_ships_is_whole_and_the_documents_say_whether_one_does() -> None:
+MOST_BYTES = 36_000_000  # of all bases together: they travel with every copy of the project
+PAIRS = [
+    ("The dogs were barking all night.", "The dogs was barking all night."),
+    ("She has never seen anything like it.", "She has ever seen anything like it."),
+    ("He told them about himself.", "He told them about herself."),
+    ("The keys to the old house are lost.", "The keys to the old house is lost."),
+    ("These men have worked for us.", "These man have worked for us."),
+    ("Whom did you see there?", "Whom did you see him there?"),
+    ("They had eaten before we came.", "They had eat before we came."),
+    ("I do not know anybody here.", "I do not know nobody's here."),
+]
+
+
+def test_the_bases_that_ship_are_whole_and_of_a_size_to_travel() -> None:
     shipped = [find_base(base.name) for base in bases()]
-    assert all(load_base(base.name, device="cpu").checkpoint.model for base in shipped)
-    sayings = {
-        "README.md": "No base ships with the package yet",
-        "docs/bases.md": "None ships yet",
-        "docs/demo.md": "no base ships yet",
-        "docs/estimators.md": "none ships yet",
-        "CHANGELOG.md": "None ships yet",
-    }
-    for name, saying in sayings.items():
-        assert (saying in (ROOT / name).read_text()) == (not shipped), name
+    assert [base.name for base in shipped] == ["small"]
+    assert sum(base.size for base in shipped) <= MOST_BYTES
+    run = load_base("small", device="cpu")
+    assert sum(weight.numel() for weight in run.checkpoint.model.values()) == shipped[0].record.parameters
+    books = (shipped[0].path / "books.txt").read_text().splitlines()
+    assert len(books) == len(set(books)) == shipped[0].record.text.documents + 14  # those for validation
+
+
+def test_the_base_that_ships_knows_what_is_english() -> None:
+    pairs = [MinimalPair(good, bad, "any", "any") for good, bad in PAIRS]
+    assert blimp(load_base("small", device="cpu"), pairs).accuracy == 1.0
 
 
 def test_all_files_of_a_base_are_in_what_is_installed(small: Path, tmp_path: Path) -> None:

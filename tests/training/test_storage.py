@@ -132,9 +132,9 @@ def everything(network: nn.Module, optimizer: Optimizers) -> dict[str, Tensor]:
 
 
 def sharded_network() -> Network:
-    network = Network()
+    network, mesh = Network(), init_device_mesh("cpu", (dist.get_world_size(),))  # also where there is a GPU
     for module in (*network.blocks, network):
-        shards = fully_shard(module)
+        shards = fully_shard(module, mesh=mesh)
         shards.set_gradient_divide_factor(1.0)  # add the ranks' gradients up
         shards.set_force_sum_reduction_for_comms(True)  # gloo cannot do otherwise
     return network

@@ -105,13 +105,16 @@ AUTO = replace(
     derived=tuple(DERIVED),
 )
 
+# So many examples need no dropout, which made a network that was pre-trained without any forget its text (LOG.md).
 LESSONS = replace(
     FINETUNE,
     name="lessons",
     about="one reading of tasks that were made from text (gpt1 lessons), between pre-training and fine-tuning",
+    shape=replace(FINETUNE.shape, dropout=0.0),
     optimizer=replace(FINETUNE.optimizer, lr=2e-4),
     schedule=replace(FINETUNE.schedule, warmup_share=0.05),
     training=replace(FINETUNE.training, batch=64, epochs=1),
+    finetuning=replace(FINETUNE.finetuning, lm_weight=2.0),
 )
 
 RECIPES = {recipe.name: recipe for recipe in (PAPER, MODERN, SMALL, TINY, PAPER_LSTM, FINETUNE, AUTO, LESSONS)}
