@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.checking import check_table
 from gpt1.tasks.examples import Example
 from gpt1.tasks.readers import find_splits, read_folder, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
@@ -294,6 +295,52 @@ def test_a_table_without_a_header_is_told_that_it_may_lack_one(tmp_path, first, 
     with pytest.raises(
         InputError, match=r"which columns are .* is the header missing\? Write one, such as text,label$"
     ):
+        read_tables({"train": path})
+
+
+SENTENCES = [f"a sentence of several words and number {n}" for n in range(20)]
+GOOD_OR_BAD = [("good", "bad")[n % 2] for n in range(20)]
+ONE_OR_NOUGHT = [str(n % 2) for n in range(20)]
+COUNTED = [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "columns", "is_doubted"),
+    [
+        ("Unnamed: 0,Beschwerde,Art", (COUNTED, SENTENCES, GOOD_OR_BAD), ("Beschwerde", "Art"), False),
+        (",Beschwerde,Art", (COUNTED, SENTENCES, GOOD_OR_BAD), ("Beschwerde", "Art"), False),
+        ("0,1", (SENTENCES, ONE_OR_NOUGHT), ("0", "1"), True),
+        (",0,1", (COUNTED, SENTENCES, ONE_OR_NOUGHT), ("0", "1"), True),
+        (",", (SENTENCES, ONE_OR_NOUGHT), ("column 1", "column 2"), False),
+        ("mail,good", (SENTENCES, GOOD_OR_BAD), ("mail", "good"), True),
+        ("text,good", (["ok", *SENTENCES[1:]], GOOD_OR_BAD), ("text", "good"), False),
+        (f"{'What did you think of it? ' * 2},Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+    ],
+)
+def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path, header, cells, columns, is_doubted):
+    path = write_csv(tmp_path / "table.csv", header, *zip(*cells, strict=True))
+    found = read_tables({"train": path})
+    assert (*found.task.fields, found.task.label_field) == (columns or tuple(header.split(",")))
+    assert [len(examples) for examples in found.splits.values()] == [20]
+    told = [notice for notice in found.notices if "the first line is taken for the header" in notice]
+    assert len(told) == is_doubted
+    assert [one.key for one in check_table(path).findings if one.key == "header"] == ["header"] * is_doubted
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (SENTENCES, ONE_OR_NOUGHT),
+        (SENTENCES, [str(n / 4) for n in range(20)]),
+        (SENTENCES, ["", *(str(n / 4) for n in range(19))][::-1]),
+        (COUNTED, SENTENCES, GOOD_OR_BAD),
+        (SENTENCES, ["review", "label"] * 10),  # labels that are called as columns are
+    ],
+)
+def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
+    first, *rest = zip(*cells, strict=True)
+    path = write_csv(tmp_path / "table.csv", ",".join(first), *rest)
+    with pytest.raises(InputError, match=r"The first line looks like a row; is the header missing\?"):
         read_tables({"train": path})
 
 

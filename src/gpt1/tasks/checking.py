@@ -204,6 +204,7 @@ def check_table(
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
+    found += [_told(key, text) for key, text in understood.told.items()]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
     return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
 
@@ -224,6 +225,11 @@ def _nothing(table: Sifted[Row]) -> TableFinding:
     if table.left_out:
         return TableFinding("no-rows", "no row can be used", "mend rows of at least two labels", stops=True)
     return TableFinding("no-rows", "it has no rows", "write a row for each text, below a header", stops=True)
+
+
+def _told(key: str, text: str) -> TableFinding:
+    what, _, advice = text.partition("; ")
+    return TableFinding(key, what, advice)
 
 
 def _roles(columns: Columns) -> dict[str, str]:

@@ -169,6 +169,7 @@ def read_tables(
         if labels_sep is not None:
             check_separator(labels_sep, understood, regression, paths["train"])
         separator = labels_sep or ""
+        said += [f"{paths['train']}: {text}" for text in understood.told.values()]
         if skip_bad:
             tables = {split: _usable(understood, one, split, regression, separator) for split, one in tables.items()}
             require_rows(tables["train"], paths["train"])
