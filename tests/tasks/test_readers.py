@@ -344,6 +344,22 @@ def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
         read_tables({"train": path})
 
 
+def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
+    subjects = [f"about the sentence {n}" for n in range(20)]
+    dates = [f"2026-11-{n:02} 10:00" for n in range(20)]
+    cells = zip(dates, subjects, SENTENCES, ["a name"] * 20, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,by,label", *cells)
+    (notice,) = read_tables({"train": path}).notices
+    assert notice == (
+        f"{path}: 'subject' holds text too, and is not read; `columns={{'text': 'subject', 'label': 'label'}}` reads "
+        "that one, or `columns={'a': 'text', 'b': 'subject', 'label': 'label'}` reads both"
+    )
+    (finding,) = [one for one in check_table(path).findings if one.key == "unread-text"]
+    assert f"{path}: {finding.what}; {finding.advice}" == notice
+    for way in re.findall("`columns=({.*?})`", notice):  # and who follows it is not told so again
+        assert read_tables({"train": path}, columns=ast.literal_eval(way)).notices == ()
+
+
 def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):
     with pytest.raises(InputError, match=r"which columns are .* Columns: one \('one'\), two \('two'\); name them"):
         read_tables({"train": write_jsonl(tmp_path / "rows.jsonl", [{"one": "one", "two": "two"}])})

@@ -55,6 +55,7 @@ _SHAPE_OF = {
 }
 
 _ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by what it holds alone
+_WORDS_OF_A_TEXT = 3  # from which on a cell is hardly a name, a date or a place
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
 _NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
@@ -190,6 +191,8 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
         question = "which columns are the text and the label?" if missing[1:] else f"which column is the {missing[0]}?"
         known = {**dict(zip(_roles_of(shape, texts), texts, strict=True)), **({"label": label} if label else {})}
         raise _asked(train, header, known, place, question)
+    if not any(role in chosen for role in _TEXT_ROLES):  # who names a text has seen the others
+        told |= _unread(train, [name for name in header if name not in texts and name != label], texts, label)
     return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0, told)
 
 
@@ -259,6 +262,28 @@ def _repeats(kinds: int, rows: int) -> bool:
 def _cells(train: Sequence[Row], column: str) -> list[str]:
     values = (row.cells.get(column) for row in train)
     return ["" if value is None else str(value) for value in values]
+
+
+def _unread(train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str) -> dict[str, str]:
+    """Tell of columns that hold text too and are not read, and how they would be."""
+    found = [name for name in others if _holds_texts([row.cells.get(name) for row in train])]
+    if not found:
+        return {}
+    named, other = some([f"'{_shown(name)}'" for name in found], SHOWN), found[0]
+    what = (
+        f"{named} {'holds' if len(found) == 1 else 'hold'} text too, and {'is' if len(found) == 1 else 'are'} not read"
+    )
+    ways = {"that one": {"text": other, "label": label}}
+    ways |= {"both": {"a": texts[0], "b": other, "label": label}} if len(texts) == 1 else {}
+    said = [f"`columns={way!r}` reads {which}" for which, way in ways.items()]
+    is_sayable = not any("`" in name for name in (other, *texts, label))  # which parts a remedy
+    return {"unread-text": f"{what}; {', or '.join(said)}" if is_sayable else what}
+
+
+def _holds_texts(values: Sequence[object]) -> bool:
+    """Whether a column holds texts: most of its cells differ, and have several words."""
+    texts = {value for value in values if isinstance(value, str) and len(value.split()) >= _WORDS_OF_A_TEXT}
+    return 2 * len(texts) > len(values)
 
 
 # ---- is the first line a header? ----
