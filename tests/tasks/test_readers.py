@@ -711,6 +711,26 @@ def test_cells_that_seem_to_hold_several_labels_are_told_with_what_helps(tmp_pat
     assert any("`labels_sep='|'` learns each as a label of its own" in text for text in found.notices)
 
 
+def test_an_empty_cell_beside_several_labels_is_told_as_none_of_them_first(tmp_path: Path) -> None:
+    path = topics(tmp_path, "a|b", "a", "", "b", "a|b")
+    with pytest.raises(InputError) as refused:
+        read_tables({"train": path})
+    assert str(refused.value).startswith(
+        f"{path}, row 4: the label in 'label' is empty; `labels_sep='|'` reads 'a|b' as several labels, and an "
+        "empty cell as none of them, or label the row or take it out; `skip_bad=True`"
+    )
+    assert len(read_tables({"train": path}, labels_sep="|").splits["train"]) == 5
+    report = check_table(path)
+    first, second, *_ = [one for one in report.findings if one.stops]
+    assert (first.key, second.key) == ("several-labels-in-a-cell", "empty-label")
+    assert first.advice.endswith("and an empty cell says that none applies")
+    assert report.verdict().startswith("cannot be trained on yet: 2 rows seem to have several labels, parted by '|'")
+    assert "skip_bad" not in report.verdict()
+    left_out = check_table(path, skip_bad=True)
+    assert left_out.is_fit
+    assert left_out.findings[0].key == "several-labels-in-a-cell"
+
+
 def test_a_test_row_without_the_column_has_unknown_labels_and_an_empty_cell_none(tmp_path: Path) -> None:
     train = topics(tmp_path, "a|b", "a")
     test = write_jsonl(tmp_path / "test.jsonl", [{"text": "x"}, {"text": "y", "label": ""}])

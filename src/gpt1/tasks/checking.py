@@ -51,6 +51,7 @@ NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
 FEW_ROWS = "few-rows"
+SEVERAL_IN_A_CELL = "several-labels-in-a-cell"
 
 LEAST_GAIN = 0.1  # over always giving the commonest label: where rows cannot even show that, they are few
 
@@ -303,7 +304,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
         characters=(int(median(lengths)), max(lengths)),
         language=language,
         tokens=tokens,
-        findings=[*report.findings, *found],
+        findings=_several_first([*report.findings, *found]),
     )
 
 
@@ -446,7 +447,17 @@ def _several_labels(look: _Look) -> list[TableFinding]:
         "each combination is learned as a label of its own; "
         f"`gpt1.finetune(labels_sep={separator!r})` learns each label by itself, and a row may have several"
     )
-    return [TableFinding("several-labels-in-a-cell", what, advice, rows)]
+    return [TableFinding(SEVERAL_IN_A_CELL, what, advice, rows)]
+
+
+def _several_first(findings: Sequence[TableFinding]) -> list[TableFinding]:
+    """Return findings with several labels in a cell before empty cells, which then say that no label applies."""
+    by_key = {one.key: one for one in findings}
+    several, empty = by_key.get(SEVERAL_IN_A_CELL), by_key.get(EMPTY_LABEL)
+    if several is None or empty is None:
+        return list(findings)
+    first = replace(several, advice=f"{several.advice}, and an empty cell says that none applies", stops=empty.stops)
+    return [first, *(one for one in findings if one is not several)]
 
 
 def _rows_of(look: _Look, labels: set[str]) -> list[int]:

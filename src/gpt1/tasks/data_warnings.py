@@ -138,7 +138,8 @@ def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
         separator, combined = several
         named = some([f"'{name}'" for name in combined], 3)
         said = f"labels that seem to be several, parted by '{separator}': {named}"
-        notices.append(f"{place}: {said}; `labels_sep={separator!r}` learns each as a label of its own")
+        helps = f"`labels_sep={separator!r}` learns each as a label of its own, and an empty cell as none of them"
+        notices.append(f"{place}: {said}; {helps}")
     if len(labels) > MANY_LABELS and all(number(name) is not None for name in labels):
         notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
     pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]

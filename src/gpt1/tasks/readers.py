@@ -28,8 +28,9 @@ from gpt1.tasks.columns import (
     require_names,
     with_columns,
 )
-from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_labels
+from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_labels, seem_several
 from gpt1.tasks.examples import (
+    EMPTY_LABEL,
     NO_COLUMN,
     OTHER_LABEL,
     SHOWN,
@@ -182,7 +183,8 @@ def read_tables(
         task = _as_symmetric(task, paths["train"]) if symmetric else task
         splits: dict[str, list[Example]] = {}
         for split, path in paths.items():
-            examples = _used(replace(tables[split], rows=rows[split]), _maker(task, split), skip_bad)
+            with _advising_several(task):
+                examples = _used(replace(tables[split], rows=rows[split]), _maker(task, split), skip_bad)
             require_rows(examples, path)
             splits[split] = examples.rows
             said += notices(examples, path)
@@ -249,6 +251,20 @@ def _hinting(is_skipping: bool) -> Iterator[None]:
         if is_skipping or fault.reason == NO_COLUMN:  # which all rows of a table lack, or none
             raise
         raise RowFault(fault.place, fault.number, f"{fault.message}; {_GOING_ON}", fault.reason) from None
+
+
+@contextmanager
+def _advising_several(task: Task) -> Iterator[None]:
+    """Say in the error of an empty label that it may mean none, where other cells seem to hold several."""
+    try:
+        yield
+    except RowFault as fault:
+        if fault.reason != EMPTY_LABEL or task.is_multilabel or (several := seem_several(task.labels)) is None:
+            raise
+        separator, (name, *_) = several
+        what, _, others = fault.message.partition("; ")
+        helps = f"`labels_sep={separator!r}` reads '{name}' as several labels, and an empty cell as none of them"
+        raise RowFault(fault.place, fault.number, f"{what}; {helps}, or {others}", fault.reason) from None
 
 
 def _usable(understood: Columns, table: Sifted[Row], split: str, regression: bool, labels_sep: str) -> Sifted[Row]:
