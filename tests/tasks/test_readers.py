@@ -20,7 +20,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.checking import check_table
 from gpt1.tasks.examples import Example
-from gpt1.tasks.readers import find_splits, read_folder, read_split, read_tables, tasks_in
+from gpt1.tasks.readers import find_splits, read_folder, read_further, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 
@@ -580,10 +580,39 @@ def test_two_columns_of_any_name_are_told_apart_by_what_they_repeat(tmp_path: Pa
         read_tables({"train": tmp_path / "b.csv"})
 
 
-def test_a_number_with_a_comma_is_told_how_to_be_one(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('text,label\ngood,"3,5"\nbad,"1,0"\n')
-    with pytest.raises(InputError, match="'3,5' is not a number; write it with a point"):
+def test_scores_with_a_decimal_comma_are_read_as_numbers_and_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;-1,0\nfair;2\nlow; 0,125\n")
+    found = read_tables({"train": tmp_path / "a.csv"}, regression=True)
+    assert [example.label for example in found.splits["train"]] == [3.5, -1.0, 2.0, 0.125]
+    (notice,) = found.notices
+    assert notice.endswith("a.csv: 3 scores with a decimal comma, read as with a point: '3,5' is 3.5 (rows 2, 3, 5)")
+    (finding,) = [one for one in check_table(tmp_path / "a.csv", regression=True).findings if one.rows == [2, 3, 5]]
+    assert (finding.key, finding.stops) == ("decimal-commas", False)
+    (tmp_path / "b.csv").write_text('text,label\nfine,"1,5"\n')
+    rows, told = read_further(found.task, tmp_path / "b.csv", "dev")
+    assert [example.label for example in rows] == [1.5]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("1,234", "label '1,234' may be 1.234 or 1234; write it with a point, or without the comma"),
+        ("1.234,5", "label '1.234,5' is not a number; write it with a point"),
+        ("1,234,567", "label '1,234,567' is not a number; write it with a point"),
+    ],
+)
+def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label: str, said: str) -> None:
+    (tmp_path / "a.csv").write_text(f"text;label\ngood;1,5\nbad;{label}\n")
+    with pytest.raises(InputError, match=re.escape(f"a.csv, row 3: {said}")):
         read_tables({"train": tmp_path / "a.csv"}, regression=True)
+
+
+def test_classes_that_are_numbers_with_decimal_commas_are_told_to_be_scores_perhaps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;1,0\nfair;2\nfine;3,5\ndull;1,0\nso;2\n")
+    (notice,) = read_tables({"train": tmp_path / "a.csv"}).notices
+    assert notice.endswith("the labels are 3 numbers; if they are scores, say `regression=True`")
+    assert "number-labels" in [one.key for one in check_table(tmp_path / "a.csv").findings]
 
 
 def test_tasks_are_found_in_folders_of_their_own_or_official_names(tmp_path):

@@ -22,7 +22,7 @@ from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
 from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
-from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, seem_several
+from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, commas_in_words, rows_with_commas, seem_several
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
@@ -33,9 +33,11 @@ from gpt1.tasks.examples import (
     Example,
     Row,
     example_to_answer,
+    has_decimal_comma,
     label_name,
     same_texts,
     to_score,
+    with_point,
 )
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into, row_numbers, sift
@@ -160,6 +162,7 @@ class _Look:
     examples: list[Example]
     names: list[tuple[str, ...]]  # of each row's labels; none where they are scores or numbers of answers
     labels_sep: str  # what parts the labels of a row; empty: each has one
+    commas: list[Row]  # rows whose score has a decimal comma
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -275,7 +278,8 @@ def _used(rows: Sequence[Row], columns: Columns, regression: bool, fold_labels: 
         scores = [to_score(row, row.label(columns.label)) for row in read]
         examples = [replace(one, label=score) for one, score in zip(examples, scores, strict=True)]
     names = [_names(row, columns.label, labels_sep) for row in read] if has_names else []
-    return _Look(columns, regression, examples, names, labels_sep)
+    commas = rows_with_commas(read, columns.label) if regression else []
+    return _Look(columns, regression, examples, names, labels_sep, commas)
 
 
 def _names(row: Row, column: str, labels_sep: str) -> tuple[str, ...]:
@@ -320,7 +324,7 @@ def _labels(look: _Look) -> list[TableFinding]:
         what = f"every row has the {'score' if look.regression else 'label'} '{values.pop()}'"
         return [TableFinding("one-label", what, "training needs rows of at least two different ones", stops=True)]
     if look.regression:
-        return []
+        return _commas(look)
     found = _variants(look)
     if numbers := _numbers(look):
         return [*found, *numbers]
@@ -402,11 +406,19 @@ def _variants(look: _Look) -> list[TableFinding]:
 
 
 def _numbers(look: _Look) -> list[TableFinding]:
-    numbers = sum(number(name) is not None for name in look.counts)
-    if numbers <= MANY_LABELS or numbers < NUMBERS_SHARE * len(look.counts):
+    numbers = sum(number(with_point(name)) is not None for name in look.counts)
+    is_many = numbers > MANY_LABELS or any(map(has_decimal_comma, look.counts))
+    if not is_many or numbers < NUMBERS_SHARE * len(look.counts):
         return []
     what = f"the labels are {numbers:,} different numbers"
     return [TableFinding("number-labels", what, "if they are scores to predict, say `regression=True`")]
+
+
+def _commas(look: _Look) -> list[TableFinding]:
+    if not (rows := look.commas):
+        return []
+    what, _, advice = commas_in_words(rows, look.columns.label).partition(", ")
+    return [TableFinding("decimal-commas", what, advice, [row.number for row in rows])]
 
 
 def _rare(look: _Look) -> list[TableFinding]:

@@ -28,7 +28,7 @@ from gpt1.tasks.columns import (
     require_names,
     with_columns,
 )
-from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_labels, seem_several
+from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_commas, look_at_labels, seem_several
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
     NO_COLUMN,
@@ -138,6 +138,7 @@ def read_further(
         with advising(task):
             examples = _used(table, make, skip_bad)
     require_rows(examples, path)
+    told += look_at_commas(table.rows, task.label_field, path) if task.score_range is not None else []
     return examples.rows, [*notices(examples, path), *told]
 
 
@@ -188,6 +189,7 @@ def read_tables(
             require_rows(examples, path)
             splits[split] = examples.rows
             said += notices(examples, path)
+            said += look_at_commas(rows[split], task.label_field, path) if task.score_range is not None else []
     said += [*folding, *look_at_labels(task, splits["train"], paths["train"])]
     return Labelled(task, splits, (*said, *doubtful_names(task, paths["train"])))
 
