@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpt1.documents.headline import headline
+from gpt1.documents.headline import headline, yardsticks
 from gpt1.documents.verdict import verdict, verdict_without_rows
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Cut, Evaluation, InTrain
@@ -117,6 +117,18 @@ def test_where_a_split_has_few_rows_the_verdict_is_that_of_cross_validation(
     found = verdict(measured([[9, 4], [3, 9]], 0.8), by)
     assert found is not None
     assert (found.sentence, found.is_of_use) == (sentence, is_of_use)
+
+
+def test_rows_that_were_held_out_once_are_not_called_cross_validated() -> None:
+    once = replace(decided(0.81, 0.77), folds=1)
+    few = measured([[9, 4], [3, 9]], 0.8)
+    found = verdict(few, once)
+    assert found is not None
+    assert found.sentence.endswith(", by 225 rows that were held out once, as 25 are few")
+    assert "225 rows, held out once, which also chose" in yardsticks(few, {few.task: once}).caption
+    several = verdict(few, replace(once, folds=3))
+    assert several is not None
+    assert several.sentence.endswith(", by cross-validation of 225 rows, as 25 are few")
 
 
 def test_labels_that_cross_validation_never_gives_rightly_are_of_no_use() -> None:

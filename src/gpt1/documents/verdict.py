@@ -68,7 +68,9 @@ def verdict_without_rows(decided: TaskEnsemble) -> Verdict | None:
 def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
     """Return what cross-validation says, which has more rows than those of a split."""
     score, words, metric = decided.scores[decided.best], decided.scores[WORDS], metric_name(decided.metric)
-    by = f"by cross-validation of {many(decided.examples, 'row')}" + (f", as {rows:,} are few" if rows else "")
+    told = many(decided.examples, "row")
+    by = f"by {f'{told} that were held out once' if decided.is_held_out_once else f'cross-validation of {told}'}"
+    by += f", as {rows:,} are few" if rows else ""
     if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
         common = f"always giving the commonest answer ({written(decided.commonest)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
