@@ -164,6 +164,13 @@ def test_a_split_of_more_rows_and_one_answer_to_all_are_not_overruled_by_cross_v
     assert same.sentence == "it always answers 'good'; do not use it"
 
 
+def test_one_answer_to_three_rows_is_overruled_by_cross_validation_of_more() -> None:
+    found = verdict(measured([[0, 1], [0, 2]], 0.7), replace(decided(0.81, 0.77), examples=27))
+    assert found is not None
+    assert found.sentence.startswith("4.0 points ahead of counting words (accuracy 81.0")
+    assert "by cross-validation of 27 rows, as 3 are few" in found.sentence
+
+
 def test_rows_that_stand_in_train_too_are_told_with_the_score_without_them() -> None:
     found = verdict(measured([[40, 10], [10, 40]], 0.7, in_train=InTrain(30, {"accuracy": 0.715})))
     assert found is not None
