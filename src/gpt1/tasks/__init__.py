@@ -80,5 +80,5 @@ OFFERS = {
     "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
     "thresholds": ["FEWEST", "fit_thresholds"],
-    "unknowns": ["Unknown", "count_unknown", "unknown_by_example"],
+    "unknowns": ["Unknown", "count_unknown", "is_unread", "unknown_by_example", "unread_notice"],
 }
