@@ -244,6 +244,20 @@ def test_a_text_is_answered_on_the_command_line(
     assert (code, 0 <= float(out) <= 5) == (0, True)
 
 
+def test_a_text_of_which_nothing_is_known_is_not_just_told_to_be_sure(
+    moods: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "none of its 5 tokens is in the vocabulary, so that any such text would be answered the same"
+    code, out, err = run(capsys, "predict", moods, "재미있었다", "--device", "cpu")
+    assert code == 0
+    assert f" % sure; {said})" in out.splitlines()[0]
+    assert "5 of 5 tokens are not in the vocabulary" in err
+    found = json.loads(run(capsys, "predict", moods, "재미있었다", "--json", "--device", "cpu")[1])
+    assert (found["unknown"], found["tokens"], found["notice"]) == (5, 5, said)
+    known = json.loads(run(capsys, "predict", moods, "Ann 재미있었다", "--json", "--device", "cpu")[1])
+    assert "notice" not in known
+
+
 @pytest.mark.parametrize(("thresholds", "answer"), [((0.0, 1.0, 0.0), "glad|calm"), ((1.0, 1.0, 1.0), "no label")])
 def test_several_labels_of_a_text_are_told_without_how_sure(
     thresholds: tuple[float, ...],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpt1.documents.headline import headline
+from gpt1.documents.headline import headline, yardsticks
 from gpt1.documents.verdict import verdict, verdict_without_rows
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Cut, Evaluation, InTrain
@@ -119,6 +119,18 @@ def test_where_a_split_has_few_rows_the_verdict_is_that_of_cross_validation(
     assert (found.sentence, found.is_of_use) == (sentence, is_of_use)
 
 
+def test_rows_that_were_held_out_once_are_not_called_cross_validated() -> None:
+    once = replace(decided(0.81, 0.77), folds=1)
+    few = measured([[9, 4], [3, 9]], 0.8)
+    found = verdict(few, once)
+    assert found is not None
+    assert found.sentence.endswith(", by 225 rows that were held out once, as 25 are few")
+    assert "225 rows, held out once, which also chose" in yardsticks(few, {few.task: once}).caption
+    several = verdict(few, replace(once, folds=3))
+    assert several is not None
+    assert several.sentence.endswith(", by cross-validation of 225 rows, as 25 are few")
+
+
 def test_labels_that_cross_validation_never_gives_rightly_are_of_no_use() -> None:
     none = replace(decided(0.0, 0.0), metric="micro_f1", commonest=None)
     found = verdict(measured([[9, 4], [3, 9]], 0.4, "micro_f1", score=0.4), none)
@@ -150,6 +162,13 @@ def test_a_split_of_more_rows_and_one_answer_to_all_are_not_overruled_by_cross_v
     assert same is not None
     assert many.sentence.startswith("10.0 points ahead of counting words (accuracy 80.0")
     assert same.sentence == "it always answers 'good'; do not use it"
+
+
+def test_one_answer_to_three_rows_is_overruled_by_cross_validation_of_more() -> None:
+    found = verdict(measured([[0, 1], [0, 2]], 0.7), replace(decided(0.81, 0.77), examples=27))
+    assert found is not None
+    assert found.sentence.startswith("4.0 points ahead of counting words (accuracy 81.0")
+    assert "by cross-validation of 27 rows, as 3 are few" in found.sentence
 
 
 def test_rows_that_stand_in_train_too_are_told_with_the_score_without_them() -> None:

@@ -181,14 +181,26 @@ def test_classes_keep_their_kind_and_are_sorted(trained: Path, y: Any, classes: 
         (["a", "a", "a"], "y: every row has the label 'a'; training needs at least two different ones"),
         ([0, 1, 0.5], "y, row 3: 0.5 is a score, not a class; GPTRegressor learns scores"),
         ([0, 1, math.inf], "y, row 3: inf is a score, not a class"),
-        ([[1], [1, 2], [2]], r"y, row 1: 'y' holds \[1\], several labels; write one"),
+        ([["a", "b"], ["a"], []], r"row 1: the label is \['a', 'b'\], several; give one a row, or of several a matrix"),
+        (
+            [[1], [1, 2], [2]],
+            r"y, row 1: the label is \[1\], several; give one a row, or of several a matrix of 0 and 1",
+        ),
+        ([("a", "b"), "a", "b"], r"y, row 1: the label is \('a', 'b'\), several; give one a row"),
         ([b"a", b"b", b"a"], "y has labels such as b'a'; expected strings, whole numbers or truth values"),
         (["a", "b", "x" * 2000], "y, row 3: 'y' holds 2,000 characters; a label is short"),
     ],
 )
 def test_labels_that_name_no_classes_are_refused(y: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refused:
         hasty(NOWHERE).fit(TEXTS[:3], y)
+    assert "labels_sep" not in str(refused.value)  # which an estimator does not take
+
+
+def test_labels_that_seem_to_be_several_are_told_with_what_an_estimator_takes(trained: Path) -> None:
+    said = r"y: labels that seem to be several, parted by '\|': a\|b; each is learned as one; give a matrix"
+    with pytest.warns(UserWarning, match=said):
+        hasty(trained).fit(TEXTS[:3], ["a|b", "a", "b"])
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,11 @@ def test_one_fold_holds_out_a_third_and_none_leaves_it_to_dev(
     told = Told()
     run = learn(parent, tmp_path / "one", encoded, (*SLOW, "finetuning.folds=1"), listeners=[told])
     assert (ensemble_of(run.path).examples, ensemble_of(run.path).cross_validated) == (20, True)
-    assert "is fine-tuned 1 more time, on two thirds" in told
-    assert "(1 more training on two thirds of the rows)" in told
-    assert "on 20 rows cross-validated" in told
+    assert ensemble_of(run.path).is_held_out_once
+    assert "a third of the rows is held out: the network is fine-tuned once more, on the other two thirds" in told
+    assert "and one more after it, on two thirds of the rows" in told
+    assert "on 20 rows held out once" in told
+    assert "cross-validation" not in told
     run = learn(parent, tmp_path / "none", encoded, (*SLOW, "finetuning.folds=0"))
     assert (ensemble_of(run.path).examples, ensemble_of(run.path).cross_validated) == (20, False)
     few = encode(MOODS, bytes_tokenizer, 60, 19)

@@ -24,10 +24,7 @@ def test_it_is_told_once_and_not_by_the_first_update() -> None:
         "training takes about 30 s, and the cross-validation after it (3 more trainings on two thirds of the rows) "
         "about 1 min"
     ]
-    assert forecast(1) == [
-        "training takes about 30 s, and the cross-validation after it (1 more training on two thirds of the rows) "
-        "about 20 s"
-    ]
+    assert forecast(1) == ["training takes about 30 s, and one more after it, on two thirds of the rows, about 20 s"]
 
 
 def test_without_cross_validation_nothing_is_told() -> None:

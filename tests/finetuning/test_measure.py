@@ -195,6 +195,19 @@ def test_texts_that_may_differ_in_what_was_not_read_are_not_said_to_stand_in_tra
     assert measure_split(run, found, "dev").in_train is None
 
 
+def test_rows_with_unknown_tokens_that_stand_in_train_word_for_word_are_counted(run: Run) -> None:
+    strange = [Example((f"Ann sold {word}",), place % 2, place) for place, word in enumerate("\u6771\u897f\u5317")]
+    long = Example((make_text(9, seed=3),), 0, 4)
+    encoded = encode(run, MOODS, train=[strange[0], long], dev=[*strange, long])
+    assert (encoded.splits["dev"].ids == run.tokenizer.unknown_id).sum() >= 3
+    assert encoded.splits["dev"].cut[3] > 0
+    found = measure_split(run, encoded, "dev").in_train
+    assert found is not None
+    assert found.examples == 2
+    no_rows = measure_split(run, replace(encoded, in_train={}), "dev")  # as of a task that was encoded before
+    assert no_rows.in_train is None
+
+
 def test_a_pair_is_shown_in_its_own_order_and_a_choice_with_the_right_answer(run: Run) -> None:
     pair = Example(("Ann sold the map", "nothing was lost"), 0, 1)
     either = measure_split(run, encode(run, TASKS["mrpc"], dev=[pair, replace(pair, label=1)]), "dev").mistakes

@@ -57,6 +57,10 @@ def test_a_run_of_several_tasks_is_asked_by_name(run: Run) -> None:
 
 def test_how_rows_were_read_is_told_only_where_it_matters() -> None:
     assert reading_notices(3, 0, np.array([[0, 5], [0, 4], [0, 2]]), 16) == []
-    cut, unknown = reading_notices(3, 1, np.array([[5, 5], [0, 4], [0, 2]]), 16)
+    cut, unread, unknown = reading_notices(3, 1, np.array([[5, 5], [0, 4], [0, 2]]), 16)
     assert cut == "1 of 3 rows had more text than the model's 16 tokens; the ends were not read"
+    assert unread == (
+        "1 of 3 rows has nothing that is in the vocabulary; such an answer, however sure, would be given to any such "
+        "text"
+    )
     assert "5 of 11 tokens are not in the vocabulary, in 1 of 3 examples most of them" in unknown

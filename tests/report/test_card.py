@@ -11,8 +11,10 @@ import pytest
 
 from gpt1 import finetune
 from gpt1.base.errors import FormatError, InputError
+from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
 from gpt1.records.evaluation import Evaluation
 from gpt1.report.card import make_card, write_card
+from gpt1.tasks.promises import Surenesses
 from tests.report.tools import MOODS, write_finetuned, write_pretrained, write_seeds
 
 
@@ -47,6 +49,29 @@ def test_the_verdict_comes_first(reviews: Path) -> None:
     card = make_card(reviews)
     assert card.index("Not of use yet: 15.0 points behind counting words") < card.index("## What it is")
     assert "| counting words (TF-IDF) | **90.0** |" in card
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        (
+            Surenesses([0.99] * 70 + [0.7] * 20, [0.6] * 10),
+            "it can abstain with a promise of how many answers are wrong: at the least 5 % of those that are given "
+            "(abstain=0.05), which are 90 of the 100 rows for dev that chose nothing.",
+        ),
+        (
+            Surenesses([0.6] * 45, [0.9] * 55),
+            "It cannot abstain with a promise on moods: even its surest answers to the 100 rows for dev that chose "
+            "nothing are wrong too often.",
+        ),
+        (None, "It cannot abstain with a promise on moods: too few rows for dev were kept apart."),
+    ],
+)
+def test_what_can_be_promised_at_the_least_is_told(reviews: Path, kept: Surenesses | None, told: str) -> None:
+    found = TaskCalibration("temperature 1.10", 1.1, 100, seen=kept, kept=kept)
+    step = Evaluation.read(reviews / "evaluation-moods-dev.json").step
+    CalibrationRecord(step, {"moods": found}).write(reviews / CALIBRATION_FILE)
+    assert told in make_card(reviews)
 
 
 def test_a_pre_trained_run_and_one_of_several_seeds_have_cards_too(tmp_path: Path) -> None:

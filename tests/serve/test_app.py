@@ -185,6 +185,15 @@ def test_tokens_that_the_vocabulary_does_not_have_are_counted(client: httpx.Clie
     assert (answer["unknown"], answer["truncated"]) == (1, 0)
     assert (first["unknown_tokens"], second["unknown_tokens"]) == (0, 5)
     assert second["tokens"] == first["tokens"] + 5
+    assert all("notice" not in one for one in (first, second))
+
+
+def test_a_text_of_which_nothing_is_known_says_so_beside_its_confidence(client: httpx.Client) -> None:
+    answer = ask(client, "classify", model="taught", task="moods", input="재미있었다").json()["data"][0]
+    assert answer["unknown_tokens"] == answer["tokens"] == 5
+    assert answer["notice"] == (
+        "none of its 5 tokens is in the vocabulary, so that any such text would be answered the same"
+    )
 
 
 def test_usage_counts_tokens_that_the_vocabulary_does_not_have(client: httpx.Client) -> None:

@@ -273,7 +273,6 @@ def test_several_labels_in_a_cell_are_found(tmp_path: Path, separator: str) -> N
     [
         ["yes, please", "no, thanks", "maybe"],
         ["Paris, France", "Lyon, France", "Rome, Italy"],
-        ["1,0", "1,5", "2,0", "2,5"],
         ["and/or", "either"],
     ],
 )

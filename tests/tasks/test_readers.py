@@ -18,8 +18,9 @@ from pyarrow import parquet
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
+from gpt1.tasks.checking import check_table
 from gpt1.tasks.examples import Example
-from gpt1.tasks.readers import find_splits, read_folder, read_split, read_tables, tasks_in
+from gpt1.tasks.readers import find_splits, read_folder, read_further, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 
@@ -297,6 +298,68 @@ def test_a_table_without_a_header_is_told_that_it_may_lack_one(tmp_path, first, 
         read_tables({"train": path})
 
 
+SENTENCES = [f"a sentence of several words and number {n}" for n in range(20)]
+GOOD_OR_BAD = [("good", "bad")[n % 2] for n in range(20)]
+ONE_OR_NOUGHT = [str(n % 2) for n in range(20)]
+COUNTED = [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "columns", "is_doubted"),
+    [
+        ("Unnamed: 0,Beschwerde,Art", (COUNTED, SENTENCES, GOOD_OR_BAD), ("Beschwerde", "Art"), False),
+        (",Beschwerde,Art", (COUNTED, SENTENCES, GOOD_OR_BAD), ("Beschwerde", "Art"), False),
+        ("0,1", (SENTENCES, ONE_OR_NOUGHT), ("0", "1"), True),
+        (",0,1", (COUNTED, SENTENCES, ONE_OR_NOUGHT), ("0", "1"), True),
+        (",", (SENTENCES, ONE_OR_NOUGHT), ("column 1", "column 2"), False),
+        ("mail,good", (SENTENCES, GOOD_OR_BAD), ("mail", "good"), True),
+        ("text,good", (["ok", *SENTENCES[1:]], GOOD_OR_BAD), ("text", "good"), False),
+        (f"{'What did you think of it? ' * 2},Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+    ],
+)
+def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path, header, cells, columns, is_doubted):
+    path = write_csv(tmp_path / "table.csv", header, *zip(*cells, strict=True))
+    found = read_tables({"train": path})
+    assert (*found.task.fields, found.task.label_field) == (columns or tuple(header.split(",")))
+    assert [len(examples) for examples in found.splits.values()] == [20]
+    told = [notice for notice in found.notices if "the first line is taken for the header" in notice]
+    assert len(told) == is_doubted
+    assert [one.key for one in check_table(path).findings if one.key == "header"] == ["header"] * is_doubted
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (SENTENCES, ONE_OR_NOUGHT),
+        (SENTENCES, [str(n / 4) for n in range(20)]),
+        (SENTENCES, ["", *(str(n / 4) for n in range(19))][::-1]),
+        (COUNTED, SENTENCES, GOOD_OR_BAD),
+        (SENTENCES, ["review", "label"] * 10),  # labels that are called as columns are
+    ],
+)
+def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
+    first, *rest = zip(*cells, strict=True)
+    path = write_csv(tmp_path / "table.csv", ",".join(first), *rest)
+    with pytest.raises(InputError, match=r"The first line looks like a row; is the header missing\?"):
+        read_tables({"train": path})
+
+
+def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
+    subjects = [f"about the sentence {n}" for n in range(20)]
+    dates = [f"2026-11-{n:02} 10:00" for n in range(20)]
+    cells = zip(dates, subjects, SENTENCES, ["a name"] * 20, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,by,label", *cells)
+    (notice,) = read_tables({"train": path}).notices
+    assert notice == (
+        f"{path}: 'subject' holds text too, and is not read; `columns={{'text': 'subject', 'label': 'label'}}` reads "
+        "that one, or `columns={'a': 'text', 'b': 'subject', 'label': 'label'}` reads both"
+    )
+    (finding,) = [one for one in check_table(path).findings if one.key == "unread-text"]
+    assert f"{path}: {finding.what}; {finding.advice}" == notice
+    for way in re.findall("`columns=({.*?})`", notice):  # and who follows it is not told so again
+        assert read_tables({"train": path}, columns=ast.literal_eval(way)).notices == ()
+
+
 def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):
     with pytest.raises(InputError, match=r"which columns are .* Columns: one \('one'\), two \('two'\); name them"):
         read_tables({"train": write_jsonl(tmp_path / "rows.jsonl", [{"one": "one", "two": "two"}])})
@@ -517,10 +580,39 @@ def test_two_columns_of_any_name_are_told_apart_by_what_they_repeat(tmp_path: Pa
         read_tables({"train": tmp_path / "b.csv"})
 
 
-def test_a_number_with_a_comma_is_told_how_to_be_one(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('text,label\ngood,"3,5"\nbad,"1,0"\n')
-    with pytest.raises(InputError, match="'3,5' is not a number; write it with a point"):
+def test_scores_with_a_decimal_comma_are_read_as_numbers_and_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;-1,0\nfair;2\nlow; 0,125\n")
+    found = read_tables({"train": tmp_path / "a.csv"}, regression=True)
+    assert [example.label for example in found.splits["train"]] == [3.5, -1.0, 2.0, 0.125]
+    (notice,) = found.notices
+    assert notice.endswith("a.csv: 3 scores with a decimal comma, read as with a point: '3,5' is 3.5 (rows 2, 3, 5)")
+    (finding,) = [one for one in check_table(tmp_path / "a.csv", regression=True).findings if one.rows == [2, 3, 5]]
+    assert (finding.key, finding.stops) == ("decimal-commas", False)
+    (tmp_path / "b.csv").write_text('text,label\nfine,"1,5"\n')
+    rows, told = read_further(found.task, tmp_path / "b.csv", "dev")
+    assert [example.label for example in rows] == [1.5]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("1,234", "label '1,234' may be 1.234 or 1234; write it with a point, or without the comma"),
+        ("1.234,5", "label '1.234,5' is not a number; write it with a point"),
+        ("1,234,567", "label '1,234,567' is not a number; write it with a point"),
+    ],
+)
+def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label: str, said: str) -> None:
+    (tmp_path / "a.csv").write_text(f"text;label\ngood;1,5\nbad;{label}\n")
+    with pytest.raises(InputError, match=re.escape(f"a.csv, row 3: {said}")):
         read_tables({"train": tmp_path / "a.csv"}, regression=True)
+
+
+def test_classes_that_are_numbers_with_decimal_commas_are_told_to_be_scores_perhaps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;1,0\nfair;2\nfine;3,5\ndull;1,0\nso;2\n")
+    (notice,) = read_tables({"train": tmp_path / "a.csv"}).notices
+    assert notice.endswith("the labels are 3 numbers; if they are scores, say `regression=True`")
+    assert "number-labels" in [one.key for one in check_table(tmp_path / "a.csv").findings]
 
 
 def test_tasks_are_found_in_folders_of_their_own_or_official_names(tmp_path):
@@ -646,6 +738,26 @@ def test_several_labels_do_not_go_with_numbers_or_choices(
 def test_cells_that_seem_to_hold_several_labels_are_told_with_what_helps(tmp_path: Path) -> None:
     found = read_tables({"train": topics(tmp_path, "a|b", "a", "b", "a|b")})
     assert any("`labels_sep='|'` learns each as a label of its own" in text for text in found.notices)
+
+
+def test_an_empty_cell_beside_several_labels_is_told_as_none_of_them_first(tmp_path: Path) -> None:
+    path = topics(tmp_path, "a|b", "a", "", "b", "a|b")
+    with pytest.raises(InputError) as refused:
+        read_tables({"train": path})
+    assert str(refused.value).startswith(
+        f"{path}, row 4: the label in 'label' is empty; `labels_sep='|'` reads 'a|b' as several labels, and an "
+        "empty cell as none of them, or label the row or take it out; `skip_bad=True`"
+    )
+    assert len(read_tables({"train": path}, labels_sep="|").splits["train"]) == 5
+    report = check_table(path)
+    first, second, *_ = [one for one in report.findings if one.stops]
+    assert (first.key, second.key) == ("several-labels-in-a-cell", "empty-label")
+    assert first.advice.endswith("and an empty cell says that none applies")
+    assert report.verdict().startswith("cannot be trained on yet: 2 rows seem to have several labels, parted by '|'")
+    assert "skip_bad" not in report.verdict()
+    left_out = check_table(path, skip_bad=True)
+    assert left_out.is_fit
+    assert left_out.findings[0].key == "several-labels-in-a-cell"
 
 
 def test_a_test_row_without_the_column_has_unknown_labels_and_an_empty_cell_none(tmp_path: Path) -> None:

@@ -41,3 +41,11 @@ def test_scripts_are_told_with_their_shares_and_rows_of_others_are_named() -> No
 def test_signs_of_one_script_have_one_name() -> None:
     assert list(look_at_language(["ひらがな カタカナ 漢字 " * 10]).scripts) == ["CJK"]
     assert list(look_at_language(["ｆｕｌｌ width é ß µ ª " * 10]).scripts) == ["Latin"]
+
+
+@pytest.mark.parametrize("other", [GERMAN, KOREAN])
+def test_one_very_long_text_does_not_decide_for_many(other: str) -> None:
+    found = look_at_language([*[ENGLISH] * 30, other * 2000])
+    assert found.is_english is True
+    assert found.script == "Latin"
+    assert look_at_language([*[other] * 30, ENGLISH * 2000]).is_english is not True

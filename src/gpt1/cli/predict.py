@@ -138,14 +138,15 @@ def _answer_text(run: Run, texts: tuple[str, ...], task: str | None, abstain: fl
         click.echo(to_json(found, ensure_ascii=False, indent=1))
         return
     shares = found.get("probabilities")
+    unread = found.get("notice")
     if not isinstance(shares, dict):
-        click.echo(f"{found['prediction']:.3f}")
+        click.echo(f"{found['prediction']:.3f}{f'  ({unread})' if unread else ''}")
         return
     if task_of(run, task).is_multilabel:  # each has a probability of its own
-        click.echo(found["prediction"] or "no label")
+        click.echo(f"{found['prediction'] or 'no label'}{f'  ({unread})' if unread else ''}")
     else:
         answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]
-        click.echo(f"{answer}  ({x100(max(shares.values())):.1f} % sure)")
+        click.echo(f"{answer}  ({x100(max(shares.values())):.1f} % sure{f'; {unread}' if unread else ''})")
     likeliest = sorted(shares.items(), key=lambda one: -one[1])
     for line in aligned([(name, f"{share:.3f}") for name, share in likeliest[:SHOWN]]):
         click.echo(f"  {line}")

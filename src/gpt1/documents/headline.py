@@ -98,7 +98,8 @@ def _by_cross_validation(by: TaskEnsemble) -> _Held:
     found = {RUN: Estimate(x100(reached), interval), WORDS: Estimate(x100(by.scores[COUNTED]), None)}
     if by.metric == "accuracy" and by.commonest is not None:
         found["always the commonest label"] = Estimate(x100(by.commonest), None)
-    return _Held(by.metric, found, f"{many(by.examples, 'row')}, by cross-validation, which also chose who answers")
+    how = "held out once" if by.is_held_out_once else "by cross-validation"
+    return _Held(by.metric, found, f"{many(by.examples, 'row')}, {how}, which also chose who answers")
 
 
 def _table(held: _Held) -> Table:

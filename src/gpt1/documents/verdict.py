@@ -15,6 +15,7 @@ from gpt1.tasks.assessment import ClassRates, wilson
 _AVOID = "do not use it"
 
 
+FEWEST_MISSED = 5  # rows of other labels that all got one answer: of fewer that may be chance, by the score of a coin
 FLATTERY = 0.01  # by how much a score may fall without rows that were learned
 
 Decided = Mapping[str, TaskEnsemble]  # by what it was decided who answers each task
@@ -42,10 +43,15 @@ def verdict(evaluation: Evaluation, decided: TaskEnsemble | None = None) -> Verd
 
 
 def better_known_by(evaluation: Evaluation, decided: TaskEnsemble | None) -> TaskEnsemble | None:
-    """Return the cross-validation that tells more than a split does, for having more rows; None where there is none."""
+    """Return the cross-validation that tells more than a split does, for having more rows; None where there is none.
+
+    It is of other trainings: that this very one always answers the same is told by the split, if by enough rows.
+    """
     if decided is None or not decided.cross_validated or decided.examples <= evaluation.examples:
         return None
-    return decided if _only_answer(evaluation) is None else None
+    answer = _only_answer(evaluation)
+    missed = sum(one.support for one in evaluation.classes if str(one.label) != answer)
+    return decided if answer is None or missed < FEWEST_MISSED else None
 
 
 def _with_learned(found: Verdict | None, evaluation: Evaluation, shared: InTrain) -> Verdict:
@@ -68,7 +74,9 @@ def verdict_without_rows(decided: TaskEnsemble) -> Verdict | None:
 def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
     """Return what cross-validation says, which has more rows than those of a split."""
     score, words, metric = decided.scores[decided.best], decided.scores[WORDS], metric_name(decided.metric)
-    by = f"by cross-validation of {many(decided.examples, 'row')}" + (f", as {rows:,} are few" if rows else "")
+    told = many(decided.examples, "row")
+    by = f"by {f'{told} that were held out once' if decided.is_held_out_once else f'cross-validation of {told}'}"
+    by += f", as {rows:,} are few" if rows else ""
     if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
         common = f"always giving the commonest answer ({written(decided.commonest)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
@@ -94,8 +102,8 @@ def _held_against_chance(found: Verdict, rows: int, low: float, commonest: float
 
 def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
-    if answer := _only_answer(evaluation):
-        return Verdict(f"it always answers '{answer}'; {_AVOID}", is_of_use=False)
+    if (answer := _only_answer(evaluation)) is not None:
+        return Verdict(f"it always answers '{shown_text(answer, LONGEST_NAME)}'; {_AVOID}", is_of_use=False)
     if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= common[1]:
         return Verdict(
             f"{written(score)} is no better than always answering '{common[0]}' ({written(common[1])}); {_AVOID}",
@@ -133,4 +141,4 @@ def _only_answer(evaluation: Evaluation) -> str | None:
     if table is None or table.pairs is not None or sum(1 for one in evaluation.classes if one.support) < 2:
         return None
     given = [label for label, column in zip(table.labels, zip(*table.counts, strict=True), strict=True) if sum(column)]
-    return shown_text(str(given[0]), LONGEST_NAME) if len(given) == 1 else None
+    return str(given[0]) if len(given) == 1 else None

@@ -23,6 +23,7 @@ from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.wording import many, some
 from gpt1.estimators.folders import FILE, Packed, in_new_folder, pack, read_facts, unpack, write_facts
 from gpt1.estimators.inputs import (
+    AS_MATRIX,
     LABELS_SEP,
     Texts,
     label_field,
@@ -41,7 +42,7 @@ from gpt1.runs.events import Evaluated, Event, Stepped
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
-from gpt1.tasks.data_warnings import refuse_one_label, refuse_same_labels
+from gpt1.tasks.data_warnings import refuse_one_label, refuse_same_labels, seem_several
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.splitting import with_dev
@@ -394,6 +395,10 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             raise InputError(f"y: labels that differ only in the blanks around them: {some(twice)}")
         refuse_one_label(names, "y")
+        if (found := seem_several(names)) is not None:
+            separator, combined = found
+            what = f"y: labels that seem to be several, parted by '{separator}': {some(combined)}"
+            warnings.warn(f"{what}; each is learned as one; give {AS_MATRIX}", stacklevel=3)
         return _Target(codes.tolist(), ("accuracy",), names=names, classes=classes)
 
 

@@ -17,9 +17,10 @@ from sklearn.utils import column_or_1d
 from gpt1.base.errors import InputError
 from gpt1.base.wording import many
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import Example, Row, example_to_answer, to_score
+from gpt1.tasks.examples import SEVERAL_LABELS, Example, Row, example_to_answer, to_score
 
 FIELDS = {1: ("text",), 2: ("a", "b")}  # texts a row, and what they are called where they have no name
+AS_MATRIX = "a matrix of 0 and 1, a column each, as scikit-learn's MultiLabelBinarizer makes it"
 LABELS_SEP = "|"  # between the names of several labels
 ROWS = "test"  # the split of rows without labels
 
@@ -97,6 +98,10 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     values = read_labels(y, count)
     for number, value in enumerate(values, 1):
         row = Row({"y": value}, "y", number)
+        if isinstance(value, list | tuple | set | dict):
+            raise row.error(
+                f"the label is {value!r}, several; give one a row, or of several {AS_MATRIX}", SEVERAL_LABELS
+            )
         if isinstance(value, float) and (np.isinf(value) or value != np.floor(value)) and not np.isnan(value):
             raise row.error(f"{value} is a score, not a class; GPTRegressor learns scores")
         if row.label("y") is None:
@@ -127,9 +132,7 @@ def read_indicators(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, .
     if len(table) != count:
         raise InputError(f"X has {many(count, 'row')}, y has {len(table):,}")
     if table.dtype.kind not in "biuf" or not np.isin(table, (0, 1)).all():
-        raise InputError(
-            f"y has the shape {table.shape}; give one label a row, or of several a matrix of 0 and 1, a column each"
-        )
+        raise InputError(f"y has the shape {table.shape}; give one label a row, or of several {AS_MATRIX}")
     names = tuple(map(str, range(table.shape[1])))
     if columns is not None and all(_is_name(name) and name == name.strip() for name in columns):
         given = tuple(columns)

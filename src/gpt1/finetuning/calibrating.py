@@ -102,10 +102,12 @@ def _cross_validated(run: Run, task: Task) -> TaskCalibration | None:
     decided = None if ensemble is None else ensemble.record
     if decided is None or decided.temperature is None or decided.examples < ENOUGH:
         return None
+    once = decided.is_held_out_once
     score = f" ({hundred(decided.scores[decided.best])} % of them)" if decided.metric == "accuracy" else ""
     why = (
-        f"temperature {decided.temperature:.2f}, fitted on the answers of cross-validation to "
-        f"{many(decided.examples, 'row')}, so that answers are about as sure as they are right{score}"
+        f"temperature {decided.temperature:.2f}, fitted on the answers {'' if once else 'of cross-validation '}to "
+        f"{many(decided.examples, 'row')}{', held out once' if once else ''}, so that answers are about as sure as "
+        f"they are right{score}"
     )
     return TaskCalibration(why, decided.temperature, decided.examples)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.shuffle import permutation
-from gpt1.base.wording import duration, hundred, many
+from gpt1.base.wording import duration, hundred
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
@@ -51,6 +51,7 @@ class _Sheet:
     where: str
     cross_validated: bool = False
     is_dev: bool = False  # by which thresholds of labels are chosen too
+    folds: int | None = None  # of a cross-validation
 
 
 def make_ensembles(
@@ -82,10 +83,10 @@ def make_ensembles(
     parts = {} if retrain is None else parts_to_hold_out(tasks, folds)
     if parts:
         takes = duration(seconds * times_as_long(folds))
-        notify(
-            f"cross-validation follows: the network is fine-tuned {many(folds, 'more time')}, on two thirds of the "
-            f"rows each, to hold it against counted words; about {takes} by the speed so far"
-        )
+        how = f"cross-validation follows: the network is fine-tuned {folds} more times, on two thirds of the rows each"
+        if folds == 1:
+            how = "a third of the rows is held out: the network is fine-tuned once more, on the other two thirds"
+        notify(f"{how}, to hold it against counted words; about {takes} by the speed so far")
     sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain, folds)
     if sheets is None:
         return False
@@ -162,6 +163,7 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
         temperature=_temperature(task, sheet, choice.weights),
+        folds=sheet.folds,
     )
 
 
@@ -224,13 +226,14 @@ def _cross_validated(
             words = learn_words(task, _some(texts[name], ~inside), train.labels[~inside])
             _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
             _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
-    return {name: _held_out(tasks[name], members[name], part < folds) for name, part in parts.items()}
+    return {name: _held_out(tasks[name], members[name], part < folds, folds) for name, part in parts.items()}
 
 
-def _held_out(encoded: EncodedTask, members: Mapping[str, Floats], which: NDArray[np.bool_]) -> _Sheet:
+def _held_out(encoded: EncodedTask, members: Mapping[str, Floats], which: NDArray[np.bool_], folds: int) -> _Sheet:
     labels = encoded.splits["train"].labels[which]
-    where = f"{len(labels):,} rows cross-validated"
-    return _Sheet(labels, {name: found[which] for name, found in members.items()}, where, cross_validated=True)
+    where = f"{len(labels):,} rows {'held out once' if folds == 1 else 'cross-validated'}"
+    own = {name: found[which] for name, found in members.items()}
+    return _Sheet(labels, own, where, cross_validated=True, folds=folds)
 
 
 def deal(encoded: EncodedTask) -> Places | None:

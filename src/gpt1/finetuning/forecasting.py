@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpt1.base.wording import duration, many
+from gpt1.base.wording import duration
 from gpt1.finetuning.ensembling import times_as_long
 from gpt1.runs.events import Event, Stepped
 from gpt1.training.session import Notify
@@ -24,9 +24,11 @@ class Forecast:
         if not self._folds or not isinstance(event, Stepped) or not 1 < event.step < event.steps:
             return
         training = event.seconds_left / (1 - event.step / event.steps)
-        self._notify(
-            f"training takes about {duration(training)}, and the cross-validation after it "
-            f"({many(self._folds, 'more training')} on two thirds of the rows) about "
-            f"{duration(training * times_as_long(self._folds))}"
+        after = (
+            "one more after it, on two thirds of the rows,"
+            if self._folds == 1
+            else f"the cross-validation after it ({self._folds} more trainings on two thirds of the rows)"
         )
+        takes = duration(training * times_as_long(self._folds))
+        self._notify(f"training takes about {duration(training)}, and {after} about {takes}")
         self._folds = 0

@@ -297,11 +297,18 @@ def _in_train(
     if split == "train" or "train" not in encoded.splits:
         return None
     data, train = encoded.splits[split], encoded.splits["train"]
-    # Texts that lost their end, or words that the vocabulary lacks, may differ in just these.
+    # Texts that lost their end, or words that the vocabulary lacks, may differ in just these: rows tell it, if any.
     lossy = (data.cut > 0) | (unknown_by_example(task, data, unknown_id, encoded.vocab_size)[:, 0] > 0)
+    by_rows = encoded.in_train.get(split)
+    by_rows = by_rows if by_rows is not None and len(by_rows) == len(data) else np.zeros(len(data), np.bool_)
     learned = {_key(train, example) for example in range(len(train))}
     others = np.array(
-        [example for example in known.tolist() if lossy[example] or _key(data, example) not in learned], np.int64
+        [
+            example
+            for example in known.tolist()
+            if not by_rows[example] and (lossy[example] or _key(data, example) not in learned)
+        ],
+        np.int64,
     )
     if len(others) == len(known):
         return None

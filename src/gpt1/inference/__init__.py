@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "abstaining": ["HALF", "promise"],
+    "abstaining": ["HALF", "least_promise", "promise"],
     "answer_files": ["answer_table"],
     "answering": [
         "Predictions",

@@ -8,6 +8,8 @@ temperature, which was fitted on these very examples.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.wording import many, x100
 from gpt1.inference.answering import Predictions
 from gpt1.inference.run import Run
-from gpt1.records.calibration import TaskCalibration
+from gpt1.records.calibration import CalibrationRecord, TaskCalibration
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples
@@ -47,7 +49,8 @@ def promise(run: Run, task: Task, risk: float, name: str | None = None) -> Promi
             "what `abstain` promises was proven with the network's own weights, not with rounded ones; leave `int8` out"
         )
     known = _known(run, task, name)
-    level = (1 - CONFIDENCE) / _seeds(run)
+    assert run.calibration is not None  # `_known` has seen it
+    level = _level(run.calibration, run.path)
     if (
         known.seen is not None
         and known.kept is not None
@@ -72,11 +75,22 @@ def _greater(known: TaskCalibration, risk: float, level: float) -> str:
     """Return which share could be promised with the rows there are, in words."""
     if known.seen is None or known.kept is None:
         return ""
-    for share in SHARES:
-        if share > risk and (found := find_promise(known.seen, known.kept, share, level)):
-            answered = f"which answers {found.answered:,} of the {many(found.examples, 'row')} that were kept"
-            return f"; `abstain={share:g}` could be promised with the rows there are, {answered}"
+    if found := _least(known, level, above=risk):
+        answered = f"which answers {found.answered:,} of the {many(found.examples, 'row')} that were kept"
+        return f"; `abstain={found.risk:g}` could be promised with the rows there are, {answered}"
     return f"; with the rows there are not even {_percent(SHARES[-1])} could be promised"
+
+
+def least_promise(calibration: CalibrationRecord, task: str, folder: Path) -> Promise | None:
+    """Return the least share of mistakes that the run in a folder can promise, of those that are tried; None: none."""
+    return _least(calibration.tasks[task], _level(calibration, folder))
+
+
+def _least(known: TaskCalibration, level: float, above: float = 0.0) -> Promise | None:
+    if known.seen is None or known.kept is None:
+        return None
+    shares = (share for share in SHARES if share > above)
+    return next(filter(None, (find_promise(known.seen, known.kept, share, level) for share in shares)), None)
 
 
 def abstentions(found: Predictions, promised: Promise | None) -> NDArray[np.bool_]:
@@ -120,8 +134,11 @@ def _known(run: Run, task: Task, name: str) -> TaskCalibration:
     )
 
 
-def _seeds(run: Run) -> int:
-    """Return of how many seeds the run was chosen by all rows for dev: each of them could have broken the promise."""
-    assert run.calibration is not None  # `_known` has seen it
-    beside = run.path.parent / SEEDS_FILE
-    return max(run.calibration.seeds, len(SeedsResult.read(beside).seeds) if beside.is_file() else 1)
+def _level(calibration: CalibrationRecord, folder: Path) -> float:
+    """Return how likely a promise may be broken.
+
+    Of several seeds the run was chosen by all rows for dev, and each of them could have broken it.
+    """
+    beside = folder.parent / SEEDS_FILE
+    seeds = max(calibration.seeds, len(SeedsResult.read(beside).seeds) if beside.is_file() else 1)
+    return (1 - CONFIDENCE) / seeds

@@ -26,7 +26,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
 from gpt1.tasks.temperature import tempered
-from gpt1.tasks.unknowns import count_unknown, unknown_by_example
+from gpt1.tasks.unknowns import count_unknown, is_unread, unknown_by_example
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,4 +177,10 @@ def reading_notices(
     `unknown` has the counts of each that was answered, `characters` are the commonest that the vocabulary lacks.
     """
     told = f"{cut:,} of {many(rows, 'row')} had more text than the model's {context} tokens; the ends were not read"
-    return [*([told] if cut else []), *count_unknown(unknown).notice(len(unknown), characters=characters)]
+    unread = sum(is_unread(*one) for one in unknown.tolist())
+    blind = (
+        f"{unread:,} of {many(rows, 'row')} {'has' if unread == 1 else 'have'} nothing that is in the vocabulary; such "
+        "an answer, however sure, would be given to any such text"
+    )
+    notices = count_unknown(unknown).notice(len(unknown), characters=characters)
+    return [*([told] if cut else []), *([blind] if unread and rows > 1 else []), *notices]

@@ -29,6 +29,7 @@ from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import Promise
 from gpt1.tasks.shapes import CHOICES, SINGLE
 from gpt1.tasks.sifting import unreadable
+from gpt1.tasks.unknowns import is_unread, unread_notice
 
 ROW, ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "row", "prediction", "probabilities", "confidence", "error"
 ABSTAINED = "abstained"
@@ -185,7 +186,9 @@ def predict_texts(
     answers = Answers(run, Wanted(known, abstain=abstain), chunks, notice)
     (row,) = answers
     told = {name: value for name, value in row.items() if name in answers.added}
-    return {**told, "unknown": answers.unknown[0], "tokens": answers.tokens[0], "truncated": bool(answers.truncated)}
+    unknown, tokens = answers.unknown[0], answers.tokens[0]
+    told |= {"unknown": unknown, "tokens": tokens, "truncated": bool(answers.truncated)}
+    return {**told, "notice": unread_notice(tokens)} if is_unread(unknown, tokens) else told
 
 
 def predict_file(

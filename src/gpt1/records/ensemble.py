@@ -25,11 +25,17 @@ class TaskEnsemble(RecordPart):
     cross_validated: bool = False  # the examples are those of train, each answered by who had not learned it
     commonest: float | None = None  # the share of their commonest label
     temperature: float | None = None  # that makes cross-validated answers about as sure as they are right
+    folds: Count | None = None  # parts that were held out one after the other, if any; None: it was not kept how many
 
     @property
     def best(self) -> str:
         """Who answers: a member, or all together."""
         return TOGETHER if len(self.weights) > 1 else next(iter(self.weights))
+
+    @property
+    def is_held_out_once(self) -> bool:
+        """Whether one part alone was answered by who had not learned it, which is no cross-validation."""
+        return self.cross_validated and self.folds == 1
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from gpt1.base.errors import InputError
 from gpt1.base.files import make_folder, require_absent, result_file
-from gpt1.base.wording import many, some
+from gpt1.base.wording import many, some, x100
 from gpt1.bases.catalog import Base, base_in, bases, find_base, is_packaged
 from gpt1.documents.blocks import Block, Facts, Heading, Note
 from gpt1.documents.evaluation import scores_table
 from gpt1.documents.figures import figure, shown_text
 from gpt1.documents.headline import decisive, headline, yardsticks
 from gpt1.documents.markdown import plain, render
+from gpt1.inference.abstaining import least_promise
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.values import LSTM
 from gpt1.records.run import RunRecord
@@ -26,6 +27,7 @@ from gpt1.report.gather import GatheredRun, gather
 from gpt1.report.runs import reached, start_in_words
 from gpt1.runs.folder import is_run, read_run, run_folder
 from gpt1.tasks.catalog import Task
+from gpt1.tasks.promises import Promise
 
 MOST_PARENTS = 5  # that are followed from a run to its base
 SHOWN_LABELS = 20
@@ -225,10 +227,20 @@ def _sureness(run: GatheredRun) -> Iterator[Block]:
         elif one.kept is None:
             yield Note(f"It cannot abstain with a promise on {name}: too few rows for dev were kept apart.")
         else:
-            kept = f"{len(one.kept):,} rows for dev chose nothing"
-            yield Note(f"On {name} it can abstain with a promise of how many answers are wrong: {kept}.")
+            yield Note(_promised(name, len(one.kept), least_promise(run.calibration, name, run.folder)))
     for name, chosen in {} if run.thresholds is None else run.thresholds.tasks.items():
         yield Note(f"{name}: {chosen.why}.")
+
+
+def _promised(task: str, kept: int, least: Promise | None) -> str:
+    """Return whether a run can abstain with a promise, and what the least is that it can promise."""
+    rows = f"{many(kept, 'row')} for dev that chose nothing"
+    if least is None:
+        return f"It cannot abstain with a promise on {task}: even its surest answers to the {rows} are wrong too often."
+    return (
+        f"On {task} it can abstain with a promise of how many answers are wrong: at the least {x100(least.risk):g} % "
+        f"of those that are given (abstain={least.risk:g}), which are {least.answered:,} of the {rows}."
+    )
 
 
 # ---- what it is not for, how it is used ----

@@ -24,6 +24,7 @@ from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingReque
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import CONFIDENCE, Promise
+from gpt1.tasks.unknowns import is_unread, unread_notice
 
 ATTENTION_TOKENS = 128  # of a text, at most: what is answered grows with the square of it
 DIGITS = 4  # of a share of attention
@@ -35,6 +36,7 @@ class Named(TypedDict, total=False):
     label: str | float | None
     labels: list[str]
     abstained: bool  # where a request asks for it
+    notice: str  # where nothing of a row is known
 
 
 class RowAnswer(Named):
@@ -288,15 +290,18 @@ async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, 
 def _worded(found: Predictions, place: int) -> RowAnswer:
     """Return the answer at a place; a label is one of those with probabilities, and of several each has its own."""
     name, shares, several = found.name(place), found.shares(place), found.task.is_multilabel
+    tokens, unknown_tokens = int(found.tokens[place]), int(found.unknown[place])
     named: Named = {"labels": found.labels(place)} if several else {"label": name if shares is None else str(name)}
+    if is_unread(unknown_tokens, tokens):
+        named["notice"] = unread_notice(tokens)
     return {
         "index": place,
         **named,
         "probabilities": shares,
         "confidence": None if shares is None or several else max(shares.values()),
         "truncated": bool(found.cut[place] > 0),
-        "tokens": int(found.tokens[place]),
-        "unknown_tokens": int(found.unknown[place]),
+        "tokens": tokens,
+        "unknown_tokens": unknown_tokens,
     }
 
 

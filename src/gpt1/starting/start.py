@@ -365,7 +365,9 @@ class _Start:
             self._record["ended"].insert(0, f"training.steps={step}")
             self._record["why_ended"] = f"the time was up after {many(step, 'update')}, with which it ends; {rest}"
         else:
-            self._record["why_ended"] = f"the time was up before the cross-validation was done; {rest}"
+            once = "finetuning.folds=1" in self._record["changes"]
+            what = "the rows that are held out once were answered" if once else "the cross-validation was done"
+            self._record["why_ended"] = f"the time was up before {what}; {rest}"
         self._keep()
 
 

@@ -40,7 +40,7 @@ OFFERS = {
     "catalog": ["CATALOGUE", "GLUE", "MULTILABEL_METRICS", "Task", "find_task"],
     "checking": ["Learner", "TableFinding", "TableReport", "check_table"],
     "columns": ["advising", "with_columns"],
-    "data_warnings": ["refuse_one_label", "refuse_same_labels"],
+    "data_warnings": ["refuse_one_label", "refuse_same_labels", "seem_several"],
     "describe": ["check_task", "describe_catalogue", "describe_check", "in_lines", "show_task"],
     "encoded": [
         "EncodedSplit",
@@ -57,7 +57,7 @@ OFFERS = {
         "load",
         "save",
     ],
-    "examples": ["Example", "Labelled", "Row", "example_to_answer", "label_name", "to_score"],
+    "examples": ["Example", "Labelled", "Row", "SEVERAL_LABELS", "example_to_answer", "label_name", "to_score"],
     "hub": ["HUB"],
     "metrics": ["glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
@@ -80,5 +80,5 @@ OFFERS = {
     "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
     "thresholds": ["FEWEST", "fit_thresholds"],
-    "unknowns": ["Unknown", "count_unknown", "unknown_by_example"],
+    "unknowns": ["Unknown", "count_unknown", "is_unread", "unknown_by_example", "unread_notice"],
 }

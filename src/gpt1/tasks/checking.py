@@ -22,7 +22,7 @@ from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
 from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
-from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, seem_several
+from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, commas_in_words, rows_with_commas, seem_several
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
@@ -33,9 +33,11 @@ from gpt1.tasks.examples import (
     Example,
     Row,
     example_to_answer,
+    has_decimal_comma,
     label_name,
     same_texts,
     to_score,
+    with_point,
 )
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into, row_numbers, sift
@@ -51,6 +53,7 @@ NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
 FEW_ROWS = "few-rows"
+SEVERAL_IN_A_CELL = "several-labels-in-a-cell"
 
 LEAST_GAIN = 0.1  # over always giving the commonest label: where rows cannot even show that, they are few
 
@@ -159,6 +162,7 @@ class _Look:
     examples: list[Example]
     names: list[tuple[str, ...]]  # of each row's labels; none where they are scores or numbers of answers
     labels_sep: str  # what parts the labels of a row; empty: each has one
+    commas: list[Row]  # rows whose score has a decimal comma
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -204,6 +208,7 @@ def check_table(
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
+    found += [_told(key, text) for key, text in understood.told.items()]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
     return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
 
@@ -224,6 +229,11 @@ def _nothing(table: Sifted[Row]) -> TableFinding:
     if table.left_out:
         return TableFinding("no-rows", "no row can be used", "mend rows of at least two labels", stops=True)
     return TableFinding("no-rows", "it has no rows", "write a row for each text, below a header", stops=True)
+
+
+def _told(key: str, text: str) -> TableFinding:
+    what, _, advice = text.partition("; ")
+    return TableFinding(key, what, advice)
 
 
 def _roles(columns: Columns) -> dict[str, str]:
@@ -268,7 +278,8 @@ def _used(rows: Sequence[Row], columns: Columns, regression: bool, fold_labels: 
         scores = [to_score(row, row.label(columns.label)) for row in read]
         examples = [replace(one, label=score) for one, score in zip(examples, scores, strict=True)]
     names = [_names(row, columns.label, labels_sep) for row in read] if has_names else []
-    return _Look(columns, regression, examples, names, labels_sep)
+    commas = rows_with_commas(read, columns.label) if regression else []
+    return _Look(columns, regression, examples, names, labels_sep, commas)
 
 
 def _names(row: Row, column: str, labels_sep: str) -> tuple[str, ...]:
@@ -297,7 +308,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
         characters=(int(median(lengths)), max(lengths)),
         language=language,
         tokens=tokens,
-        findings=[*report.findings, *found],
+        findings=_several_first([*report.findings, *found]),
     )
 
 
@@ -313,7 +324,7 @@ def _labels(look: _Look) -> list[TableFinding]:
         what = f"every row has the {'score' if look.regression else 'label'} '{values.pop()}'"
         return [TableFinding("one-label", what, "training needs rows of at least two different ones", stops=True)]
     if look.regression:
-        return []
+        return _commas(look)
     found = _variants(look)
     if numbers := _numbers(look):
         return [*found, *numbers]
@@ -395,11 +406,19 @@ def _variants(look: _Look) -> list[TableFinding]:
 
 
 def _numbers(look: _Look) -> list[TableFinding]:
-    numbers = sum(number(name) is not None for name in look.counts)
-    if numbers <= MANY_LABELS or numbers < NUMBERS_SHARE * len(look.counts):
+    numbers = sum(number(with_point(name)) is not None for name in look.counts)
+    is_many = numbers > MANY_LABELS or any(map(has_decimal_comma, look.counts))
+    if not is_many or numbers < NUMBERS_SHARE * len(look.counts):
         return []
     what = f"the labels are {numbers:,} different numbers"
     return [TableFinding("number-labels", what, "if they are scores to predict, say `regression=True`")]
+
+
+def _commas(look: _Look) -> list[TableFinding]:
+    if not (rows := look.commas):
+        return []
+    what, _, advice = commas_in_words(rows, look.columns.label).partition(", ")
+    return [TableFinding("decimal-commas", what, advice, [row.number for row in rows])]
 
 
 def _rare(look: _Look) -> list[TableFinding]:
@@ -440,7 +459,17 @@ def _several_labels(look: _Look) -> list[TableFinding]:
         "each combination is learned as a label of its own; "
         f"`gpt1.finetune(labels_sep={separator!r})` learns each label by itself, and a row may have several"
     )
-    return [TableFinding("several-labels-in-a-cell", what, advice, rows)]
+    return [TableFinding(SEVERAL_IN_A_CELL, what, advice, rows)]
+
+
+def _several_first(findings: Sequence[TableFinding]) -> list[TableFinding]:
+    """Return findings with several labels in a cell before empty cells, which then say that no label applies."""
+    by_key = {one.key: one for one in findings}
+    several, empty = by_key.get(SEVERAL_IN_A_CELL), by_key.get(EMPTY_LABEL)
+    if several is None or empty is None:
+        return list(findings)
+    first = replace(several, advice=f"{several.advice}, and an empty cell says that none applies", stops=empty.stops)
+    return [first, *(one for one in findings if one is not several)]
 
 
 def _rows_of(look: _Look, labels: set[str]) -> list[int]:

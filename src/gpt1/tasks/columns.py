@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,9 @@ _SHAPE_OF = {
 }
 
 _ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by what it holds alone
+_WORDS_OF_A_TEXT = 3  # from which on a cell is hardly a name, a date or a place
+_NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
+_NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
 
 
@@ -66,6 +69,7 @@ class Columns:
     texts: tuple[str, ...]
     label: str
     choices: int = 0
+    told: Mapping[str, str] = field(default_factory=dict)  # what a person should know of how it was read, by a key
 
     def task(self, **about: Any) -> Task:
         """Return a task of these columns."""
@@ -168,7 +172,14 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
     except _Doubt as doubt:
         known = {**chosen, **({"label": label} if label else {})}
         raise _asked(train, header, known, place, str(doubt)) from None
-    rest = [name for name in header if name not in texts and name != label]
+    told: dict[str, str] = {}
+    by_name = [name for name in (*texts, label) if name]
+    # One name that tells what its column is makes a header, unless labels are called so.
+    if not chosen and not (texts and label) and all(name in _cells(train, name) for name in by_name):
+        if _seems_a_row(train, place):
+            raise InputError(f"{place}: which columns are the text and the label? {_NO_HEADER}")
+        told = _doubted_header(train, place)
+    rest = [name for name in header if name not in texts and name != label and not _is_index(train, name)]
     if not texts and label and len(rest) == 1:
         shape, texts = SINGLE, (rest[0],)
     elif texts and not label and len(rest) == 1:
@@ -176,13 +187,13 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
     elif not texts and not label and len(rest) == 2:
         shape, texts, label = _told_apart(train, rest)
     if not texts or not label:
-        if not texts and not label and (hint := _hint_at_header(train, place)):
-            raise InputError(f"{place}: which columns are the text and the label{hint}")
         missing = [name for name, found in (("text", texts), ("label", label)) if not found]
         question = "which columns are the text and the label?" if missing[1:] else f"which column is the {missing[0]}?"
         known = {**dict(zip(_roles_of(shape, texts), texts, strict=True)), **({"label": label} if label else {})}
         raise _asked(train, header, known, place, question)
-    return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0)
+    if not any(role in chosen for role in _TEXT_ROLES):  # who names a text has seen the others
+        told |= _unread(train, [name for name in header if name not in texts and name != label], texts, label)
+    return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0, told)
 
 
 class _Doubt(Exception):
@@ -200,9 +211,10 @@ def _asked(
 
     What is likely is proposed: the label repeats its values, and the longest cells are the text.
     """
-    cells = {name: [str(row.cells.get(name) or "") for row in train] for name in header}
+    cells = {name: _cells(train, name) for name in header}
     there = some([f"{_shown(name)} ({_shown(next(filter(None, cells[name]), ''))!r})" for name in header], SHOWN)
-    likely = [way for way in _likely(cells, known) if not any("`" in name for name in way.values())]  # parts a remedy
+    useful = {name: own for name, own in cells.items() if not _is_index(train, name)}
+    likely = [way for way in _likely(useful, known) if not any("`" in name for name in way.values())]  # parts a remedy
     ways = [f"`columns={way!r}`" for way in likely]
     named = f"; name them, such as {', or of two texts '.join(ways)}" if ways else ""
     return InputError(f"{place}: {question} Columns: {there}{named}")
@@ -236,20 +248,101 @@ def _choices(train: Sequence[Row], column: str) -> int:
 
 def _told_apart(train: Sequence[Row], columns: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
     """Return which of two columns is the text and which the label, if one repeats its values and the other does not."""
-    kinds = {name: len({str(row.cells.get(name)) for row in train}) for name in columns}
+    kinds = {name: len(set(_cells(train, name))) for name in columns}
     label, text = sorted(columns, key=kinds.__getitem__)
-    repeats = 1 < kinds[label] <= len(train) // _ROWS_A_LABEL and kinds[text] > len(train) // 2
-    return (SINGLE, (text,), label) if repeats and not _hint_at_header(train, train[0].place) else (SINGLE, (), "")
+    repeats = _repeats(kinds[label], len(train)) and kinds[text] > len(train) // 2
+    return (SINGLE, (text,), label) if repeats else (SINGLE, (), "")
 
 
-def _hint_at_header(train: Sequence[Row], place: str) -> str:
-    """Return the hint that a table has no header if its first line looks like one of its rows."""
-    if file_format(place) not in ("csv", "tsv"):
-        return ""
-    for name in train[0].cells:
-        if len(name) > _LONG_NAME or any(row.cells[name] == name for row in train):
-            return "? The first line looks like a row; is the header missing? Write one, such as text,label"
-    return ""
+def _repeats(kinds: int, rows: int) -> bool:
+    """Whether a column of so many different values has few of them, as labels are."""
+    return 1 < kinds <= rows // _ROWS_A_LABEL
+
+
+def _cells(train: Sequence[Row], column: str) -> list[str]:
+    values = (row.cells.get(column) for row in train)
+    return ["" if value is None else str(value) for value in values]
+
+
+def _unread(train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str) -> dict[str, str]:
+    """Tell of columns that hold text too and are not read, and how they would be."""
+    found = [name for name in others if _holds_texts([row.cells.get(name) for row in train])]
+    if not found:
+        return {}
+    named, other = some([f"'{_shown(name)}'" for name in found], SHOWN), found[0]
+    what = (
+        f"{named} {'holds' if len(found) == 1 else 'hold'} text too, and {'is' if len(found) == 1 else 'are'} not read"
+    )
+    ways = {"that one": {"text": other, "label": label}}
+    ways |= {"both": {"a": texts[0], "b": other, "label": label}} if len(texts) == 1 else {}
+    said = [f"`columns={way!r}` reads {which}" for which, way in ways.items()]
+    is_sayable = not any("`" in name for name in (other, *texts, label))  # which parts a remedy
+    return {"unread-text": f"{what}; {', or '.join(said)}" if is_sayable else what}
+
+
+def _holds_texts(values: Sequence[object]) -> bool:
+    """Whether a column holds texts: most of its cells differ, and have several words."""
+    texts = {value for value in values if isinstance(value, str) and len(value.split()) >= _WORDS_OF_A_TEXT}
+    return 2 * len(texts) > len(values)
+
+
+# ---- is the first line a header? ----
+
+
+def _doubted_header(train: Sequence[Row], place: str) -> dict[str, str]:
+    """Tell that the first line was taken for the header, where somebody might take it for a row."""
+    if file_format(place) not in ("csv", "tsv") or not any(_is_like_a_cell(train, name) for name in train[0].cells):
+        return {}
+    names = some([f"'{_shown(name)}'" for name in train[0].cells], SHOWN)
+    return {"header": f"the first line is taken for the header: {names}; if it is a row, write a header above it"}
+
+
+def _seems_a_row(train: Sequence[Row], place: str) -> bool:
+    """Whether the first line looks like those below it: some of its names are like cells, and none cannot be one."""
+    names = list(train[0].cells)
+    if file_format(place) not in ("csv", "tsv") or _are_counted(names):
+        return False
+    return any(_is_like_a_cell(train, name) for name in names) and not any(
+        _is_no_cell(name, _cells(train, name)) for name in names
+    )
+
+
+def _is_like_a_cell(train: Sequence[Row], name: str) -> bool:
+    """Whether a name stands below itself, is a number over numbers, or longer than names are."""
+    return len(name) > _LONG_NAME or _is_number(name, cells := _cells(train, name)) or name in cells
+
+
+def _is_no_cell(name: str, cells: Sequence[str]) -> bool:
+    """Whether the cells of a column are so alike that its name cannot be one of them."""
+    if _are_numbers(cells):
+        return number(name) is None
+    kinds = set(cells)
+    if _repeats(len(kinds), len(cells)):
+        return name not in kinds
+    return 2 * len(name) < min(map(len, cells))  # of texts
+
+
+def _is_number(name: str, cells: Sequence[str]) -> bool:
+    return number(name) is not None and _are_numbers(cells)
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell.strip()]
+    return bool(filled) and all(number(cell) is not None for cell in filled)
+
+
+def _are_counted(names: Sequence[str]) -> bool:
+    """Whether all names that were given are 0, 1, 2 and so on, or from 1 on, as programs write where there are none."""
+    given = [name for name in names if not _NAMELESS.fullmatch(name)]
+    return given in ([str(place + first) for place in range(len(given))] for first in (0, 1))
+
+
+def _is_index(train: Sequence[Row], name: str) -> bool:
+    """Whether a column only numbers the rows, as pandas writes it: without a name, and no number twice."""
+    if not _NAMELESS.fullmatch(name):
+        return False
+    cells = _cells(train, name)
+    return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
 
 
 def _chosen_texts(chosen: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:

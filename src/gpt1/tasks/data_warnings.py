@@ -12,7 +12,7 @@ from typing import Any
 from gpt1.base.errors import InputError
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import SHOWN, Example, Label, Labelled, Row, same_texts
+from gpt1.tasks.examples import SHOWN, Example, Label, Labelled, Row, has_decimal_comma, same_texts, with_point
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.spellings import number, variants
 
@@ -114,6 +114,24 @@ def look_at_cells(rows: Sequence[Row], column: str, separator: str, place: objec
     return tuple(notices)
 
 
+def rows_with_commas(rows: Iterable[Row], column: str) -> list[Row]:
+    """Return the rows whose score has a decimal comma."""
+    return [row for row in rows if has_decimal_comma(row.cells.get(column))]
+
+
+def look_at_commas(rows: Iterable[Row], column: str, place: object) -> list[str]:
+    """Tell of scores with a decimal comma as what they are read."""
+    if not (found := rows_with_commas(rows, column)):
+        return []
+    return [f"{place}: {commas_in_words(found, column)} (rows {some([str(row.number) for row in found])})"]
+
+
+def commas_in_words(found: Sequence[Row], column: str) -> str:
+    """Return as what scores with a decimal comma are read."""
+    first = str(found[0].cells[column]).strip()
+    return f"{many(len(found), 'score')} with a decimal comma, read as with a point: '{first}' is {with_point(first)}"
+
+
 def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:
     """Return labels that seem to be several in one cell, and what parts them: each part stands in other labels too."""
     names = list(names)
@@ -127,8 +145,11 @@ def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:
 
 
 def _parts(name: str, separator: str) -> set[str]:
-    is_decimal = separator == "," and number(name.replace(",", ".")) is not None
-    return {name} if is_decimal else {part.strip().casefold() for part in name.split(separator) if part.strip()}
+    return (
+        {name}
+        if separator == "," and has_decimal_comma(name)
+        else {part.strip().casefold() for part in name.split(separator) if part.strip()}
+    )
 
 
 def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
@@ -138,8 +159,10 @@ def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
         separator, combined = several
         named = some([f"'{name}'" for name in combined], 3)
         said = f"labels that seem to be several, parted by '{separator}': {named}"
-        notices.append(f"{place}: {said}; `labels_sep={separator!r}` learns each as a label of its own")
-    if len(labels) > MANY_LABELS and all(number(name) is not None for name in labels):
+        helps = f"`labels_sep={separator!r}` learns each as a label of its own, and an empty cell as none of them"
+        notices.append(f"{place}: {said}; {helps}")
+    is_many = len(labels) > MANY_LABELS or any(map(has_decimal_comma, labels))
+    if is_many and all(number(with_point(name)) is not None for name in labels):
         notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
     pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]
     if pairs:

@@ -133,6 +133,7 @@ class EncodedTask:
     vocab_size: int
     splits: dict[str, EncodedSplit]
     examples: dict[str, Sequence[Example]] = field(default_factory=dict)  # what is measured on, where rows are at hand
+    in_train: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # which of these stand in train by their texts
 
 
 def encode_task(
@@ -154,7 +155,20 @@ def encode_task(
             if split in splits
         },
         examples={split: examples for split, examples in splits.items() if split != "train"},  # of which mistakes are
+        in_train=_in_train(task, splits),
     )
+
+
+def _in_train(task: Task, splits: Mapping[str, Sequence[Example]]) -> dict[str, NDArray[np.bool_]]:
+    """Return which examples of each other split have the texts of one in train, which tokens cannot always tell."""
+    from gpt1.tasks.examples import same_texts  # which whoever only loads what is encoded does without
+
+    learned = set(same_texts(task, splits["train"])) if len(splits) > 1 and "train" in splits else set()
+    others = {split: examples for split, examples in splits.items() if split != "train" and learned}
+    return {
+        split: np.array([texts in learned for texts in same_texts(task, examples)], np.bool_)
+        for split, examples in others.items()
+    }
 
 
 def encode_examples(task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int) -> EncodedSplit:

@@ -8,6 +8,7 @@ rows out where a person says so).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  #
 SEVERAL_LABELS, OTHER_LABEL, NO_COLUMN, UNUSABLE = "several-labels", "other-label", "no-column", "unusable"
 
 _LONG = 80  # characters of a value in a message
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)  # as others write 1234, so that nobody can tell
 _NO_LABEL = ("nan", "NaN")  # what programs write for an empty cell of a number column
 
 
@@ -230,15 +233,29 @@ def _place(task: Task, row: Row, name: str) -> int:
 
 
 def to_score(row: Row, value: Any) -> float:
-    """Return a label as a number, or say that it is none."""
+    """Return a label as a number, or say that it is none; "3,5" is one too, as half of the world writes it."""
+    if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
+        plain = value.strip()
+        either = f"{plain.replace(',', '.')} or {plain.replace(',', '')}"
+        raise row.error(f"label {_brief(value)} may be {either}; write it with a point, or without the comma")
     try:
-        score = math.nan if isinstance(value, bool) else float(value)
+        score = math.nan if isinstance(value, bool) else float(with_point(value))
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
         hint = "; write it with a point" if "," in str(value) else ""
         raise row.error(f"label {_brief(value)} is not a number{hint}")
     return score
+
+
+def has_decimal_comma(value: Any) -> bool:
+    """Whether a label is a number as "3,5" is."""
+    return isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) is not None
+
+
+def with_point(value: Any) -> Any:
+    """Return a label with a point in place of a decimal comma; any other as it is."""
+    return value.replace(",", ".") if has_decimal_comma(value) else value
 
 
 def _group(task: Task, row: Row) -> int | None:

@@ -28,8 +28,9 @@ from gpt1.tasks.columns import (
     require_names,
     with_columns,
 )
-from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_labels
+from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_commas, look_at_labels, seem_several
 from gpt1.tasks.examples import (
+    EMPTY_LABEL,
     NO_COLUMN,
     OTHER_LABEL,
     SHOWN,
@@ -137,6 +138,7 @@ def read_further(
         with advising(task):
             examples = _used(table, make, skip_bad)
     require_rows(examples, path)
+    told += look_at_commas(table.rows, task.label_field, path) if task.score_range is not None else []
     return examples.rows, [*notices(examples, path), *told]
 
 
@@ -169,6 +171,7 @@ def read_tables(
         if labels_sep is not None:
             check_separator(labels_sep, understood, regression, paths["train"])
         separator = labels_sep or ""
+        said += [f"{paths['train']}: {text}" for text in understood.told.values()]
         if skip_bad:
             tables = {split: _usable(understood, one, split, regression, separator) for split, one in tables.items()}
             require_rows(tables["train"], paths["train"])
@@ -181,10 +184,12 @@ def read_tables(
         task = _as_symmetric(task, paths["train"]) if symmetric else task
         splits: dict[str, list[Example]] = {}
         for split, path in paths.items():
-            examples = _used(replace(tables[split], rows=rows[split]), _maker(task, split), skip_bad)
+            with _advising_several(task):
+                examples = _used(replace(tables[split], rows=rows[split]), _maker(task, split), skip_bad)
             require_rows(examples, path)
             splits[split] = examples.rows
             said += notices(examples, path)
+            said += look_at_commas(rows[split], task.label_field, path) if task.score_range is not None else []
     said += [*folding, *look_at_labels(task, splits["train"], paths["train"])]
     return Labelled(task, splits, (*said, *doubtful_names(task, paths["train"])))
 
@@ -248,6 +253,20 @@ def _hinting(is_skipping: bool) -> Iterator[None]:
         if is_skipping or fault.reason == NO_COLUMN:  # which all rows of a table lack, or none
             raise
         raise RowFault(fault.place, fault.number, f"{fault.message}; {_GOING_ON}", fault.reason) from None
+
+
+@contextmanager
+def _advising_several(task: Task) -> Iterator[None]:
+    """Say in the error of an empty label that it may mean none, where other cells seem to hold several."""
+    try:
+        yield
+    except RowFault as fault:
+        if fault.reason != EMPTY_LABEL or task.is_multilabel or (several := seem_several(task.labels)) is None:
+            raise
+        separator, (name, *_) = several
+        what, _, others = fault.message.partition("; ")
+        helps = f"`labels_sep={separator!r}` reads '{name}' as several labels, and an empty cell as none of them"
+        raise RowFault(fault.place, fault.number, f"{what}; {helps}, or {others}", fault.reason) from None
 
 
 def _usable(understood: Columns, table: Sifted[Row], split: str, regression: bool, labels_sep: str) -> Sifted[Row]:

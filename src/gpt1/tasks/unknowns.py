@@ -62,6 +62,17 @@ def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, 
     return found
 
 
+def is_unread(unknown: int, tokens: int) -> bool:
+    """Whether nothing of an example is known, so that its answer says nothing, however sure it is."""
+    return 0 < tokens <= unknown
+
+
+def unread_notice(tokens: int) -> str:
+    """Return what a person is told of the answer to an example of which nothing is known."""
+    what = "its one token is not" if tokens == 1 else f"none of its {tokens:,} tokens is"
+    return f"{what} in the vocabulary, so that any such text would be answered the same"
+
+
 def count_unknown(by_example: NDArray[Any]) -> Unknown:
     """Return the counts of all examples, given the unknown tokens and the tokens of each [examples, 2]."""
     unknown, tokens = by_example.astype(np.int64).T

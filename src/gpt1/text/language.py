@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
+from typing import NamedTuple
 
 from gpt1.base.wording import many, some
 
@@ -73,23 +75,48 @@ class Language:
 
 
 def look_at_language(texts: Iterable[str]) -> Language:
-    """Return what the letters and the common words of texts say of their language."""
-    letters: Counter[str] = Counter()
-    main_scripts: list[str] = []
-    words = english = 0
-    for text in texts:
-        own = _letters(text)
-        letters.update(own)
-        main_scripts.append(max(own, key=own.__getitem__) if own else "")
-        found = _WORD.findall(text.lower())
-        words += len(found)
-        english += sum(word in _ENGLISH for word in found)
+    """Return what the letters and the common words of texts say of their language.
+
+    A text counts as much as the median one at most, or one long row would decide for a table.
+    """
+    by_text = [_seen(text) for text in texts]
+    most = median(sizes) if (sizes := [one.size for one in by_text if one.size]) else 0
+    letters: dict[str, float] = {}
+    words = english = 0.0
+    for one in by_text:
+        part = min(1.0, most / one.size) if one.size else 1.0
+        for script, count in one.letters.items():
+            letters[script] = letters.get(script, 0.0) + part * count
+        words += part * one.words
+        english += part * one.english
     total = sum(letters.values())
-    told = {name: count / total for name, count in letters.most_common() if count >= SEEN_SHARE * total}
+    ordered = sorted(letters.items(), key=lambda one: -one[1])
+    told = {name: count / total for name, count in ordered if count >= SEEN_SHARE * total}
     scripts = told if total >= FEWEST_LETTERS else {}
     main = next(iter(scripts), "")
-    strays = [place for place, script in enumerate(main_scripts) if main and script not in ("", main)]
-    return Language(scripts, words, english / words if words else 0.0, strays)
+    strays = [place for place, one in enumerate(by_text) if main and one.script not in ("", main)]
+    return Language(scripts, round(words), english / words if words else 0.0, strays)
+
+
+class _Seen(NamedTuple):
+    """What was counted in a text."""
+
+    letters: Counter[str]  # by script
+    words: int
+    english: int
+
+    @property
+    def size(self) -> int:
+        return self.letters.total()
+
+    @property
+    def script(self) -> str:
+        return max(self.letters, key=self.letters.__getitem__) if self.letters else ""
+
+
+def _seen(text: str) -> _Seen:
+    found = _WORD.findall(text.lower())
+    return _Seen(_letters(text), len(found), sum(word in _ENGLISH for word in found))
 
 
 def _letters(text: str) -> Counter[str]:

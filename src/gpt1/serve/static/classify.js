@@ -77,7 +77,8 @@ export async function answer(panel, run) {
 function asRead(found, run) {
   const notes = [];
   if (found.truncated) notes.push(`The end was not read: this run reads ${run.context} tokens.`);
-  if (found.unknown_tokens) notes.push(`Not understood: ${found.unknown_tokens} of ${found.tokens} tokens.`);
+  if (found.notice) notes.push(`${found.notice[0].toUpperCase()}${found.notice.slice(1)}.`);
+  else if (found.unknown_tokens) notes.push(`Not understood: ${found.unknown_tokens} of ${found.tokens} tokens.`);
   return notes.map((note) => element("p", {}, note));
 }
 
