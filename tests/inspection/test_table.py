@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import SettingError
+from gpt1.bases import catalog
 from gpt1.inspection.table import examine_table
 from gpt1.runs.folder import read_run
 from gpt1.text.tokenizer import Tokenizer
@@ -20,7 +21,8 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_base_tokens_are_not_counted(table: Path) -> None:
+def test_without_a_base_tokens_are_not_counted(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "PACKAGED", tmp_path)
     assert examine_table(table).tokens is None
 
 
