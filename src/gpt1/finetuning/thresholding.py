@@ -1,4 +1,4 @@
-"""From which probability on each of several labels is given: chosen by F1 on those rows for dev that choose the epoch.
+"""From which probability on each of several labels is given: by micro F1 on those rows for dev that choose the epoch.
 
 The other half, where dev is parted, stays apart, so that what is measured on it is honest. Counted words beside the
 network have thresholds of their own, chosen alike: else they would be held against it with a hand tied.
@@ -75,6 +75,6 @@ def _in_words(task: Task, thresholds: Floats, few: list[str], rows: int) -> str:
     if len(few) == len(task.labels):
         return f"{_GIVEN} {THRESHOLD:g} on: no label stands in {FEWEST} of {of}, which a threshold takes"
     told = [f"'{name}' {value:.2f}" for name, value in _by_label(task, thresholds).items() if name not in few]
-    said = f"{_GIVEN} that is best by F1 on {of}: {some(told, _SHOWN)}"
+    said = f"{_GIVEN} that is best by micro F1 on {of}: {some(told, _SHOWN)}"
     named = some([f"'{name}'" for name in few], _SHOWN)
     return f"{said}; {named} from {THRESHOLD:g} on, as fewer than {FEWEST} of these rows have them" if few else said
