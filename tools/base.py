@@ -333,7 +333,7 @@ def describe(out: Path, facts: Facts, measured: Measured) -> None:
         text_licence=facts.text_licence,
         command=making.command,
         date=str(base.record.made_with["at"])[: len("2026-11-16")],
-        bits_per_byte=making.pretraining.figures.get("bits_per_byte"),
+        bits_per_byte=making.bits_per_byte[NAME],
         files={},
     )
     parts = [
@@ -351,9 +351,9 @@ def describe(out: Path, facts: Facts, measured: Measured) -> None:
 
 
 def _without_places(folder: Path) -> Run:
-    """Return the base, after what its `run.json` says of where things lay on the machine that made it is gone."""
+    """Return the base, after what its `run.json` says of the machine that made it, and where things lay, is gone."""
     record = load_run(folder, device="cpu").record
-    made_with = {name: value for name, value in record.made_with.items() if name != "command"}
+    made_with = {name: value for name, value in record.made_with.items() if name not in ("command", "machine", "git")}
     replace(record, parent=None, source=None, made_with=made_with).write(folder / RUN_FILE)
     return load_run(folder, device="cpu")
 
@@ -412,7 +412,7 @@ def _on_making(record: BaseRecord, making: Making) -> str:
     rows = [
         ("pre-training", "training loss", _figure(found.get("loss"))),
         ("", "validation loss", _figure(found.get("valid_loss"))),
-        ("", measured, _figure(record.bits_per_byte)),
+        ("", measured, _figure(bits[PRETRAINED])),
         *_effort(making.pretraining),
         *((name.split(", ")[0], name.split(", ")[1], _figure(value)) for name, value in making.lessons.figures.items()),
         *(("lessons", *fact[1:]) for fact in _effort(making.lessons)),
@@ -421,8 +421,8 @@ def _on_making(record: BaseRecord, making: Making) -> str:
         ("in a byte a weight", measured, _figure(bits[NAME])),
     ]
     told = (
-        "The figures of the pre-training are those of the network before its lessons, and those of the lessons before "
-        "its weights were rounded to a byte each."
+        "The figures of the pre-training are those of the network before its lessons, and those of the lessons of the "
+        "network right after them."
     )
     table = _table(["stage", "", ""], rows)
     return f"## How it was made\n\n{record.date}, by\n\n    {record.command}\n\n{table}\n{_filled(told)}\n"

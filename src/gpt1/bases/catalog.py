@@ -57,7 +57,7 @@ class BaseRecord(Record):
     text_licence: str
     command: str  # that made it
     date: str  # when it was made, as 2026-11-16
-    bits_per_byte: Annotated[float, AtLeast(0)] | None  # of its validation text, after the pre-training
+    bits_per_byte: Annotated[float, AtLeast(0)] | None  # of its validation text, as it ships
     files: dict[str, str]  # sha256 by name within the folder
 
 
