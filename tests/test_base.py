@@ -21,7 +21,6 @@ from gpt1.bases.catalog import bases
 from gpt1.corpus.manifest import read_corpus
 from gpt1.pretraining.measure import measure_corpus
 from tests.lessons.tools import library
-from tests.records import lines_in
 
 TOOLS = Path(__file__).parent.parent / "tools"
 
