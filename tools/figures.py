@@ -11,9 +11,11 @@ processes made 18 cells of 33 M parameters and 200 labels in 29 s on an H200, of
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpt1.finetuning.data import Source
@@ -45,18 +47,25 @@ def make_part(given: argparse.Namespace, counts: str, arms: str, number: int) ->
     )
 
 
-def make_round(given: argparse.Namespace, counts: str, arms: str) -> None:
-    """Make the cells of a round by processes of their own; what one of them said is told where it failed."""
-    began = time.monotonic()
-    command = [sys.executable, *sys.argv, "--round", counts, arms]
-    parts = [
-        subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for number in range(1, given.processes + 1)
+def side_by_side(commands: Sequence[Sequence[str]]) -> None:
+    """Run this program once for each of several words, all at the same time; tell what went wrong."""
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # each would take all cores, which the others have
+    started = [
+        subprocess.Popen(
+            [sys.executable, *sys.argv, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=alone
+        )
+        for words in commands
     ]
-    for number, part in enumerate(parts, 1):
-        said, _ = part.communicate()
-        if part.returncode:
-            print(f"part {number} of {given.processes} ended with {part.returncode}:\n{said}", flush=True)
+    for words, process in zip(commands, started, strict=True):
+        said, _ = process.communicate()
+        if process.returncode:
+            print(f"{' '.join(words)} ended with {process.returncode}:\n{said}", flush=True)
+
+
+def make_round(given: argparse.Namespace, counts: str, arms: str) -> None:
+    """Make the cells of a round by processes of their own, and tell how long that took."""
+    began = time.monotonic()
+    side_by_side([["--round", counts, arms, str(number)] for number in range(1, given.processes + 1)])
     done = sum(1 for _ in given.out.glob("cells/*/cell.json"))
     print(f"{counts} labels, {arms}: {time.monotonic() - began:.0f} s; {done:,} cells in all", flush=True)
 

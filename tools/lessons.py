@@ -15,15 +15,13 @@ import argparse
 import json
 import lzma
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from statistics import fmean
 
 from base import KEPT, PRETRAINED, REREAD, TAUGHT, average, read_again  # tools/base.py
-from figures import TASKS
+from figures import TASKS, side_by_side  # tools/figures.py
 
 from gpt1 import finetune, load_run
 from gpt1.base.files import make_folder, read_json, whole_file
@@ -134,20 +132,6 @@ def options_for(name: str) -> str:
     way = way_of(name)
     after = {way: [], f"{way}-{KEPT}": ["--keep", f"{KEEP:g}"], f"{way}-{REREAD}": ["--reread", str(READ)]}
     return " ".join([*(["--lessons", *WAYS[way]] if WAYS[way] else []), *after[name]])
-
-
-def side_by_side(commands: list[list[str]]) -> None:
-    """Run this program once for each of several words, all at the same time; tell what went wrong."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, *sys.argv, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for words in commands
-    ]
-    for words, process in zip(commands, started, strict=True):
-        said, _ = process.communicate()
-        if process.returncode:
-            print(f"{' '.join(words)} ended with {process.returncode}:\n{said}", flush=True)
 
 
 def main() -> None:

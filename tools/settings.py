@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
-from figures import TASKS  # tools/figures.py
-from lessons import side_by_side, tenths  # tools/lessons.py
+from figures import TASKS, side_by_side  # tools/figures.py
+from lessons import tenths  # tools/lessons.py
 
 from gpt1.base.files import read_json
 from gpt1.finetuning.data import Source
