@@ -221,6 +221,28 @@ def test_a_missing_file_is_refused_by_name(small: Path) -> None:
         load_base("small")
 
 
+def test_a_further_checkpoint_is_refused_by_name(small: Path, elsewhere: Path) -> None:
+    checkpoint = list_checkpoints(small)[-1][1]
+    further = checkpoint.with_name("step-00009999")
+    shutil.copytree(checkpoint, further)
+    refused = (
+        r"packaged/small is damaged: base\.json does not vouch for checkpoints/step-00009999.*; take that away"
+    )
+    with pytest.raises(FormatError, match=refused):
+        load_run("small")
+    further.rename(elsewhere / "further")
+    further.symlink_to(elsewhere / "further")  # behind which the files are not seen
+    with pytest.raises(FormatError, match=refused):
+        load_run("small")
+
+
+def test_what_a_system_leaves_in_any_folder_is_no_damage(small: Path) -> None:
+    (small / "checkpoints" / "__pycache__").mkdir()
+    for name in ("checkpoints/__pycache__/x.pyc", ".DS_Store"):
+        (small / name).write_text("x")
+    assert find_base("small").path == small
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -174,7 +174,7 @@ def _is_bare(given: str | Path) -> bool:
 def _names() -> list[str]:
     """Return the names of all folders that are bases, or are meant to be."""
     folders = (entry for entry in PACKAGED.iterdir() if entry.is_dir())
-    return sorted(entry.name for entry in folders if not entry.name.startswith(("_", ".")))
+    return sorted(entry.name for entry in folders if not _is_left_by_systems(entry.name))
 
 
 def _open(folder: Path) -> Base:
@@ -187,16 +187,34 @@ def _open(folder: Path) -> Base:
 
 
 def _check_files(base: Base) -> None:
-    """Refuse a base of which a file is missing or not what it was, by the name of the file."""
+    """Refuse a base of which a file is missing, not what it was, or none of its own, by the name of the file."""
     there = files_in(base.path)
     for name, wanted in base.record.files.items():
         if name not in there:
             raise FormatError(f"{base.path} is damaged: {name} is missing; {base.record.REMEDY}")
         if file_hash(there[name]) != wanted:
             raise FormatError(f"{base.path} is damaged: {name} does not match its checksum; {base.record.REMEDY}")
+    if foreign := sorted(there.keys() - base.record.files.keys()):  # a further checkpoint would be taken for the newest
+        raise FormatError(
+            f"{base.path} is damaged: {BASE_FILE} does not vouch for {some(foreign)}; take that away, or "
+            f"{base.record.REMEDY}"
+        )
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """Return the files of a base that its record vouches for, by their names within the folder."""
-    found = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name: path for name, path in found.items() if name != BASE_FILE}
+    """Return the files of a base that its record vouches for, by their names within the folder.
+
+    A link to a folder is one of them, as nobody has looked behind it. What a system leaves anywhere (`__pycache__`,
+    `.DS_Store`) is none.
+    """
+    entries = [path for path in sorted(folder.rglob("*")) if path.is_file() or path.is_symlink()]
+    found = {path.relative_to(folder): path for path in entries}
+    return {
+        name.as_posix(): path
+        for name, path in found.items()
+        if name.as_posix() != BASE_FILE and not any(map(_is_left_by_systems, name.parts))
+    }
+
+
+def _is_left_by_systems(name: str) -> bool:
+    return name.startswith(("_", "."))
