@@ -136,11 +136,19 @@ def test_settings_of_fine_tuning_are_tried_on_rows_for_training_alone(
     monkeypatch.setattr(tool, "TASKS", ("sst2",))
     monkeypatch.setattr(tool, "TRIED", {"as it is": ["pre-trained", *FEW], "scratch 1e-3": ["scratch", *FEW]})
     monkeypatch.setattr(tool, "COUNTS", (8, "all"))
-    rows = [{"text": f"a {word} day", "label": str(label)} for word in ("good", "fine") for label in (0, 1)] * 5
-    for split in ("train", "dev"):
-        (tmp_path / "tried" / "tasks" / "sst2").mkdir(parents=True, exist_ok=True)
-        with (tmp_path / "tried" / "tasks" / "sst2" / f"{split}.jsonl").open("w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+    monkeypatch.setattr("lessons.TASKS", ("sst2",))
+    monkeypatch.setattr("lessons.FEWEST_JUDGING", 8)
+    rows = [json.dumps({"text": f"a {'good' if n % 2 else 'bad'} day {n}", "label": n % 2}) for n in range(30)]
+    (tmp_path / "tasks" / "sst2").mkdir(parents=True)
+    with lzma.open(tmp_path / "tasks" / "sst2" / "train.jsonl.xz", "wt") as file:
+        file.writelines(f"{row}\n" for row in rows)
+    (tmp_path / "tasks" / "sst2" / "dev.jsonl.xz").write_bytes(b"who opens this fails")
+    tool.tenths(tmp_path / "tasks", tmp_path / "tried" / "tasks")
+    made = sorted((tmp_path / "tried" / "tasks" / "sst2").iterdir())
+    assert [path.name for path in made] == ["dev.jsonl", "train.jsonl"]
+    judging, training = (path.read_text().splitlines() for path in made)
+    assert (len(judging), len(training)) == (8, 22)
+    assert sorted(judging + training) == sorted(rows)  # each row once, as no two are the same
     TOOL.make_pretrained(
         TOOL.books([str(books)], None), tmp_path / "base", TOOL.Settings([*TINY, *FEW], FEW, passages=40)
     )

@@ -16,7 +16,7 @@ from gpt1 import GPTClassifier, finetune, load_base, load_run, load_tokenizer, p
 from gpt1.base.errors import Chosen, FormatError, InputError, SettingError
 from gpt1.base.files import file_hash, write_record
 from gpt1.bases import catalog
-from gpt1.bases.catalog import bases, default_base, find_base, lasting_name, named_again, run_or_base
+from gpt1.bases.catalog import base_in, bases, default_base, find_base, lasting_name, named_again, run_or_base
 from gpt1.inference.blimp import MinimalPair, blimp
 from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.pretrain import pretrain
@@ -200,11 +200,12 @@ def turn_over(path: Path) -> None:
 def test_a_damaged_file_is_refused_by_name(name: str, small: Path, elsewhere: Path) -> None:
     (path,) = small.rglob(name)
     turn_over(path)
-    for opening in (load_base, load_run, load_tokenizer):
-        with pytest.raises(
-            FormatError, match=rf"packaged/small is damaged: .*{name} does not match its checksum; inst"
-        ):
-            opening("small")
+    damaged = rf"packaged/small is damaged: .*{name} does not match its checksum; install gpt1 again"
+    for opening in (load_base, load_run, load_tokenizer, base_in):
+        with pytest.raises(FormatError, match=damaged):
+            opening("small" if opening != base_in else small)
+    with pytest.raises(FormatError, match=damaged):
+        load_run(small)  # its folder is as good as its name
 
 
 def test_a_missing_file_is_refused_by_name(small: Path) -> None:
@@ -215,10 +216,29 @@ def test_a_missing_file_is_refused_by_name(small: Path) -> None:
     with pytest.raises(FormatError, match=r"base\.json is damaged: it does not vouch for card\.md"):
         bases()
     (small / "base.json").unlink()
-    with pytest.raises(
-        InputError, match=r"packaged/small/base\.json does not exist; expected the description of a bas"
-    ):
-        load_base("small")
+    for opening in (load_base, load_run, lambda name: bases()):
+        with pytest.raises(FormatError, match=r"packaged/small is damaged: base\.json is missing; install gpt1 again"):
+            opening("small")
+
+
+def test_a_further_checkpoint_is_refused_by_name(small: Path, elsewhere: Path) -> None:
+    checkpoint = list_checkpoints(small)[-1][1]
+    further = checkpoint.with_name("step-00009999")
+    shutil.copytree(checkpoint, further)
+    refused = r"packaged/small is damaged: base\.json does not vouch for checkpoints/step-00009999.*; take that away"
+    with pytest.raises(FormatError, match=refused):
+        load_run("small")
+    further.rename(elsewhere / "further")
+    further.symlink_to(elsewhere / "further")  # behind which the files are not seen
+    with pytest.raises(FormatError, match=refused):
+        load_run("small")
+
+
+def test_what_a_system_leaves_in_any_folder_is_no_damage(small: Path) -> None:
+    (small / "checkpoints" / "__pycache__").mkdir()
+    for name in ("checkpoints/__pycache__/x.pyc", ".DS_Store"):
+        (small / name).write_text("x")
+    assert find_base("small").path == small
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from gpt1.bases import catalog
 from gpt1.cli.app import main
 from gpt1.runs.folder import read_run
+from tests.bases.tools import write_record
 from tests.cli.tools import run
 
 CPU = ("--device", "cpu")
@@ -47,6 +48,13 @@ def test_a_card_is_shown(small: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (code, "small is damaged: card.md is missing; install gpt1 again" in err) == (1, True)
     code, _, err = run(capsys, "bases", "../small")
     assert (code, "'../small' is no name of a base but a path" in err) == (2, True)
+
+
+def test_a_damaged_base_is_not_listed_but_named(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (small / "base.json").unlink()
+    for words in (("bases",), ("bases", "--json"), ("bases", "small"), ("check", "rows.csv")):
+        code, out, err = run(capsys, *words)
+        assert (code, out, err) == (1, "", f"error: {small} is damaged: base.json is missing; install gpt1 again\n")
 
 
 DOORS = (
@@ -116,6 +124,8 @@ def test_what_is_measured_is_not_kept_in_the_package(small: Path, capsys: pytest
         run(capsys, "finetune", "--init", "small", "--train", "rows.csv", "--out", "run", "--steps", "1", *CPU)[0] == 0
     )
     shutil.copytree("run", small.parent / "taught")
+    (small.parent / "taught" / "card.md").write_text("# taught\n")
+    write_record(small.parent / "taught")
     code, _, err = run(capsys, "evaluate", str(small.parent / "taught"), "--table", "rows.csv", *CPU)
     assert (
         code,

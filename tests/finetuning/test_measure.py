@@ -15,7 +15,7 @@ import pytest
 from gpt1.base.errors import Busy, InputError, SettingError
 from gpt1.base.files import file_hash, result_file
 from gpt1.finetuning import measure as measuring
-from gpt1.finetuning.data import Source, identity
+from gpt1.finetuning.data import Source, identity, read_source
 from gpt1.finetuning.measure import (
     TEXT_LENGTH,
     evaluate_run,
@@ -186,26 +186,6 @@ def test_rows_that_stand_in_train_too_are_counted_and_the_score_without_them_is_
     assert found.in_train == InTrain(1, alone.metrics)
     all_of_them = measure_split(run, encode(run, MOODS, train=dev, dev=dev), "dev")
     assert all_of_them.in_train == InTrain(len(dev), {})
-
-
-def test_texts_that_may_differ_in_what_was_not_read_are_not_said_to_stand_in_train(run: Run) -> None:
-    strange = [Example((f"Ann sold {word}",), 0, place) for place, word in enumerate(("\u6771", "\u897f"))]
-    found = encode(run, MOODS, train=strange[:1], dev=strange[1:])
-    assert np.array_equal(found.splits["train"].ids, found.splits["dev"].ids)
-    assert measure_split(run, found, "dev").in_train is None
-
-
-def test_rows_with_unknown_tokens_that_stand_in_train_word_for_word_are_counted(run: Run) -> None:
-    strange = [Example((f"Ann sold {word}",), place % 2, place) for place, word in enumerate("\u6771\u897f\u5317")]
-    long = Example((make_text(9, seed=3),), 0, 4)
-    encoded = encode(run, MOODS, train=[strange[0], long], dev=[*strange, long])
-    assert (encoded.splits["dev"].ids == run.tokenizer.unknown_id).sum() >= 3
-    assert encoded.splits["dev"].cut[3] > 0
-    found = measure_split(run, encoded, "dev").in_train
-    assert found is not None
-    assert found.examples == 2
-    no_rows = measure_split(run, replace(encoded, in_train={}), "dev")  # as of a task that was encoded before
-    assert no_rows.in_train is None
 
 
 def test_a_pair_is_shown_in_its_own_order_and_a_choice_with_the_right_answer(run: Run) -> None:
@@ -381,6 +361,57 @@ def test_data_that_is_not_there_now_is_an_error_that_says_what_to_do(run: Run, t
         evaluate_run(run, encoded=tmp_path / "moods", task="modos")
     with pytest.raises(SettingError, match="name one of `data`, `table` and `encoded`, not several"):
         evaluate_run(run, data=tmp_path, table=tmp_path / "x.csv")
+
+
+# ---- a table beside what the run learned ----
+
+
+@pytest.fixture
+def films(tmp_path: Path, words_tokenizer: Tokenizer) -> tuple[Run, Path]:
+    """A run and the table that it was trained on."""
+    table = tmp_path / "films.csv"
+    rows = [f"{sentence(row).replace(',', '')},{'good' if row % 2 else 'bad'}\n" for row in range(30)]
+    table.write_text("text,label\n" + "".join(rows))
+    source = Source(train=table)
+    found, _ = read_source(source, words_tokenizer, CONTEXT)
+    path = make_run(tmp_path / "run", words_tokenizer, *(one.task for one in found.values()))
+    facts = facts_in(path / "run.json") | {"source": source.recorded().as_json(), "identity": identity(found)}
+    (path / "run.json").write_text(json.dumps(facts))
+    return load_run(path, device="cpu"), table
+
+
+def test_rows_of_a_table_that_the_run_learned_from_are_counted(films: tuple[Run, Path], tmp_path: Path) -> None:
+    run, table = films
+    (found,) = evaluate_run(run, table=table)
+    (kept_for_dev,) = evaluate_run(run, notice=quiet)
+    assert found.examples == 30
+    assert found.in_train == InTrain(30 - kept_for_dev.examples, kept_for_dev.metrics)
+    other = tmp_path / "other.csv"
+    other.write_text("text,label\nNobody has read this,good\nNor has anybody read that,bad\n")
+    (found,) = evaluate_run(run, table=other)
+    assert found.in_train is None
+    (as_train,) = evaluate_run(run, table=table, split="train")
+    assert as_train.in_train is None
+
+
+def test_a_table_is_measured_where_what_the_run_learned_is_gone_or_another_and_that_is_told(
+    films: tuple[Run, Path], tmp_path: Path
+) -> None:
+    run, table = films
+    new = table.rename(tmp_path / "new.csv")
+    for content, why in (
+        (None, r"films.csv does not exist"),
+        ("x", "cannot be read"),
+        (new.read_text() + "a,good\n", "changed since"),
+    ):
+        if content is not None:
+            table.write_text(content)
+        told: list[str] = []
+        (found,) = evaluate_run(run, table=new, notice=told.append)
+        assert found.in_train is None
+        (notice,) = told
+        assert notice.startswith("whether some of these rows stand in train too is not known: what ")
+        assert why in notice
 
 
 # ---- two starts at once ----

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt1.base.errors import SettingError
+from gpt1.base.errors import FormatError, SettingError
 from gpt1.bases import catalog
 from gpt1.inspection.table import examine_table
 from gpt1.runs.folder import read_run
@@ -37,6 +37,14 @@ def test_the_base_of_the_package_is_taken_where_none_is_named(table: Path, small
         tokens = examine_table(table, init=init).tokens
         assert tokens is not None
         assert tokens.learner == f"the base '{small.name}'"
+
+
+@pytest.mark.parametrize("name", ["card.md", "tokenizer.json", "run.json"])
+def test_a_damaged_base_is_refused_by_the_name_of_its_file(name: str, table: Path, small: Path) -> None:
+    (small / name).write_text((small / name).read_text() + " ")
+    for init in (None, small.name, small):
+        with pytest.raises(FormatError, match=f"small is damaged: {name} does not match its checksum; install gpt1"):
+            examine_table(table, init=init)
 
 
 def test_a_base_in_a_folder_of_ones_own_tells_which_language_it_has_read(stand_in: Path, tmp_path: Path) -> None:

@@ -95,6 +95,10 @@ def test_a_run_made_of_a_base_tells_what_the_base_has_read(small: Path, tmp_path
     assert "language: en" in card
     assert "films.csv" in card
     assert str(tmp_path) not in card
+    card_of_base.write_text("# another's\n")
+    for named in (run.path, "small", small):
+        with pytest.raises(FormatError, match=r"small is damaged: card\.md does not match its checksum; install gpt1"):
+            make_card(named)
 
 
 def test_a_base_in_a_folder_of_ones_own_is_known_under_any_name(stand_in: Path, tmp_path: Path) -> None:

@@ -88,13 +88,19 @@ class Base:
 
 
 def bases() -> list[Base]:
-    """Return the bases of the package, each by what its `base.json` says."""
-    return [_open(PACKAGED / name) for name in _names()]
+    """Return the bases of the package, each by what its `base.json` says; whoever uses one opens it by its name."""
+    return [_open(PACKAGED / name) for name in base_names()]
+
+
+def base_names() -> list[str]:
+    """Return the names of all folders that are bases, or are meant to be."""
+    folders = (entry for entry in PACKAGED.iterdir() if entry.is_dir())
+    return sorted(entry.name for entry in folders if not _is_left_by_systems(entry.name))
 
 
 def find_base(name: str) -> Base:
     """Return a base of the package, each of its files checked; one that is damaged is refused by name."""
-    names = _names()
+    names = base_names()
     if name not in names:
         if not _is_bare(name):
             raise SettingError(f"'{name}' is no name of a base but a path; a run in a folder is opened by its path")
@@ -105,8 +111,13 @@ def find_base(name: str) -> Base:
 
 
 def base_in(folder: Path) -> Base | None:
-    """Return the base that lies in a folder, anybody's and under any name; None where it says nothing of being one."""
+    """Return the base that lies in a folder, anybody's and under any name; None where it says nothing of being one.
+
+    One of the package is checked. One elsewhere is its owner's, who may have measured it there or changed its card.
+    """
     path = folder.resolve()
+    if is_packaged(path):
+        return find_base(path.name)
     if not (path / BASE_FILE).is_file():
         return None
     remedy = f"copy the base there again, or take {BASE_FILE} away, and it is a run as any other"
@@ -116,12 +127,17 @@ def base_in(folder: Path) -> Base | None:
     return base
 
 
+def first_base() -> Base | None:
+    """Return the base that is meant where none is named, each of its files checked; None where there is none."""
+    names = base_names()
+    return find_base(names[0]) if names else None
+
+
 def default_base() -> Base:
     """Return the first base of the package, and tell that it was chosen."""
-    names = _names()
-    if not names:
+    base = first_base()
+    if base is None:
         raise SettingError(f"which run to start from? {NO_BASE[0].upper()}{NO_BASE[1:]}, with `init`")
-    base = find_base(names[0])
     tell_chosen(f"starting from the base '{base.name}': {base.in_short()}")
     return base
 
@@ -129,9 +145,13 @@ def default_base() -> Base:
 def run_or_base(given: str | Path) -> Path:
     """Return the folder, or file, that is meant by a path or by the name of a base.
 
-    What lies under that name in the current folder comes before a base, and where there are both, that is told.
+    What lies under that name in the current folder comes before a base, and where there are both, that is told. A base
+    is checked, by whichever way it is named.
     """
-    path, names = Path(given), _names() if _is_bare(given) else []
+    path, names = Path(given), base_names() if _is_bare(given) else []
+    if path.is_dir() and is_packaged(path):
+        find_base(path.resolve().name)
+        return path
     if path.exists():
         if path.name in names:
             tell_chosen(f"'{given}' is what lies in this folder, not the base of that name, {PACKAGED / path.name}")
@@ -171,13 +191,9 @@ def _is_bare(given: str | Path) -> bool:
     return text == Path(text).name and text not in ("", "..")
 
 
-def _names() -> list[str]:
-    """Return the names of all folders that are bases, or are meant to be."""
-    folders = (entry for entry in PACKAGED.iterdir() if entry.is_dir())
-    return sorted(entry.name for entry in folders if not entry.name.startswith(("_", ".")))
-
-
 def _open(folder: Path) -> Base:
+    if not (folder / BASE_FILE).is_file():
+        raise FormatError(f"{folder} is damaged: {BASE_FILE} is missing; {BaseRecord.REMEDY}")
     record = BaseRecord.read(folder / BASE_FILE)
     if record.name != folder.name:
         raise FormatError(f"{folder / BASE_FILE} is of another base, '{record.name}'; {record.REMEDY}")
@@ -187,16 +203,34 @@ def _open(folder: Path) -> Base:
 
 
 def _check_files(base: Base) -> None:
-    """Refuse a base of which a file is missing or not what it was, by the name of the file."""
+    """Refuse a base of which a file is missing, not what it was, or none of its own, by the name of the file."""
     there = files_in(base.path)
     for name, wanted in base.record.files.items():
         if name not in there:
             raise FormatError(f"{base.path} is damaged: {name} is missing; {base.record.REMEDY}")
         if file_hash(there[name]) != wanted:
             raise FormatError(f"{base.path} is damaged: {name} does not match its checksum; {base.record.REMEDY}")
+    if foreign := sorted(there.keys() - base.record.files.keys()):  # a further checkpoint would be taken for the newest
+        raise FormatError(
+            f"{base.path} is damaged: {BASE_FILE} does not vouch for {some(foreign)}; take that away, or "
+            f"{base.record.REMEDY}"
+        )
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """Return the files of a base that its record vouches for, by their names within the folder."""
-    found = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name: path for name, path in found.items() if name != BASE_FILE}
+    """Return the files of a base that its record vouches for, by their names within the folder.
+
+    A link to a folder is one of them, as nobody has looked behind it. What a system leaves anywhere (`__pycache__`,
+    `.DS_Store`) is none.
+    """
+    entries = [path for path in sorted(folder.rglob("*")) if path.is_file() or path.is_symlink()]
+    found = {path.relative_to(folder): path for path in entries}
+    return {
+        name.as_posix(): path
+        for name, path in found.items()
+        if name.as_posix() != BASE_FILE and not any(map(_is_left_by_systems, name.parts))
+    }
+
+
+def _is_left_by_systems(name: str) -> bool:
+    return name.startswith(("_", "."))

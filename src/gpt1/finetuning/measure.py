@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt1.base.errors import InputError, SettingError, unknown
+from gpt1.base.errors import Gpt1Error, InputError, SettingError, unknown
 from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporaries, result_file, whole_file
 from gpt1.base.records import sealed
 from gpt1.bases.catalog import is_packaged
@@ -31,6 +31,7 @@ from gpt1.inference.answering import answer_by_portion, task_of, temperature_of,
 from gpt1.inference.run import Run
 from gpt1.linear.words import encoded_texts
 from gpt1.records.evaluation import Cut, Evaluation, InTrain, Prediction, RecordedTable, Tempered
+from gpt1.records.run import RecordedSource
 from gpt1.tasks.answers import THRESHOLD, Floats, predictions, right_rows
 from gpt1.tasks.assessment import (
     Answered,
@@ -47,6 +48,7 @@ from gpt1.tasks.assessment import (
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, encode_task, load
 from gpt1.tasks.examples import Example, Labelled
+from gpt1.tasks.learned import in_train
 from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
 from gpt1.tasks.readers import read_further
@@ -97,6 +99,7 @@ def evaluate_run(
         name = split or _name_of(Path(table), learned)
         how = _as_in_training(run, skip_bad, fold_labels)
         rows = _read_table(run, learned, Path(table), name, notice, columns=columns, encoding=encoding, **how)
+        rows = rows if name == "train" else _beside_train(run, rows, notice)
         measured_on = RecordedTable(str(Path(table).resolve()), file_hash(Path(table)))
 
         def may_write() -> None:
@@ -133,27 +136,33 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
 
 def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     """Return what the run was trained with, read again."""
-    source = run.record.source
-    if source is None or not (source.tasks or source.train or source.encoded):
-        raise InputError(
-            f"{run.path} was trained on examples that no file holds; say what to measure it on with `data`, `table` or "
-            "`encoded`"
-        )
     try:
-        found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
-    except (InputError, SettingError) as error:  # of which none was set by who asks now
-        raise InputError(
-            f"what {run.path} was trained on cannot be read now ({error}); name other data with `data`, `table` or "
-            "`encoded`"
-        ) from None
-    if identity(found) != run.record.identity:
-        raise InputError(
-            f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones; name "
-            "what to measure it on with `data`, `table` or `encoded`"
-        )
+        found, notices = _read_again(run)
+    except InputError as error:
+        raise InputError(f"{error}; name other data with `data`, `table` or `encoded`") from None
     for text in notices:
         notice(text)
     return list(found.values())
+
+
+def _read_again(run: Run) -> tuple[dict[str, EncodedTask], list[str]]:
+    """Return what the run was trained with, and what to tell of it; or say why nobody has it any more."""
+    source = run.record.source
+    if source is None or not _names_files(source):
+        raise InputError(f"{run.path} was trained on examples that no file holds")
+    try:
+        found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
+    except (InputError, SettingError) as error:  # of which none was set by who asks now
+        raise InputError(f"what {run.path} was trained on cannot be read now ({error})") from None
+    if identity(found) != run.record.identity:
+        raise InputError(
+            f"what {run.path} was trained on has changed since: rows that it learned could pass for new ones"
+        )
+    return found, notices
+
+
+def _names_files(source: RecordedSource) -> bool:
+    return bool(source.tasks or source.train or source.encoded)
 
 
 def _read_folders(
@@ -203,6 +212,24 @@ def _read_table(run: Run, task: Task, path: Path, name: str, notice: Notice, **h
     for text in told:
         notice(text)
     return _encode(run, Labelled(task, {name: examples}), [name])
+
+
+def _beside_train(run: Run, rows: EncodedTask, notice: Notice) -> EncodedTask:
+    """Return rows beside those that the run learned from, which may be the same, where these can still be read.
+
+    Of a run that no file was named for, such as an estimator's, nothing is told: nobody could change that.
+    """
+    if run.record.source is None or not _names_files(run.record.source):
+        return rows
+    try:
+        found, _ = _read_again(run)
+    except Gpt1Error as error:
+        notice(f"whether some of these rows stand in train too is not known: {error}")
+        return rows
+    own = found.get(rows.task.name)
+    if own is None or "train" not in own.splits:  # a record is anybody's to write
+        return rows
+    return replace(rows, splits={"train": own.splits["train"], **rows.splits}, train_texts=own.train_texts)
 
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:
@@ -294,32 +321,15 @@ def _in_train(
     answered: Answered,
 ) -> InTrain | None:
     """Return how many examples stand in train too, and the metrics without them; None where there are none."""
-    if split == "train" or "train" not in encoded.splits:
+    if split == "train":
         return None
-    data, train = encoded.splits[split], encoded.splits["train"]
-    # Texts that lost their end, or words that the vocabulary lacks, may differ in just these: rows tell it, if any.
-    lossy = (data.cut > 0) | (unknown_by_example(task, data, unknown_id, encoded.vocab_size)[:, 0] > 0)
-    by_rows = encoded.in_train.get(split)
-    by_rows = by_rows if by_rows is not None and len(by_rows) == len(data) else np.zeros(len(data), np.bool_)
-    learned = {_key(train, example) for example in range(len(train))}
-    others = np.array(
-        [
-            example
-            for example in known.tolist()
-            if not by_rows[example] and (lossy[example] or _key(data, example) not in learned)
-        ],
-        np.int64,
-    )
+    data = encoded.splits[split]
+    others = known[~in_train(encoded, split, unknown_id)[known]]
     if len(others) == len(known):
         return None
     groups = data.groups[others] if task.groups else None
     metrics = scores(task, data.labels[others], answered.answers[others], groups) if len(others) else {}
     return InTrain(len(known) - len(others), metrics)
-
-
-def _key(split: EncodedSplit, example: int) -> tuple[bytes, ...]:
-    """Return what is equal where texts are, as they are read; of a pair in either order."""
-    return tuple(sorted(ids.tobytes() for ids in split.sequences(example)))
 
 
 def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]) -> dict[str, float] | None:

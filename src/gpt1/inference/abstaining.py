@@ -23,7 +23,8 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples
 
 LEAST_RISK = 1e-4
-SHARES = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # that are tried where one is refused
+# Of mistakes: of these the least that can be promised is told on a card, and where a lesser one is refused.
+SHARES = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 HALF = 100  # of the rows for dev, below which they are not parted
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt1.base.errors import SettingError
-from gpt1.bases.catalog import base_in, bases, is_packaged, lasting_name
+from gpt1.bases.catalog import Base, base_in, first_base, is_packaged, lasting_name
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.checking import Learner, TableReport, check_table
 from gpt1.tasks.shapes import CONTEXT
@@ -33,11 +33,14 @@ def examine_table(
 def _learner(init: str | Path | None, tokenizer: str | Path | None, context: int) -> Learner | None:
     if tokenizer is not None:
         return Learner(str(tokenizer), run_tokenizer(Path(tokenizer)), context)
-    packaged = bases()
-    if init is None and not packaged:
-        return None
-    folder = packaged[0].path if init is None else run_folder(init)
-    shape = read_run(folder).recipe.shape
-    name = f"the base '{lasting_name(folder)}'" if is_packaged(folder) else str(init)
-    base = base_in(folder)
-    return Learner(name, run_tokenizer(folder), shape.context, "" if base is None else base.record.text.language)
+    if init is not None:
+        folder = run_folder(init)
+        return _learner_in(folder, base_in(folder), str(init))
+    first = first_base()
+    return None if first is None else _learner_in(first.path, first, first.name)
+
+
+def _learner_in(folder: Path, base: Base | None, called: str) -> Learner:
+    name = f"the base '{lasting_name(folder)}'" if is_packaged(folder) else called
+    language = "" if base is None else base.record.text.language
+    return Learner(name, run_tokenizer(folder), read_run(folder).recipe.shape.context, language)

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpt1.base.errors import InputError
 from gpt1.base.files import make_folder, require_absent, result_file
 from gpt1.base.wording import many, some, x100
-from gpt1.bases.catalog import Base, base_in, bases, find_base, is_packaged
+from gpt1.bases.catalog import Base, base_in, base_names, find_base, is_packaged
 from gpt1.documents.blocks import Block, Facts, Heading, Note
 from gpt1.documents.evaluation import scores_table
 from gpt1.documents.figures import figure, shown_text
@@ -38,7 +38,7 @@ OWN_CARD = ("What it cannot do", "What came with its text")  # parts of a base's
 def make_card(run: str | Path) -> str:
     """Return the model card of a run; of a base, its own."""
     folder = run_folder(run)
-    own = find_base(folder.name) if is_packaged(folder) else base_in(folder)
+    own = base_in(folder)
     if own is not None:
         return own.card()
     (found,) = gather([Path(run)])
@@ -74,13 +74,12 @@ def write_card(run: str | Path, out: str | Path, *, overwrite: bool = False) -> 
 
 def _base_of(record: RunRecord) -> Base | None:
     """Return the base that a run goes back to, where that is known: of the package, or in a folder that is there."""
-    packaged = {base.name: base for base in bases()}
     for _ in range(MOST_PARENTS):
         parent = record.parent
         if parent is None:
             return None
-        if parent in packaged:
-            return packaged[parent]
+        if parent in base_names():
+            return find_base(parent)
         if not is_run(Path(parent)):
             return None
         if (base := base_in(Path(parent))) is not None:

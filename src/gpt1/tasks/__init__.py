@@ -59,6 +59,7 @@ OFFERS = {
     ],
     "examples": ["Example", "Labelled", "Row", "SEVERAL_LABELS", "example_to_answer", "label_name", "to_score"],
     "hub": ["HUB"],
+    "learned": ["in_train"],
     "metrics": ["glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": [

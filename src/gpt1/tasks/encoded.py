@@ -133,7 +133,7 @@ class EncodedTask:
     vocab_size: int
     splits: dict[str, EncodedSplit]
     examples: dict[str, Sequence[Example]] = field(default_factory=dict)  # what is measured on, where rows are at hand
-    in_train: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # which of these stand in train by their texts
+    train_texts: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # digests, where rows were
 
 
 def encode_task(
@@ -155,20 +155,20 @@ def encode_task(
             if split in splits
         },
         examples={split: examples for split, examples in splits.items() if split != "train"},  # of which mistakes are
-        in_train=_in_train(task, splits),
+        train_texts=text_digests(task, splits.get("train", ())),
     )
 
 
-def _in_train(task: Task, splits: Mapping[str, Sequence[Example]]) -> dict[str, NDArray[np.bool_]]:
-    """Return which examples of each other split have the texts of one in train, which tokens cannot always tell."""
+def text_digests(task: Task, examples: Sequence[Example]) -> NDArray[np.uint64]:
+    """Return for each example a number that is equal where texts are, so that a training need not keep its texts."""
     from gpt1.tasks.examples import same_texts  # which whoever only loads what is encoded does without
 
-    learned = set(same_texts(task, splits["train"])) if len(splits) > 1 and "train" in splits else set()
-    others = {split: examples for split, examples in splits.items() if split != "train" and learned}
-    return {
-        split: np.array([texts in learned for texts in same_texts(task, examples)], np.bool_)
-        for split, examples in others.items()
-    }
+    return np.array([_digest(texts) for texts in same_texts(task, examples)], np.uint64)
+
+
+def _digest(texts: Sequence[str]) -> int:
+    content = "\0".join(texts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
 
 def encode_examples(task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int) -> EncodedSplit:
