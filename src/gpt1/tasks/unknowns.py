@@ -70,7 +70,7 @@ def is_unread(unknown: int, tokens: int) -> bool:
 def unread_notice(tokens: int) -> str:
     """Return what a person is told of the answer to an example of which nothing is known."""
     what = "its one token is not" if tokens == 1 else f"none of its {tokens:,} tokens is"
-    return f"{what} in the vocabulary, so that any such text would be answered the same"
+    return f"{what} in the vocabulary, so that the answer tells nothing of the text"
 
 
 def count_unknown(by_example: NDArray[Any]) -> Unknown:
