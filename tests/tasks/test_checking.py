@@ -356,7 +356,7 @@ def test_another_language_is_told_to_whoever_has_no_base_or_an_english_one(
 
 def test_rows_in_other_letters_than_most_are_named(tmp_path: Path) -> None:
     found = finding(check(tmp_path, [*rows(), ["очень хороший фильм", "good"]]), "scripts")
-    assert found.in_words() == "1 row in other letters than Latin, which most are in (row 42)"
+    assert found.in_words() == "1 row in other letters than Latin, in which most is written (row 42)"
 
 
 # ---- the verdict, options, and work ----

@@ -561,6 +561,6 @@ def _language(look: _Look, language: Language, learner: Learner | None) -> list[
         found.append(TableFinding("language", "the texts do not read like English", advice))
     if language.strays:
         rows = [look.examples[place].row for place in language.strays]
-        what = f"{many(len(rows), 'row')} in other letters than {language.script}, which most are in"
+        what = f"{many(len(rows), 'row')} in other letters than {language.script}, in which most is written"
         found.append(TableFinding("scripts", what, "are they meant to be there? What is rare is hardly learned", rows))
     return found
