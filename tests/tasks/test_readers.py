@@ -315,6 +315,9 @@ COUNTED = [str(n) for n in range(20)]
         ("mail,good", (SENTENCES, GOOD_OR_BAD), ("mail", "good"), True),
         ("text,good", (["ok", *SENTENCES[1:]], GOOD_OR_BAD), ("text", "good"), False),
         (f"{'What did you think of it? ' * 2},Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("What did you think?,Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("all was quite fine,rare", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("comment,q1", (SENTENCES, ["q2", "q3"] * 10), None, False),
     ],
 )
 def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path, header, cells, columns, is_doubted):
@@ -335,6 +338,10 @@ def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path,
         (SENTENCES, ["", *(str(n / 4) for n in range(19))][::-1]),
         (COUNTED, SENTENCES, GOOD_OR_BAD),
         (SENTENCES, ["review", "label"] * 10),  # labels that are called as columns are
+        (
+            SENTENCES,
+            ["intent_0", *(f"intent_{1 + n % 3}" for n in range(19))],
+        ),  # a label of its own, numbered as others
     ],
 )
 def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):

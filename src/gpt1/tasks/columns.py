@@ -59,6 +59,8 @@ _WORDS_OF_A_TEXT = 3  # from which on a cell is hardly a name, a date or a place
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
 _NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
+_WORDS_OF_A_ROW = 4  # from which on a name may as well be a text
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,8 @@ def _seems_a_row(train: Sequence[Row], place: str) -> bool:
 
 def _is_like_a_cell(train: Sequence[Row], name: str) -> bool:
     """Whether a name stands below itself, is a number over numbers, or longer than names are."""
-    return len(name) > _LONG_NAME or _is_number(name, cells := _cells(train, name)) or name in cells
+    is_long = len(name) > _LONG_NAME or len(name.split()) >= _WORDS_OF_A_ROW
+    return is_long or _is_number(name, cells := _cells(train, name)) or name in cells
 
 
 def _is_no_cell(name: str, cells: Sequence[str]) -> bool:
@@ -318,8 +321,13 @@ def _is_no_cell(name: str, cells: Sequence[str]) -> bool:
         return number(name) is None
     kinds = set(cells)
     if _repeats(len(kinds), len(cells)):
-        return name not in kinds
+        return name not in kinds and not _is_numbered_as(name, kinds)
     return 2 * len(name) < min(map(len, cells))  # of texts
+
+
+def _is_numbered_as(name: str, labels: Collection[str]) -> bool:
+    """Whether a name is a label but for its digits, as intent_0 is beside intent_1: a rare one."""
+    return bool(_DIGITS.search(name)) and _DIGITS.sub("0", name) in {_DIGITS.sub("0", label) for label in labels}
 
 
 def _is_number(name: str, cells: Sequence[str]) -> bool:
