@@ -428,7 +428,7 @@ def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
     [
         (["Pos", "pos", "neg"], "though they look the same: 'Pos' and 'pos'"),
         (["1", "1.0", "2"], "though they look the same: '1' and '1.0'"),
-        (range(21), "the labels are 21 numbers; if they are scores, say `regression=True`"),
+        (range(21), "the labels are 21 numbers; if they are scores to predict, say `regression=True`"),
     ],
 )
 def test_labels_that_may_be_meant_otherwise_are_told_and_not_refused(tmp_path, labels, notice):
@@ -618,7 +618,7 @@ def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label:
 def test_classes_that_are_numbers_with_decimal_commas_are_told_to_be_scores_perhaps(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;1,0\nfair;2\nfine;3,5\ndull;1,0\nso;2\n")
     (notice,) = read_tables({"train": tmp_path / "a.csv"}).notices
-    assert notice.endswith("the labels are 3 numbers; if they are scores, say `regression=True`")
+    assert notice.endswith("the labels are 3 numbers; if they are scores to predict, say `regression=True`")
     assert "number-labels" in [one.key for one in check_table(tmp_path / "a.csv").findings]
 
 

@@ -22,7 +22,14 @@ from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
 from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
-from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, commas_in_words, rows_with_commas, seem_several
+from gpt1.tasks.data_warnings import (
+    LONG_TEXT,
+    commas_in_words,
+    rows_with_commas,
+    scores_advice,
+    seem_scores,
+    seem_several,
+)
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
@@ -33,15 +40,13 @@ from gpt1.tasks.examples import (
     Example,
     Row,
     example_to_answer,
-    has_decimal_comma,
     label_name,
     same_texts,
     to_score,
-    with_point,
 )
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into, row_numbers, sift
-from gpt1.tasks.spellings import fold, label_key, number, variants
+from gpt1.tasks.spellings import fold, label_key, variants
 from gpt1.tasks.splitting import ONE_IN
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
 from gpt1.text.language import Language, look_at_language
@@ -49,7 +54,6 @@ from gpt1.text.tokenizer import Tokenizer
 
 RARE = 10  # rows of a label, below which dev has one of them at most, and nobody sees whether it was learned
 COMMON_SHARE = 0.8  # of the commonest label, from which on a score says little
-NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
 FEW_ROWS = "few-rows"
@@ -291,7 +295,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
     if not look.examples:
         return report
     language = look_at_language(" ".join(example.texts) for example in look.examples)
-    found = [*(_each_of_several(look) if look.labels_sep else [*_labels(look), *_several_labels(look)])]
+    found = [*(_each_of_several(look) if look.labels_sep else [*_several_labels(look), *_labels(look)])]
     found += _few(look)
     found += [*_repeats(look), *_very_long(look)]
     tokens: Tokens | None = None
@@ -406,12 +410,10 @@ def _variants(look: _Look) -> list[TableFinding]:
 
 
 def _numbers(look: _Look) -> list[TableFinding]:
-    numbers = sum(number(with_point(name)) is not None for name in look.counts)
-    is_many = numbers > MANY_LABELS or any(map(has_decimal_comma, look.counts))
-    if not is_many or numbers < NUMBERS_SHARE * len(look.counts):
+    if not (numbers := seem_scores(look.counts)):
         return []
     what = f"the labels are {numbers:,} different numbers"
-    return [TableFinding("number-labels", what, "if they are scores to predict, say `regression=True`")]
+    return [TableFinding("number-labels", what, scores_advice(look.counts))]
 
 
 def _commas(look: _Look) -> list[TableFinding]:
