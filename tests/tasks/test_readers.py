@@ -605,8 +605,9 @@ def test_scores_with_a_decimal_comma_are_read_as_numbers_and_told(tmp_path: Path
     ("label", "said"),
     [
         ("1,234", "label '1,234' may be 1.234 or 1234; write it with a point, or without the comma"),
-        ("1.234,5", "label '1.234,5' is not a number; write it with a point"),
-        ("1,234,567", "label '1,234,567' is not a number; write it with a point"),
+        ("1.234,5", "label '1.234,5' is not a number; write digits and one point alone, such as 1234.5"),
+        ("0,0 %", "label '0,0 %' is not a number; write digits and one point alone, such as 1234.5"),
+        ("1,234,567", "label '1,234,567' is not a number; write digits and one point alone, such as 1234.5"),
     ],
 )
 def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label: str, said: str) -> None:

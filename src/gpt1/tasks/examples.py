@@ -243,7 +243,7 @@ def to_score(row: Row, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        hint = "; write it with a point" if "," in str(value) else ""
+        hint = "; write digits and one point alone, such as 1234.5" if re.match(r"\s*[+-]?\d", str(value)) else ""
         raise row.error(f"label {_brief(value)} is not a number{hint}")
     return score
 
