@@ -281,7 +281,7 @@ def test_a_column_whose_name_would_break_the_advice_is_shown_and_not_proposed(tm
 
 def test_examples_of_columns_do_not_break_the_message(tmp_path):
     path = write_csv(tmp_path / "table.csv", "one,two,three", ["x `y`; z" + "long " * 20, "a", "b"], ["x", "c", "d"])
-    examples = r"one \(\"x 'y', zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"
+    examples = r"one \(\"x 'y'; zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"
     with pytest.raises(InputError, match=examples):
         read_tables({"train": path})
 
@@ -352,10 +352,11 @@ def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
 
 
 def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
-    subjects = [f"about the sentence {n}" for n in range(20)]
-    dates = [f"2026-11-{n:02} 10:00" for n in range(20)]
-    cells = zip(dates, subjects, SENTENCES, ["a name"] * 20, GOOD_OR_BAD, strict=True)
-    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,by,label", *cells)
+    subjects = [f"all about the sentence with number {n}" for n in range(20)]
+    dates = [f"Mon Nov {n:02} 2026 10:00:00 GMT" for n in range(20)]
+    homes = [f"{n} Main Street, Springfield, IL 6270{n}" for n in range(20)]
+    cells = zip(dates, subjects, SENTENCES, homes, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,home,label", *cells)
     (notice,) = read_tables({"train": path}).notices
     assert notice == (
         f"{path}: 'subject' holds text too, and is not read; `columns={{'text': 'subject', 'label': 'label'}}` reads "
@@ -365,6 +366,22 @@ def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
     assert f"{path}: {finding.what}; {finding.advice}" == notice
     for way in re.findall("`columns=({.*?})`", notice):  # and who follows it is not told so again
         assert read_tables({"train": path}, columns=ast.literal_eval(way)).notices == ()
+
+
+def test_a_further_text_of_a_pair_is_told_without_giving_the_pair_up(tmp_path):
+    cells = zip(SENTENCES, SENTENCES[::-1], SENTENCES, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "premise,hypothesis,why; in your own words,label", *cells)
+    (notice,) = read_tables({"train": path}).notices
+    assert notice == f"{path}: 'why; in your own words' holds text too, and is not read"
+    (finding,) = [one for one in check_table(path).findings if one.key == "unread-text"]
+    assert (finding.what, finding.advice) == (notice.removeprefix(f"{path}: "), "")
+
+
+def test_a_label_column_of_any_name_is_told_whole_where_a_label_is_empty(tmp_path):
+    rows = (["x", "a|b"], ["y", "a"], ["z", "b"], ["v", ""])
+    path = write_csv(tmp_path / "table.csv", "text,kind; of it", *rows)
+    with pytest.raises(InputError, match=r"'kind; of it' is empty; `labels_sep='\|'` reads .* them, or label the row"):
+        read_tables({"train": path}, columns={"label": "kind; of it"})
 
 
 def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):

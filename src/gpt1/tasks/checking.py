@@ -212,7 +212,7 @@ def check_table(
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
-    found += [_told(key, text) for key, text in understood.told.items()]
+    found += [TableFinding(key, told.what, told.advice) for key, told in understood.told.items()]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
     return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
 
@@ -233,11 +233,6 @@ def _nothing(table: Sifted[Row]) -> TableFinding:
     if table.left_out:
         return TableFinding("no-rows", "no row can be used", "mend rows of at least two labels", stops=True)
     return TableFinding("no-rows", "it has no rows", "write a row for each text, below a header", stops=True)
-
-
-def _told(key: str, text: str) -> TableFinding:
-    what, _, advice = text.partition("; ")
-    return TableFinding(key, what, advice)
 
 
 def _roles(columns: Columns) -> dict[str, str]:
@@ -419,7 +414,7 @@ def _numbers(look: _Look) -> list[TableFinding]:
 def _commas(look: _Look) -> list[TableFinding]:
     if not (rows := look.commas):
         return []
-    what, _, advice = commas_in_words(rows, look.columns.label).partition(", ")
+    what, advice = commas_in_words(rows, look.columns.label)
     return [TableFinding("decimal-commas", what, advice, [row.number for row in rows])]
 
 
@@ -543,8 +538,8 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
     if unknown.tokens:
         signs = Counter(chain.from_iterable(text for example in answers for text in example.texts))
         characters = tokenizer.unknown_characters(signs)
-    for notice in unknown.notice(len(split), characters=characters):
-        what, _, advice = notice.partition("; ")
+    if (told := unknown.told(len(split), characters=characters)) is not None:
+        what, advice = told
         mostly = (by_example[:, 0] > 0) & (by_example[:, 0] >= MOSTLY * by_example[:, 1])
         rows = [look.examples[place].row for place in np.flatnonzero(mostly)]
         found.append(TableFinding("unknown-tokens", what, advice, rows, stops=unknown.is_too_much))

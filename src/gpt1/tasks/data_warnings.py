@@ -125,13 +125,17 @@ def look_at_commas(rows: Iterable[Row], column: str, place: object) -> list[str]
     """Tell of scores with a decimal comma as what they are read."""
     if not (found := rows_with_commas(rows, column)):
         return []
-    return [f"{place}: {commas_in_words(found, column)} (rows {some([str(row.number) for row in found])})"]
+    where = f"(rows {some([str(row.number) for row in found])})"
+    return [f"{place}: {', '.join(commas_in_words(found, column))} {where}"]
 
 
-def commas_in_words(found: Sequence[Row], column: str) -> str:
-    """Return as what scores with a decimal comma are read."""
+def commas_in_words(found: Sequence[Row], column: str) -> tuple[str, str]:
+    """Return how many scores have a decimal comma, and as what they are read."""
     first = str(found[0].cells[column]).strip()
-    return f"{many(len(found), 'score')} with a decimal comma, read as with a point: '{first}' is {with_point(first)}"
+    return (
+        f"{many(len(found), 'score')} with a decimal comma",
+        f"read as with a point: '{first}' is {with_point(first)}",
+    )
 
 
 def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:

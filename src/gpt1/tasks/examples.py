@@ -24,6 +24,7 @@ Label = int | float | tuple[int, ...]  # the index of a class or an answer, a sc
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
 EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
+LABEL_IT = "label the row or take it out"
 SEVERAL_LABELS, OTHER_LABEL, NO_COLUMN, UNUSABLE = "several-labels", "other-label", "no-column", "unusable"
 
 _LONG = 80  # characters of a value in a message
@@ -114,7 +115,7 @@ class Row:
         """Return the label in a column, or say that there is none."""
         if (value := self.label(column)) is None:
             self.cell(column)
-            raise self.error(f"the label in '{column}' is empty; label the row or take it out", EMPTY_LABEL)
+            raise self.error(f"the label in '{column}' is empty; {LABEL_IT}", EMPTY_LABEL)
         return value
 
 
