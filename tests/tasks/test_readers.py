@@ -351,6 +351,16 @@ def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
         read_tables({"train": path})
 
 
+def test_a_first_line_with_a_decimal_comma_over_others_is_no_header_for_sure(tmp_path):
+    rows = [f"{sentence};{n % 4},25" for n, sentence in enumerate(SENTENCES)]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["kommentar;0,5", *rows]))
+    assert "the first line is taken for the header: 'kommentar', '0,5'" in read_tables({"train": path}).notices[0]
+    path.write_text("\n".join(rows))
+    with pytest.raises(InputError, match="The first line looks like a row"):
+        read_tables({"train": path})
+
+
 def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
     subjects = [f"all about the sentence with number {n}" for n in range(20)]
     dates = [f"Mon Nov {n:02} 2026 10:00:00 GMT" for n in range(20)]

@@ -31,6 +31,7 @@ from gpt1.tasks.examples import (
     label_name,
     make_example,
     to_score,
+    with_point,
 )
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.spellings import number
@@ -337,7 +338,7 @@ def _is_like_a_cell(train: Sequence[Row], name: str) -> bool:
 def _is_no_cell(name: str, cells: Sequence[str]) -> bool:
     """Whether the cells of a column are so alike that its name cannot be one of them."""
     if _are_numbers(cells):
-        return number(name) is None
+        return number(with_point(name)) is None
     kinds = set(cells)
     if _repeats(len(kinds), len(cells)):
         return name not in kinds and not _is_numbered_as(name, kinds)
@@ -350,12 +351,12 @@ def _is_numbered_as(name: str, labels: Collection[str]) -> bool:
 
 
 def _is_number(name: str, cells: Sequence[str]) -> bool:
-    return number(name) is not None and _are_numbers(cells)
+    return number(with_point(name)) is not None and _are_numbers(cells)
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell.strip()]
-    return bool(filled) and all(number(cell) is not None for cell in filled)
+    return bool(filled) and all(number(with_point(cell)) is not None for cell in filled)
 
 
 def _are_counted(names: Sequence[str]) -> bool:
