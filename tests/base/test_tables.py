@@ -30,6 +30,7 @@ from gpt1.base.tables import (
     MOST_COLUMNS,
     BadRow,
     Undecodable,
+    cell_form,
     file_format,
     lines,
     lines_of,
@@ -285,6 +286,32 @@ def test_a_csv_as_excel_writes_it_is_read(tmp_path: Path, delimiter: str) -> Non
 def test_the_delimiter_is_looked_for_outside_quotes(tmp_path: Path) -> None:
     path = write(tmp_path, "t.csv", '"a,b,c";d\n1;2,5\n')
     assert list(read_rows(path)) == [(2, {"a,b,c": "1", "d": "2,5"})]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        ("Kommentar, frei;Note", "gut, oder nicht;1,5", ["Kommentar, frei", "Note"]),
+        ("kommentar;0,5", "kalt;0,25", ["kommentar", "0,5"]),
+        ("text,label,why; in your own words", "fine,1,so it is", ["text", "label", "why; in your own words"]),
+        ("text,note; short,label", '"so, so",x,1', ["text", "note; short", "label"]),
+        ("a|b,c|d", "1|2|3", ["a", "b,c", "d"]),
+    ],
+)
+def test_the_delimiter_parts_rows_as_it_parts_the_header(
+    tmp_path: Path, header: str, row: str, columns: list[str]
+) -> None:
+    path = write(tmp_path, "t.csv", f"\n{header}\n\n{row}\n{row}\n")
+    assert [list(cells) for _, cells in read_rows(path)] == [columns] * 2
+    form = cell_form(path)
+    assert form is not None
+    assert next(csv.reader([header], delimiter=form.delimiter)) == columns
+
+
+def test_damage_beyond_the_first_rows_does_not_keep_them_from_being_read(tmp_path: Path) -> None:
+    content = gzip.compress(b"text;a,b\n" + b"".join(b"fine %d;1\n" % n for n in range(20_000)))
+    found = read_rows(write(tmp_path, "t.csv.gz", content[: len(content) // 2]))
+    assert next(found) == (2, {"text": "fine 0", "a,b": "1"})
 
 
 def test_a_tsv_is_split_at_tabs_only(tmp_path: Path) -> None:

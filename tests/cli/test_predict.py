@@ -247,7 +247,7 @@ def test_a_text_is_answered_on_the_command_line(
 def test_a_text_of_which_nothing_is_known_is_not_just_told_to_be_sure(
     moods: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "none of its 5 tokens is in the vocabulary, so that any such text would be answered the same"
+    said = "none of its 5 tokens is in the vocabulary, so that the answer tells nothing of the text"
     code, out, err = run(capsys, "predict", moods, "재미있었다", "--device", "cpu")
     assert code == 0
     assert f" % sure; {said})" in out.splitlines()[0]

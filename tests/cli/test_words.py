@@ -40,6 +40,7 @@ def said(verb: str, text: str) -> str:
             "gpt1 tokenizer train --merges 500 --kind bytes",
         ),
         ("finetune", "name it with `columns={'text': 'COLUMN'}`", "name it with --column text=COLUMN"),
+        ("finetune", "no; `columns={'text': 'why; so, or not'}` does", "no; --column 'text=why; so, or not' does"),
         ("finetune", "more, by `changes=['training.steps=N']`", "more, by --set training.steps=N"),
         ("finetune", "`task` with `data`, or `train`", "--task with --data, or --train"),
         ("zeroshot", "teach it by `gpt1.finetune(task=NAME)`", "teach it by gpt1 finetune --task NAME"),

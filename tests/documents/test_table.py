@@ -74,3 +74,8 @@ def test_pairs_scores_and_tokens_are_facts_too() -> None:
 def test_the_name_of_a_file_begins_a_sentence_as_it_is_written() -> None:
     named = TableFinding("columns", "a column is not there", "films.csv has no column 'b'", stops=True)
     assert "films.csv has no column 'b'." in texts(table_blocks(report(named)))
+
+
+def test_a_finding_without_advice_is_told_by_itself() -> None:
+    blocks = table_blocks(TableReport("a.csv", 3, 3, findings=[TableFinding("unread-text", "so it is", "")]))
+    assert blocks[-1] == Heading("To look at: so it is", level=4)

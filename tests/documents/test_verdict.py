@@ -169,6 +169,25 @@ def test_one_answer_to_three_rows_is_overruled_by_cross_validation_of_more() -> 
     assert found is not None
     assert found.sentence.startswith("4.0 points ahead of counting words (accuracy 81.0")
     assert "by cross-validation of 27 rows, as 3 are few" in found.sentence
+    assert found.sentence.endswith("; this training answered 'good' to all 3 rows for dev")
+
+
+def test_one_answer_to_all_rows_is_told_where_a_cross_validated_run_may_well_miss_the_others() -> None:
+    rare = replace(decided(0.95, 0.9, commonest=0.9), examples=400)
+    found = verdict(measured([[0, 4], [0, 36]], 0.7), rare)
+    assert found is not None
+    assert found.sentence.startswith("5.0 points ahead of counting words")
+    assert found.sentence.endswith("; this training answered 'good' to all 40 rows for dev")
+
+
+@pytest.mark.parametrize(("score", "commonest", "missed"), [(0.97, 0.9, 3), (0.96, 0.5, 2), (0.99, 0.6, 1)])
+def test_one_answer_to_all_rows_stands_where_a_cross_validated_run_would_hardly_miss_the_others(
+    score: float, commonest: float, missed: int
+) -> None:
+    by = replace(decided(score, 0.9, commonest=commonest), examples=400)
+    found = verdict(measured([[0, missed], [0, 40 - missed]], 0.7), by)
+    assert found is not None
+    assert (found.sentence, found.is_of_use) == ("it always answers 'good'; do not use it", False)
 
 
 def test_rows_that_stand_in_train_too_are_told_with_the_score_without_them() -> None:

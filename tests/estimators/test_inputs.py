@@ -187,6 +187,15 @@ def test_classes_keep_their_kind_and_are_sorted(trained: Path, y: Any, classes: 
             r"y, row 1: the label is \[1\], several; give one a row, or of several a matrix of 0 and 1",
         ),
         ([("a", "b"), "a", "b"], r"y, row 1: the label is \('a', 'b'\), several; give one a row"),
+        (
+            [np.array(["a", "b"]), np.array(["a"]), np.array(["b"])],
+            r"y, row 1: the label is \['a', 'b'\], several; give",
+        ),
+        (
+            [frozenset("a"), frozenset("ab"), frozenset("b")],
+            r"the label is frozenset\({'a'}\), several; give one a row",
+        ),
+        ([list(range(1000)), [1], [2]], r"y, row 1: the label is \[0, 1, 2, [\d, ]{70}\.\.\., several; give one a row"),
         ([b"a", b"b", b"a"], "y has labels such as b'a'; expected strings, whole numbers or truth values"),
         (["a", "b", "x" * 2000], "y, row 3: 'y' holds 2,000 characters; a label is short"),
     ],
@@ -217,6 +226,12 @@ def test_labels_that_seem_to_be_several_are_told_with_what_an_estimator_takes(tr
 def test_labels_that_are_no_scores_are_refused(y: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         GPTRegressor(NOWHERE).fit(TEXTS[:3], y)
+
+
+def test_scores_with_a_decimal_comma_are_told_as_what_they_are_read() -> None:
+    said = r"y: 2 scores with a decimal comma, read as with a point: '3,5' is 3.5 \(rows 1, 3\)"
+    with pytest.warns(UserWarning, match=said), pytest.raises(InputError, match="does not exist"):
+        GPTRegressor(NOWHERE).fit(TEXTS[:3], ["3,5", "2", "1,0"])
 
 
 def test_a_column_of_labels_is_taken_with_scikit_learns_warning(trained: Path) -> None:

@@ -60,7 +60,6 @@ def test_how_rows_were_read_is_told_only_where_it_matters() -> None:
     cut, unread, unknown = reading_notices(3, 1, np.array([[5, 5], [0, 4], [0, 2]]), 16)
     assert cut == "1 of 3 rows had more text than the model's 16 tokens; the ends were not read"
     assert unread == (
-        "1 of 3 rows has nothing that is in the vocabulary; such an answer, however sure, would be given to any such "
-        "text"
+        "1 of 3 rows has nothing that is in the vocabulary; such an answer, however sure, tells nothing of the text"
     )
     assert "5 of 11 tokens are not in the vocabulary, in 1 of 3 examples most of them" in unknown

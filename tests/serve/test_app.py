@@ -192,7 +192,7 @@ def test_a_text_of_which_nothing_is_known_says_so_beside_its_confidence(client: 
     answer = ask(client, "classify", model="taught", task="moods", input="재미있었다").json()["data"][0]
     assert answer["unknown_tokens"] == answer["tokens"] == 5
     assert answer["notice"] == (
-        "none of its 5 tokens is in the vocabulary, so that any such text would be answered the same"
+        "none of its 5 tokens is in the vocabulary, so that the answer tells nothing of the text"
     )
 
 

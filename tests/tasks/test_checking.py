@@ -356,7 +356,7 @@ def test_another_language_is_told_to_whoever_has_no_base_or_an_english_one(
 
 def test_rows_in_other_letters_than_most_are_named(tmp_path: Path) -> None:
     found = finding(check(tmp_path, [*rows(), ["очень хороший фильм", "good"]]), "scripts")
-    assert found.in_words() == "1 row in other letters than Latin, which most are in (row 42)"
+    assert found.in_words() == "1 row in other letters than Latin, in which most is written (row 42)"
 
 
 # ---- the verdict, options, and work ----
@@ -511,3 +511,11 @@ def test_labels_that_stand_twice_or_are_written_otherwise_are_found_among_severa
     assert finding(report, "label-variants").rows == [73]
     folded = check(tmp_path, [*TOPICS, ["y film", "A|b"]], labels_sep="|", fold_labels=True)
     assert set(folded.labels) == {"a", "b", "c"}
+
+
+def test_codes_parted_by_commas_are_told_as_several_labels_before_scores(tmp_path):
+    rows = [f"text number {n} of some;{('2,3', '1', '3', '2')[n % 4]}" for n in range(40)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["text;label", *rows, ""]))
+    keys = [one.key for one in check_table(path).findings]
+    assert keys.index("several-labels-in-a-cell") < keys.index("number-labels")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpt1.tasks.catalog import CATALOGUE
-from gpt1.tasks.data_warnings import LONG_TEXT, look_at_rows
+from gpt1.tasks.data_warnings import LONG_TEXT, look_at_rows, scores_advice, seem_scores, seem_several
 from gpt1.tasks.examples import Example, Labelled
 from gpt1.tasks.preparing import complete
 from gpt1.tasks.readers import read_folder
@@ -49,6 +49,28 @@ def test_very_long_texts_are_named_with_their_size():
     rows = single(("short", 1), ("x" * (LONG_TEXT + 1), 0))
     (notice,) = look_at_rows(Labelled(SST2, {"train": rows}))
     assert notice == "train: very long texts, all but their beginning will be cut: row 2 with 1,000,001 characters"
+
+
+@pytest.mark.parametrize(
+    ("names", "several", "numbers"),
+    [
+        (["2,3", "1", "3", "2"], ["2,3"], 4),
+        (["1,2", "1", "2"], ["1,2"], 3),
+        (["1,2,3", "1,2", "3"], ["1,2,3", "1,2"], 0),
+        (["1", "1,3", "1,7", "2", "2,3", "3"], [], 6),  # marks of German schools: no 7 stands alone
+        (["0", "0,5", "1", "1,5", "5"], [], 5),  # halves
+        (["0,25", "1,50", "n/a"], [], 0),
+    ],
+)
+def test_commas_part_codes_that_all_stand_alone_too_and_are_decimal_elsewhere(names, several, numbers):
+    assert seem_several(names) == ((",", several) if several else None)
+    assert seem_scores(names) == numbers
+
+
+def test_scores_whose_commas_may_part_labels_are_told_with_both_ways():
+    scores = "if they are scores to predict, say `regression=True`"
+    assert scores_advice(["1,2", "1,3", "3"]) == f"{scores}; if '1,3' is two labels, say `labels_sep=','`"
+    assert scores_advice(["0,25", "0,5", "1"]) == scores
 
 
 def test_a_row_split_off_for_dev_is_not_taken_for_a_shared_one():

@@ -281,7 +281,7 @@ def test_a_column_whose_name_would_break_the_advice_is_shown_and_not_proposed(tm
 
 def test_examples_of_columns_do_not_break_the_message(tmp_path):
     path = write_csv(tmp_path / "table.csv", "one,two,three", ["x `y`; z" + "long " * 20, "a", "b"], ["x", "c", "d"])
-    examples = r"one \(\"x 'y', zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"
+    examples = r"one \(\"x 'y'; zlong (long )+(lo)?…\"\), two \('a'\), three \('b'\); name them"
     with pytest.raises(InputError, match=examples):
         read_tables({"train": path})
 
@@ -315,6 +315,9 @@ COUNTED = [str(n) for n in range(20)]
         ("mail,good", (SENTENCES, GOOD_OR_BAD), ("mail", "good"), True),
         ("text,good", (["ok", *SENTENCES[1:]], GOOD_OR_BAD), ("text", "good"), False),
         (f"{'What did you think of it? ' * 2},Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("What did you think?,Is it good?", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("all was quite fine,rare", (SENTENCES, GOOD_OR_BAD), None, True),
+        ("comment,q1", (SENTENCES, ["q2", "q3"] * 10), None, False),
     ],
 )
 def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path, header, cells, columns, is_doubted):
@@ -335,6 +338,10 @@ def test_a_header_of_odd_names_is_one_and_told_where_it_could_be_a_row(tmp_path,
         (SENTENCES, ["", *(str(n / 4) for n in range(19))][::-1]),
         (COUNTED, SENTENCES, GOOD_OR_BAD),
         (SENTENCES, ["review", "label"] * 10),  # labels that are called as columns are
+        (
+            SENTENCES,
+            ["intent_0", *(f"intent_{1 + n % 3}" for n in range(19))],
+        ),  # a label of its own, numbered as others
     ],
 )
 def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
@@ -344,11 +351,22 @@ def test_a_first_line_like_all_others_is_a_row(tmp_path, cells):
         read_tables({"train": path})
 
 
+def test_a_first_line_with_a_decimal_comma_over_others_is_no_header_for_sure(tmp_path):
+    rows = [f"{sentence};{n % 4},25" for n, sentence in enumerate(SENTENCES)]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["kommentar;0,5", *rows]))
+    assert "the first line is taken for the header: 'kommentar', '0,5'" in read_tables({"train": path}).notices[0]
+    path.write_text("\n".join(rows))
+    with pytest.raises(InputError, match="The first line looks like a row"):
+        read_tables({"train": path})
+
+
 def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
-    subjects = [f"about the sentence {n}" for n in range(20)]
-    dates = [f"2026-11-{n:02} 10:00" for n in range(20)]
-    cells = zip(dates, subjects, SENTENCES, ["a name"] * 20, GOOD_OR_BAD, strict=True)
-    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,by,label", *cells)
+    subjects = [f"all about the sentence with number {n}" for n in range(20)]
+    dates = [f"Mon Nov {n:02} 2026 10:00:00 GMT" for n in range(20)]
+    homes = [f"{n} Main Street, Springfield, IL 6270{n}" for n in range(20)]
+    cells = zip(dates, subjects, SENTENCES, homes, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "sent at,subject,text,home,label", *cells)
     (notice,) = read_tables({"train": path}).notices
     assert notice == (
         f"{path}: 'subject' holds text too, and is not read; `columns={{'text': 'subject', 'label': 'label'}}` reads "
@@ -358,6 +376,22 @@ def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
     assert f"{path}: {finding.what}; {finding.advice}" == notice
     for way in re.findall("`columns=({.*?})`", notice):  # and who follows it is not told so again
         assert read_tables({"train": path}, columns=ast.literal_eval(way)).notices == ()
+
+
+def test_a_further_text_of_a_pair_is_told_without_giving_the_pair_up(tmp_path):
+    cells = zip(SENTENCES, SENTENCES[::-1], SENTENCES, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "premise,hypothesis,why; in your own words,label", *cells)
+    (notice,) = read_tables({"train": path}).notices
+    assert notice == f"{path}: 'why; in your own words' holds text too, and is not read"
+    (finding,) = [one for one in check_table(path).findings if one.key == "unread-text"]
+    assert (finding.what, finding.advice) == (notice.removeprefix(f"{path}: "), "")
+
+
+def test_a_label_column_of_any_name_is_told_whole_where_a_label_is_empty(tmp_path):
+    rows = (["x", "a|b"], ["y", "a"], ["z", "b"], ["v", ""])
+    path = write_csv(tmp_path / "table.csv", "text,kind; of it", *rows)
+    with pytest.raises(InputError, match=r"'kind; of it' is empty; `labels_sep='\|'` reads .* them, or label the row"):
+        read_tables({"train": path}, columns={"label": "kind; of it"})
 
 
 def test_keys_of_jsonl_are_not_taken_for_a_missing_header(tmp_path):
@@ -421,7 +455,7 @@ def test_a_label_seen_once_is_told_and_not_refused(tmp_path):
     [
         (["Pos", "pos", "neg"], "though they look the same: 'Pos' and 'pos'"),
         (["1", "1.0", "2"], "though they look the same: '1' and '1.0'"),
-        (range(21), "the labels are 21 numbers; if they are scores, say `regression=True`"),
+        (range(21), "the labels are 21 numbers; if they are scores to predict, say `regression=True`"),
     ],
 )
 def test_labels_that_may_be_meant_otherwise_are_told_and_not_refused(tmp_path, labels, notice):
@@ -598,8 +632,9 @@ def test_scores_with_a_decimal_comma_are_read_as_numbers_and_told(tmp_path: Path
     ("label", "said"),
     [
         ("1,234", "label '1,234' may be 1.234 or 1234; write it with a point, or without the comma"),
-        ("1.234,5", "label '1.234,5' is not a number; write it with a point"),
-        ("1,234,567", "label '1,234,567' is not a number; write it with a point"),
+        ("1.234,5", "label '1.234,5' is not a number; write digits and one point alone, such as 1234.5"),
+        ("0,0 %", "label '0,0 %' is not a number; write digits and one point alone, such as 1234.5"),
+        ("1,234,567", "label '1,234,567' is not a number; write digits and one point alone, such as 1234.5"),
     ],
 )
 def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label: str, said: str) -> None:
@@ -611,7 +646,7 @@ def test_a_number_with_a_comma_that_may_be_two_is_refused(tmp_path: Path, label:
 def test_classes_that_are_numbers_with_decimal_commas_are_told_to_be_scores_perhaps(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text;label\ngood;3,5\nbad;1,0\nfair;2\nfine;3,5\ndull;1,0\nso;2\n")
     (notice,) = read_tables({"train": tmp_path / "a.csv"}).notices
-    assert notice.endswith("the labels are 3 numbers; if they are scores, say `regression=True`")
+    assert notice.endswith("the labels are 3 numbers; if they are scores to predict, say `regression=True`")
     assert "number-labels" in [one.key for one in check_table(tmp_path / "a.csv").findings]
 
 

@@ -49,3 +49,17 @@ def test_one_very_long_text_does_not_decide_for_many(other: str) -> None:
     assert found.is_english is True
     assert found.script == "Latin"
     assert look_at_language([*[other] * 30, ENGLISH * 2000]).is_english is not True
+
+
+@pytest.mark.parametrize("other", [GERMAN, KOREAN])
+def test_short_texts_do_not_decide_for_longer_ones_because_they_are_more(other: str) -> None:
+    found = look_at_language([*[f"gut {number}" for number in range(110)], *[other] * 90])
+    assert found.is_english is False
+
+
+def test_words_are_told_as_many_as_there_are() -> None:
+    beside_long = look_at_language([*["good"] * 60, GERMAN * 1500])
+    assert beside_long.words == 60 + 1500 * len(GERMAN.split())
+    assert beside_long.is_english is None
+    assert beside_long.in_words() == "Latin letters; the words beside very long texts are too few to tell the language"
+    assert look_at_language(["good"] * 60).in_words() == "Latin letters; 60 words are too few to tell the language"

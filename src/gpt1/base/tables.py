@@ -41,6 +41,8 @@ COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
 NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 LONGEST_RECORD = 1 << 25  # characters of a row, thirty thick novels; the worst JSON makes 0.8 GB of so many
 MOST_COLUMNS = 10_000  # of a table
+DELIMITERS = ",;\t|"  # that part the cells of a csv file
+LOOKED_AT = 1 << 16  # characters, for what parts them
 PARQUET_ROWS = 128  # rows decoded at a time: few, as a row may be a whole book
 PARQUET_BYTES = 1 << 27  # decoded at a time, as far as the mean row of a row group tells
 # What pyarrow raises for a value that Python cannot hold: bad UTF-8, a date after the year 9999, an unknown time zone.
@@ -216,7 +218,7 @@ def cell_form(path: str | Path, encoding: str = ENCODING) -> CellForm | None:
     _, first = _first_line(path, _Lines(path, encoding))
     if first is None:
         return None
-    delimiter = "\t" if kind == "tsv" else _delimiter(first)
+    delimiter = "\t" if kind == "tsv" else _delimiter(path, encoding, first)
     return CellForm(delimiter, encoding if mark is None else mark[0], mark is not None)
 
 
@@ -368,7 +370,7 @@ def _csv_rows(path: str | Path, encoding: str, delimiter: str | None) -> Iterato
     blank, first = _first_line(path, file_lines)
     if first is None:
         return
-    delimiter = delimiter or _delimiter(first)
+    delimiter = delimiter or _delimiter(path, encoding, first)
     records = csv.reader(itertools.chain([first], file_lines), delimiter=delimiter, strict=True)
     header = _header(path, records, encoding)
     for number in itertools.count(blank + 2):
@@ -416,9 +418,37 @@ def _next_record(records: Any) -> list[str] | None:
         csv.field_size_limit(limit)
 
 
-def _delimiter(header: str) -> str:
+def _delimiter(path: str | Path, encoding: str, header: str) -> str:
+    """Return what parts cells: of several signs in the header the one that parts rows into as many cells as that.
+
+    Of two that both do, it is not the comma, which numbers have too; else the one that stands there oftenest.
+    """
     outside_quotes = re.sub(r'"[^"]*"?', "", header)
-    return max(",;\t|", key=outside_quotes.count)
+    signs = [sign for sign in DELIMITERS if sign in outside_quotes]
+    if len(signs) < 2:
+        return signs[0] if signs else DELIMITERS[0]
+    head = _first_lines(path, encoding)
+    return max(signs, key=lambda sign: (_agreement(head, sign), outside_quotes.count(sign), sign != ","))
+
+
+def _first_lines(path: str | Path, encoding: str) -> list[str]:
+    """Return the lines that a table begins with from its header on, as far as they come whole and undamaged."""
+    text = ""
+    with contextlib.suppress(FileError):  # whoever reads on will meet it
+        for block in read_text_blocks(path, encoding, errors="surrogateescape"):
+            text += block
+            if len(text) > LOOKED_AT:
+                text = text[:LOOKED_AT].rpartition("\n")[0]
+                break
+    return list(itertools.dropwhile(str.isspace, io.StringIO(text, newline="")))
+
+
+def _agreement(head: Sequence[str], delimiter: str) -> float:
+    """Return the share of rows that a sign parts into as many cells as the header."""
+    widths = []
+    with contextlib.suppress(csv.Error):
+        widths += [len(cells) for cells in csv.reader(head, delimiter=delimiter) if cells]
+    return sum(width == widths[0] for width in widths[1:]) / max(1, len(widths) - 1)
 
 
 def _header(path: str | Path, records: Any, encoding: str) -> list[str]:

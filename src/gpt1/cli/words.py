@@ -34,6 +34,7 @@ NARROWEST = 20
 _SETTING = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _CALL = re.compile(r"`gpt1\.(\w+)\(([^`]*)\)`")
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|[^,]+)")
+_OUTSIDE = "(?=(?:[^`]*`[^`]*`)*[^`]*$)"  # no setting, whose value may be a name with any sign
 _VERB_OF = {
     "train_tokenizer": ("tokenizer", "train"),
     "recipe": ("recipes",),
@@ -76,8 +77,8 @@ def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
         return None if lacking else done
 
     def line(text: str) -> str:
-        cause, *remedies = text.split("; ")
-        kept = [", or ".join(filter(None, map(worded, remedy.split(", or ")))) for remedy in remedies]
+        cause, *remedies = re.split(f"; {_OUTSIDE}", text)
+        kept = [", or ".join(filter(None, map(worded, re.split(f", or {_OUTSIDE}", remedy)))) for remedy in remedies]
         return "; ".join([worded(cause) or _SETTING.sub(r"'\1'", cause), *filter(None, kept)])
 
     return "\n".join(map(line, text.split("\n")))

@@ -33,7 +33,8 @@ def table_blocks(report: TableReport) -> list[Block]:
 
 def _finding(title: str, finding: TableFinding, table: str) -> list[Block]:
     what = shown_text(finding.in_words(), SHOWN_FINDING)
-    return [Heading(f"{title}: {what}", level=4), Note(_sentence(finding.advice, table))]
+    advice = [Note(_sentence(finding.advice, table))] if finding.advice else []
+    return [Heading(f"{title}: {what}", level=4), *advice]
 
 
 def _sentence(text: str, table: str) -> str:

@@ -14,8 +14,8 @@ from gpt1.tasks.assessment import ClassRates, wilson
 
 _AVOID = "do not use it"
 
-
-FEWEST_MISSED = 5  # rows of other labels that all got one answer: of fewer that may be chance, by the score of a coin
+FEWEST_MISSED = 5  # rows of other labels that all got one answer: it is known by so many that no other is ever given
+LEAST_CHANCE = 0.05  # of missing all of fewer rows, below which it is known too
 FLATTERY = 0.01  # by how much a score may fall without rows that were learned
 
 Decided = Mapping[str, TaskEnsemble]  # by what it was decided who answers each task
@@ -38,7 +38,10 @@ def verdict(evaluation: Evaluation, decided: TaskEnsemble | None = None) -> Verd
     Where it was decided by cross-validation who answers, and by more rows than the split has, these tell it.
     """
     by = better_known_by(evaluation, decided)
-    found = _on_the_split(evaluation) if by is None else _cross_validated(by, evaluation.examples)
+    if by is None:
+        found = _on_the_split(evaluation)
+    else:
+        found = _with_only_answer(_cross_validated(by, evaluation.examples), evaluation)
     return found if evaluation.in_train is None else _with_learned(found, evaluation, evaluation.in_train)
 
 
@@ -49,9 +52,28 @@ def better_known_by(evaluation: Evaluation, decided: TaskEnsemble | None) -> Tas
     """
     if decided is None or not decided.cross_validated or decided.examples <= evaluation.examples:
         return None
-    answer = _only_answer(evaluation)
+    if (answer := _only_answer(evaluation)) is None:
+        return decided
     missed = sum(one.support for one in evaluation.classes if str(one.label) != answer)
-    return decided if answer is None or missed < FEWEST_MISSED else None
+    return decided if missed < FEWEST_MISSED and _may_miss(decided, missed) else None
+
+
+def _may_miss(decided: TaskEnsemble, rows: int) -> bool:
+    """Whether one that is as good as was cross-validated may well miss all of so many rows of rarer labels."""
+    if decided.metric != "accuracy":
+        return True
+    # Rare labels are missed more often than the score tells, at worst wrong / rare: all that is wrong is theirs.
+    wrong, rare = 1 - decided.scores[decided.best], 1 - (decided.commonest or 0.0)
+    return wrong**rows >= LEAST_CHANCE * rare**rows
+
+
+def _with_only_answer(found: Verdict, evaluation: Evaluation) -> Verdict:
+    """Return a verdict of other trainings that tells where this one gave one answer to all rows of the split."""
+    if (answer := _only_answer(evaluation)) is None:
+        return found
+    rows = f"all {many(evaluation.examples, 'row')} for {evaluation.split}"
+    told = f"this training answered '{shown_text(answer, LONGEST_NAME)}' to {rows}"
+    return replace(found, sentence=f"{found.sentence}; {told}")
 
 
 def _with_learned(found: Verdict | None, evaluation: Evaluation, shared: InTrain) -> Verdict:

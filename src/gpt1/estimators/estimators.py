@@ -416,6 +416,8 @@ class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
         return self._answer(X)[1]
 
     def _target(self, y: Any, count: int) -> _Target:
-        scores = read_scores(y, count)
+        scores, notices = read_scores(y, count)
         refuse_one_label(scores, "y")
+        for text in notices:
+            warnings.warn(text, stacklevel=3)
         return _Target(scores, ("pearson", "spearman"), score_range=(min(scores), max(scores)))

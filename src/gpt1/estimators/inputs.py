@@ -17,7 +17,8 @@ from sklearn.utils import column_or_1d
 from gpt1.base.errors import InputError
 from gpt1.base.wording import many
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import SEVERAL_LABELS, Example, Row, example_to_answer, to_score
+from gpt1.tasks.data_warnings import look_at_commas
+from gpt1.tasks.examples import SEVERAL_LABELS, Example, Row, brief, example_to_answer, to_score
 
 FIELDS = {1: ("text",), 2: ("a", "b")}  # texts a row, and what they are called where they have no name
 AS_MATRIX = "a matrix of 0 and 1, a column each, as scikit-learn's MultiLabelBinarizer makes it"
@@ -98,20 +99,21 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     values = read_labels(y, count)
     for number, value in enumerate(values, 1):
         row = Row({"y": value}, "y", number)
-        if isinstance(value, list | tuple | set | dict):
-            raise row.error(
-                f"the label is {value!r}, several; give one a row, or of several {AS_MATRIX}", SEVERAL_LABELS
-            )
+        if isinstance(value, list | tuple | set | frozenset | dict | np.ndarray):
+            shown = brief(value.tolist() if isinstance(value, np.ndarray) else value)
+            raise row.error(f"the label is {shown}, several; give one a row, or of several {AS_MATRIX}", SEVERAL_LABELS)
         if isinstance(value, float) and (np.isinf(value) or value != np.floor(value)) and not np.isnan(value):
             raise row.error(f"{value} is a score, not a class; GPTRegressor learns scores")
         if row.label("y") is None:
             raise row.error("the label is empty; label the row or take it out")
         if isinstance(value, str) != isinstance(values[0], str):
-            raise row.error(f"the label is {value!r}, the first is {values[0]!r}; give strings alone, or numbers alone")
+            raise row.error(
+                f"the label is {brief(value)}, the first is {brief(values[0])}; give strings alone, or numbers alone"
+            )
     given = np.asarray(y).ravel()  # keeps the type of numbers
     found = given if given.dtype.kind in _CLASSES else np.array(values)
     if found.dtype.kind not in _CLASSES:
-        raise InputError(f"y has labels such as {values[0]!r}; expected strings, whole numbers or truth values")
+        raise InputError(f"y has labels such as {brief(values[0])}; expected strings, whole numbers or truth values")
     classes, codes = np.unique(found, return_inverse=True)
     return classes, codes
 
@@ -140,9 +142,10 @@ def read_indicators(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, .
     return table.astype(np.int64), names
 
 
-def read_scores(y: Any, count: int) -> list[float]:
-    """Return labels as numbers."""
-    return [to_score(Row({}, "y", number), value) for number, value in enumerate(read_labels(y, count), 1)]
+def read_scores(y: Any, count: int) -> tuple[list[float], list[str]]:
+    """Return labels as numbers, and what to tell of how they were read."""
+    rows = [Row({"y": value}, "y", number) for number, value in enumerate(read_labels(y, count), 1)]
+    return [to_score(row, row.cells["y"]) for row in rows], look_at_commas(rows, "y", "y")
 
 
 def _is_name(name: Any) -> TypeGuard[str]:

@@ -180,7 +180,7 @@ def reading_notices(
     unread = sum(is_unread(*one) for one in unknown.tolist())
     blind = (
         f"{unread:,} of {many(rows, 'row')} {'has' if unread == 1 else 'have'} nothing that is in the vocabulary; such "
-        "an answer, however sure, would be given to any such text"
+        "an answer, however sure, tells nothing of the text"
     )
     notices = count_unknown(unknown).notice(len(unknown), characters=characters)
     return [*([told] if cut else []), *([blind] if unread and rows > 1 else []), *notices]

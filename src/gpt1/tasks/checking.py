@@ -22,7 +22,14 @@ from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
 from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
-from gpt1.tasks.data_warnings import LONG_TEXT, MANY_LABELS, commas_in_words, rows_with_commas, seem_several
+from gpt1.tasks.data_warnings import (
+    LONG_TEXT,
+    commas_in_words,
+    rows_with_commas,
+    scores_advice,
+    seem_scores,
+    seem_several,
+)
 from gpt1.tasks.encoded import encode_examples
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
@@ -33,15 +40,13 @@ from gpt1.tasks.examples import (
     Example,
     Row,
     example_to_answer,
-    has_decimal_comma,
     label_name,
     same_texts,
     to_score,
-    with_point,
 )
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into, row_numbers, sift
-from gpt1.tasks.spellings import fold, label_key, number, variants
+from gpt1.tasks.spellings import fold, label_key, variants
 from gpt1.tasks.splitting import ONE_IN
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
 from gpt1.text.language import Language, look_at_language
@@ -49,7 +54,6 @@ from gpt1.text.tokenizer import Tokenizer
 
 RARE = 10  # rows of a label, below which dev has one of them at most, and nobody sees whether it was learned
 COMMON_SHARE = 0.8  # of the commonest label, from which on a score says little
-NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
 FEW_ROWS = "few-rows"
@@ -208,7 +212,7 @@ def check_table(
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
-    found += [_told(key, text) for key, text in understood.told.items()]
+    found += [TableFinding(key, told.what, told.advice) for key, told in understood.told.items()]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
     return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
 
@@ -229,11 +233,6 @@ def _nothing(table: Sifted[Row]) -> TableFinding:
     if table.left_out:
         return TableFinding("no-rows", "no row can be used", "mend rows of at least two labels", stops=True)
     return TableFinding("no-rows", "it has no rows", "write a row for each text, below a header", stops=True)
-
-
-def _told(key: str, text: str) -> TableFinding:
-    what, _, advice = text.partition("; ")
-    return TableFinding(key, what, advice)
 
 
 def _roles(columns: Columns) -> dict[str, str]:
@@ -291,7 +290,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
     if not look.examples:
         return report
     language = look_at_language(" ".join(example.texts) for example in look.examples)
-    found = [*(_each_of_several(look) if look.labels_sep else [*_labels(look), *_several_labels(look)])]
+    found = [*(_each_of_several(look) if look.labels_sep else [*_several_labels(look), *_labels(look)])]
     found += _few(look)
     found += [*_repeats(look), *_very_long(look)]
     tokens: Tokens | None = None
@@ -406,18 +405,16 @@ def _variants(look: _Look) -> list[TableFinding]:
 
 
 def _numbers(look: _Look) -> list[TableFinding]:
-    numbers = sum(number(with_point(name)) is not None for name in look.counts)
-    is_many = numbers > MANY_LABELS or any(map(has_decimal_comma, look.counts))
-    if not is_many or numbers < NUMBERS_SHARE * len(look.counts):
+    if not (numbers := seem_scores(look.counts)):
         return []
     what = f"the labels are {numbers:,} different numbers"
-    return [TableFinding("number-labels", what, "if they are scores to predict, say `regression=True`")]
+    return [TableFinding("number-labels", what, scores_advice(look.counts))]
 
 
 def _commas(look: _Look) -> list[TableFinding]:
     if not (rows := look.commas):
         return []
-    what, _, advice = commas_in_words(rows, look.columns.label).partition(", ")
+    what, advice = commas_in_words(rows, look.columns.label)
     return [TableFinding("decimal-commas", what, advice, [row.number for row in rows])]
 
 
@@ -541,8 +538,8 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
     if unknown.tokens:
         signs = Counter(chain.from_iterable(text for example in answers for text in example.texts))
         characters = tokenizer.unknown_characters(signs)
-    for notice in unknown.notice(len(split), characters=characters):
-        what, _, advice = notice.partition("; ")
+    if (told := unknown.told(len(split), characters=characters)) is not None:
+        what, advice = told
         mostly = (by_example[:, 0] > 0) & (by_example[:, 0] >= MOSTLY * by_example[:, 1])
         rows = [look.examples[place].row for place in np.flatnonzero(mostly)]
         found.append(TableFinding("unknown-tokens", what, advice, rows, stops=unknown.is_too_much))
@@ -561,6 +558,6 @@ def _language(look: _Look, language: Language, learner: Learner | None) -> list[
         found.append(TableFinding("language", "the texts do not read like English", advice))
     if language.strays:
         rows = [look.examples[place].row for place in language.strays]
-        what = f"{many(len(rows), 'row')} in other letters than {language.script}, which most are in"
+        what = f"{many(len(rows), 'row')} in other letters than {language.script}, in which most is written"
         found.append(TableFinding("scripts", what, "are they meant to be there? What is rare is hardly learned", rows))
     return found

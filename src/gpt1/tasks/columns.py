@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
@@ -30,6 +31,7 @@ from gpt1.tasks.examples import (
     label_name,
     make_example,
     to_score,
+    with_point,
 )
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.spellings import number
@@ -55,10 +57,24 @@ _SHAPE_OF = {
 }
 
 _ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by what it holds alone
-_WORDS_OF_A_TEXT = 3  # from which on a cell is hardly a name, a date or a place
+_WORDS_OF_A_TEXT = 5  # without digits, from which on a cell is hardly a name, a date or an address
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
 _NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
+_WORDS_OF_A_ROW = 4  # from which on a name may as well be a text
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class ColumnNote:
+    """What a person should know of how a table was read, and what helps, if anything."""
+
+    what: str
+    advice: str = ""
+
+    def in_words(self) -> str:
+        """Return both in a line."""
+        return f"{self.what}; {self.advice}" if self.advice else self.what
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,7 @@ class Columns:
     texts: tuple[str, ...]
     label: str
     choices: int = 0
-    told: Mapping[str, str] = field(default_factory=dict)  # what a person should know of how it was read, by a key
+    told: Mapping[str, ColumnNote] = field(default_factory=dict)  # by a key
 
     def task(self, **about: Any) -> Task:
         """Return a task of these columns."""
@@ -172,7 +188,7 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
     except _Doubt as doubt:
         known = {**chosen, **({"label": label} if label else {})}
         raise _asked(train, header, known, place, str(doubt)) from None
-    told: dict[str, str] = {}
+    told: dict[str, ColumnNote] = {}
     by_name = [name for name in (*texts, label) if name]
     # One name that tells what its column is makes a header, unless labels are called so.
     if not chosen and not (texts and label) and all(name in _cells(train, name) for name in by_name):
@@ -235,8 +251,8 @@ def _likely(cells: Mapping[str, Sequence[str]], known: Mapping[str, str]) -> lis
 
 
 def _shown(text: str) -> str:
-    """Return a name or a cell in short, without what messages are cut at."""
-    plain = " ".join(printable(text).replace("`", "'").replace("; ", ", ").split())
+    """Return a name or a cell in short, without the sign that remedies stand between."""
+    plain = " ".join(printable(text).replace("`", "'").split())
     return plain if len(plain) <= _LONG_NAME else f"{plain[:_LONG_NAME]}…"
 
 
@@ -264,37 +280,43 @@ def _cells(train: Sequence[Row], column: str) -> list[str]:
     return ["" if value is None else str(value) for value in values]
 
 
-def _unread(train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str) -> dict[str, str]:
-    """Tell of columns that hold text too and are not read, and how they would be."""
+def _unread(train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str) -> dict[str, ColumnNote]:
+    """Tell of columns that hold text too and are not read, and how they would be; of a pair nothing is given up."""
     found = [name for name in others if _holds_texts([row.cells.get(name) for row in train])]
     if not found:
         return {}
     named, other = some([f"'{_shown(name)}'" for name in found], SHOWN), found[0]
-    what = (
-        f"{named} {'holds' if len(found) == 1 else 'hold'} text too, and {'is' if len(found) == 1 else 'are'} not read"
-    )
-    ways = {"that one": {"text": other, "label": label}}
-    ways |= {"both": {"a": texts[0], "b": other, "label": label}} if len(texts) == 1 else {}
-    said = [f"`columns={way!r}` reads {which}" for which, way in ways.items()]
-    is_sayable = not any("`" in name for name in (other, *texts, label))  # which parts a remedy
-    return {"unread-text": f"{what}; {', or '.join(said)}" if is_sayable else what}
+    verb, are = ("holds", "is") if len(found) == 1 else ("hold", "are")
+    what = f"{named} {verb} text too, and {are} not read"
+    if len(texts) > 1 or any("`" in name for name in (other, *texts, label)):  # which parts a remedy
+        return {"unread-text": ColumnNote(what)}
+    ways = {
+        "that one": {"text": other, "label": label},
+        "both": {"a": texts[0], "b": other, "label": label},
+    }
+    return {
+        "unread-text": ColumnNote(what, ", or ".join(f"`columns={way!r}` reads {which}" for which, way in ways.items()))
+    }
 
 
 def _holds_texts(values: Sequence[object]) -> bool:
-    """Whether a column holds texts: most of its cells differ, and have several words."""
-    texts = {value for value in values if isinstance(value, str) and len(value.split()) >= _WORDS_OF_A_TEXT}
-    return 2 * len(texts) > len(values)
+    """Whether a column holds texts: most of its cells differ, and have more words than names, dates and addresses."""
+    texts = {value for value in values if isinstance(value, str)}
+    if 2 * len(texts) <= len(values):
+        return False
+    return median(sum(not _DIGITS.search(word) for word in text.split()) for text in texts) >= _WORDS_OF_A_TEXT
 
 
 # ---- is the first line a header? ----
 
 
-def _doubted_header(train: Sequence[Row], place: str) -> dict[str, str]:
+def _doubted_header(train: Sequence[Row], place: str) -> dict[str, ColumnNote]:
     """Tell that the first line was taken for the header, where somebody might take it for a row."""
     if file_format(place) not in ("csv", "tsv") or not any(_is_like_a_cell(train, name) for name in train[0].cells):
         return {}
     names = some([f"'{_shown(name)}'" for name in train[0].cells], SHOWN)
-    return {"header": f"the first line is taken for the header: {names}; if it is a row, write a header above it"}
+    what = f"the first line is taken for the header: {names}"
+    return {"header": ColumnNote(what, "if it is a row, write a header above it")}
 
 
 def _seems_a_row(train: Sequence[Row], place: str) -> bool:
@@ -309,26 +331,32 @@ def _seems_a_row(train: Sequence[Row], place: str) -> bool:
 
 def _is_like_a_cell(train: Sequence[Row], name: str) -> bool:
     """Whether a name stands below itself, is a number over numbers, or longer than names are."""
-    return len(name) > _LONG_NAME or _is_number(name, cells := _cells(train, name)) or name in cells
+    is_long = len(name) > _LONG_NAME or len(name.split()) >= _WORDS_OF_A_ROW
+    return is_long or _is_number(name, cells := _cells(train, name)) or name in cells
 
 
 def _is_no_cell(name: str, cells: Sequence[str]) -> bool:
     """Whether the cells of a column are so alike that its name cannot be one of them."""
     if _are_numbers(cells):
-        return number(name) is None
+        return number(with_point(name)) is None
     kinds = set(cells)
     if _repeats(len(kinds), len(cells)):
-        return name not in kinds
+        return name not in kinds and not _is_numbered_as(name, kinds)
     return 2 * len(name) < min(map(len, cells))  # of texts
 
 
+def _is_numbered_as(name: str, labels: Collection[str]) -> bool:
+    """Whether a name is a label but for its digits, as intent_0 is beside intent_1: a rare one."""
+    return bool(_DIGITS.search(name)) and _DIGITS.sub("0", name) in {_DIGITS.sub("0", label) for label in labels}
+
+
 def _is_number(name: str, cells: Sequence[str]) -> bool:
-    return number(name) is not None and _are_numbers(cells)
+    return number(with_point(name)) is not None and _are_numbers(cells)
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell.strip()]
-    return bool(filled) and all(number(cell) is not None for cell in filled)
+    return bool(filled) and all(number(with_point(cell)) is not None for cell in filled)
 
 
 def _are_counted(names: Sequence[str]) -> bool:

@@ -6,7 +6,8 @@ Rows of one label are refused, as nothing can be learnt from them; all else is t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from gpt1.base.errors import InputError
@@ -22,6 +23,7 @@ Texts = tuple[str, ...]
 
 SEPARATORS = "|;,"
 MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
+NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 
 
 def look_at_rows(labelled: Labelled) -> tuple[str, ...]:
@@ -123,20 +125,25 @@ def look_at_commas(rows: Iterable[Row], column: str, place: object) -> list[str]
     """Tell of scores with a decimal comma as what they are read."""
     if not (found := rows_with_commas(rows, column)):
         return []
-    return [f"{place}: {commas_in_words(found, column)} (rows {some([str(row.number) for row in found])})"]
+    where = f"(rows {some([str(row.number) for row in found])})"
+    return [f"{place}: {', '.join(commas_in_words(found, column))} {where}"]
 
 
-def commas_in_words(found: Sequence[Row], column: str) -> str:
-    """Return as what scores with a decimal comma are read."""
+def commas_in_words(found: Sequence[Row], column: str) -> tuple[str, str]:
+    """Return how many scores have a decimal comma, and as what they are read."""
     first = str(found[0].cells[column]).strip()
-    return f"{many(len(found), 'score')} with a decimal comma, read as with a point: '{first}' is {with_point(first)}"
+    return (
+        f"{many(len(found), 'score')} with a decimal comma",
+        f"read as with a point: '{first}' is {with_point(first)}",
+    )
 
 
 def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:
     """Return labels that seem to be several in one cell, and what parts them: each part stands in other labels too."""
     names = list(names)
     for separator in SEPARATORS:
-        parts = {name: _parts(name, separator) for name in names}
+        is_decimal = separator == "," and seem_scores(names) and _are_decimal(names)
+        parts = {name: {name} if is_decimal else _parts(name, separator) for name in names}
         seen = Counter(part for own in parts.values() for part in own)
         several = [name for name, own in parts.items() if len(own) > 1 and all(seen[part] > 1 for part in own)]
         if several:
@@ -144,12 +151,31 @@ def seem_several(names: Iterable[str]) -> tuple[str, list[str]] | None:
     return None
 
 
+def seem_scores(names: Collection[str]) -> int:
+    """Return how many labels are numbers, where they seem to be scores: nearly all, and many or with decimal commas."""
+    numbers = sum(number(with_point(name)) is not None for name in names)
+    is_many = numbers > MANY_LABELS or any(map(has_decimal_comma, names))
+    return numbers if is_many and numbers >= NUMBERS_SHARE * len(names) else 0
+
+
+def scores_advice(names: Collection[str]) -> str:
+    """Return what helps where labels seem to be scores, and where their commas may part labels after all."""
+    either = [name for name in names if has_decimal_comma(name) and _parts(name, ",") & {*names}]
+    is_open = either and _are_decimal(names)  # else it is told that they seem to be several
+    parted = f"; if '{either[0]}' is two labels, say `labels_sep=','`" if is_open else ""
+    return f"if they are scores to predict, say `regression=True`{parted}"
+
+
+def _are_decimal(names: Iterable[str]) -> bool:
+    """Whether commas are those of numbers and part no codes, which would all stand as labels of their own too."""
+    names = list(names)
+    parted = [name.strip().split(",") for name in names if has_decimal_comma(name)]
+    are_halves = all(after == "5" for _, after in parted)  # from 0 to 5, as marks are given, 0,5 has such parts too
+    return bool(parted) and (are_halves or not {*names}.issuperset(chain.from_iterable(parted)))
+
+
 def _parts(name: str, separator: str) -> set[str]:
-    return (
-        {name}
-        if separator == "," and has_decimal_comma(name)
-        else {part.strip().casefold() for part in name.split(separator) if part.strip()}
-    )
+    return {part.strip().casefold() for part in name.split(separator) if part.strip()}
 
 
 def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
@@ -161,9 +187,8 @@ def doubtful_names(task: Task, place: object) -> tuple[str, ...]:
         said = f"labels that seem to be several, parted by '{separator}': {named}"
         helps = f"`labels_sep={separator!r}` learns each as a label of its own, and an empty cell as none of them"
         notices.append(f"{place}: {said}; {helps}")
-    is_many = len(labels) > MANY_LABELS or any(map(has_decimal_comma, labels))
-    if is_many and all(number(with_point(name)) is not None for name in labels):
-        notices.append(f"{place}: the labels are {len(labels)} numbers; if they are scores, say `regression=True`")
+    if not task.is_multilabel and (numbers := seem_scores(labels)):
+        notices.append(f"{place}: the labels are {numbers} numbers; {scores_advice(labels)}")
     pairs = [" and ".join(f"'{name}'" for name in names) for names in variants(labels)]
     if pairs:
         said = f"labels taken for different ones though they look the same: {some(pairs, SHOWN)}"

@@ -24,6 +24,7 @@ Label = int | float | tuple[int, ...]  # the index of a class or an answer, a sc
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
 EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
+LABEL_IT = "label the row or take it out"
 SEVERAL_LABELS, OTHER_LABEL, NO_COLUMN, UNUSABLE = "several-labels", "other-label", "no-column", "unusable"
 
 _LONG = 80  # characters of a value in a message
@@ -79,7 +80,7 @@ class Row:
         """Return the label in a column, None if there is none."""
         value = self.cells.get(column)
         if isinstance(value, list | dict):
-            said = f"'{column}' holds {_brief(value)}, several labels; write one, or `labels_sep='|'` reads them all"
+            said = f"'{column}' holds {brief(value)}, several labels; write one, or `labels_sep='|'` reads them all"
             raise self.error(said, SEVERAL_LABELS)
         return self._checked_label(value, column)
 
@@ -89,7 +90,7 @@ class Row:
             if len(value) > LONGEST_LABEL:
                 raise self.error(f"'{column}' holds {len(value):,} characters; a label is short: is it the text?")
         if isinstance(value, float) and math.isinf(value):  # such as 1e999, of which nobody meant a class
-            raise self.error(f"label {_brief(value)} is not a number")
+            raise self.error(f"label {brief(value)} is not a number")
         return None if _is_empty(value) or str(value).strip() in _NO_LABEL else value
 
     def labels(self, column: str, separator: str) -> list[str]:
@@ -101,7 +102,7 @@ class Row:
         found = []
         for item in value if isinstance(value, list) else value.split(separator) if isinstance(value, str) else [value]:
             if isinstance(item, list | dict):
-                raise self.error(f"'{column}' holds {_brief(value)}, expected labels", SEVERAL_LABELS)
+                raise self.error(f"'{column}' holds {brief(value)}, expected labels", SEVERAL_LABELS)
             if (whole := self._checked_label(item, column)) is None:
                 continue
             if separator in (name := label_name(whole)):
@@ -114,7 +115,7 @@ class Row:
         """Return the label in a column, or say that there is none."""
         if (value := self.label(column)) is None:
             self.cell(column)
-            raise self.error(f"the label in '{column}' is empty; label the row or take it out", EMPTY_LABEL)
+            raise self.error(f"the label in '{column}' is empty; {LABEL_IT}", EMPTY_LABEL)
         return value
 
 
@@ -193,7 +194,7 @@ def _text(row: Row, value: Any, field: str) -> str:
     if _is_empty(value):
         raise row.error(f"'{field}' is empty; fill it or take the row out", EMPTY_TEXT)
     if not isinstance(value, str):
-        raise row.error(f"'{field}' holds {_brief(value)}, expected text")
+        raise row.error(f"'{field}' holds {brief(value)}, expected text")
     row.check_text(value, field)
     return value
 
@@ -201,7 +202,7 @@ def _text(row: Row, value: Any, field: str) -> str:
 def _answers(task: Task, row: Row, field: str) -> list[Any]:
     value = row.cell(field)
     if not isinstance(value, list):
-        raise row.error(f"'{field}' holds {_brief(value)}, expected a list of {task.choices} answers")
+        raise row.error(f"'{field}' holds {brief(value)}, expected a list of {task.choices} answers")
     if len(value) != task.choices:
         raise row.error(f"'{field}' has {len(value)} answers, task '{task.name}' has {task.choices}")
     return value
@@ -211,7 +212,7 @@ def _label(task: Task, row: Row, value: Any) -> int | float:
     if task.shape == CHOICES:
         name = label_name(value)
         if not (name.isascii() and name.isdigit() and int(name) < task.choices):
-            raise row.error(f"label {_brief(value)} is not the index of an answer (0 to {task.choices - 1})")
+            raise row.error(f"label {brief(value)} is not the index of an answer (0 to {task.choices - 1})")
         return int(name)
     if task.score_range is None:
         return _place(task, row, label_name(value))
@@ -237,14 +238,14 @@ def to_score(row: Row, value: Any) -> float:
     if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
         plain = value.strip()
         either = f"{plain.replace(',', '.')} or {plain.replace(',', '')}"
-        raise row.error(f"label {_brief(value)} may be {either}; write it with a point, or without the comma")
+        raise row.error(f"label {brief(value)} may be {either}; write it with a point, or without the comma")
     try:
         score = math.nan if isinstance(value, bool) else float(with_point(value))
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        hint = "; write it with a point" if "," in str(value) else ""
-        raise row.error(f"label {_brief(value)} is not a number{hint}")
+        hint = "; write digits and one point alone, such as 1234.5" if re.match(r"\s*[+-]?\d", str(value)) else ""
+        raise row.error(f"label {brief(value)} is not a number{hint}")
     return score
 
 
@@ -273,7 +274,7 @@ def label_name(value: Any) -> str:
     return str(int(value) if whole else value).strip()
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
     """Return a value as Python writes it, cut where it is long: a cell may hold megabytes."""
     text = repr(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."

@@ -31,6 +31,7 @@ from gpt1.tasks.columns import (
 from gpt1.tasks.data_warnings import doubtful_names, look_at_cells, look_at_commas, look_at_labels, seem_several
 from gpt1.tasks.examples import (
     EMPTY_LABEL,
+    LABEL_IT,
     NO_COLUMN,
     OTHER_LABEL,
     SHOWN,
@@ -171,7 +172,7 @@ def read_tables(
         if labels_sep is not None:
             check_separator(labels_sep, understood, regression, paths["train"])
         separator = labels_sep or ""
-        said += [f"{paths['train']}: {text}" for text in understood.told.values()]
+        said += [f"{paths['train']}: {told.in_words()}" for told in understood.told.values()]
         if skip_bad:
             tables = {split: _usable(understood, one, split, regression, separator) for split, one in tables.items()}
             require_rows(tables["train"], paths["train"])
@@ -264,9 +265,9 @@ def _advising_several(task: Task) -> Iterator[None]:
         if fault.reason != EMPTY_LABEL or task.is_multilabel or (several := seem_several(task.labels)) is None:
             raise
         separator, (name, *_) = several
-        what, _, others = fault.message.partition("; ")
+        what = fault.message.removesuffix(f"; {LABEL_IT}")
         helps = f"`labels_sep={separator!r}` reads '{name}' as several labels, and an empty cell as none of them"
-        raise RowFault(fault.place, fault.number, f"{what}; {helps}, or {others}", fault.reason) from None
+        raise RowFault(fault.place, fault.number, f"{what}; {helps}, or {LABEL_IT}", fault.reason) from None
 
 
 def _usable(understood: Columns, table: Sifted[Row], split: str, regression: bool, labels_sep: str) -> Sifted[Row]:

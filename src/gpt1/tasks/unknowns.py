@@ -38,14 +38,19 @@ class Unknown(RecordPart):
         return self.tokens > MOST_UNKNOWN * self.of
 
     def notice(self, of_examples: int, where: str = "", characters: Sequence[str] = ()) -> list[str]:
-        """Return what a person is told, with the commonest such characters; nothing where next to all is known."""
+        """Return what a person is told, in a line, if anything."""
+        told = self.told(of_examples, characters)
+        return [] if told is None else [f"{where}{': ' if where else ''}{'; '.join(told)}"]
+
+    def told(self, of_examples: int, characters: Sequence[str] = ()) -> tuple[str, str] | None:
+        """Return what is so, with the commonest such characters, and what helps; None where next to all is known."""
         if not self.examples and not is_told(self.tokens, self.of):
-            return []
+            return None
         several = self.examples and of_examples > 1
         rows = f", in {self.examples:,} of {of_examples:,} examples most of them" if several else ""
         named = f" (the commonest: {' '.join(characters)})" if characters else ""
         advice = ADVICE.format(what="this script" if self.examples else "such characters")
-        return [f"{where}{': ' if where else ''}{in_numbers(self.tokens, self.of)}{named}{rows}; {advice}"]
+        return f"{in_numbers(self.tokens, self.of)}{named}{rows}", advice
 
 
 def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, vocab_size: int) -> NDArray[np.int64]:
@@ -70,7 +75,7 @@ def is_unread(unknown: int, tokens: int) -> bool:
 def unread_notice(tokens: int) -> str:
     """Return what a person is told of the answer to an example of which nothing is known."""
     what = "its one token is not" if tokens == 1 else f"none of its {tokens:,} tokens is"
-    return f"{what} in the vocabulary, so that any such text would be answered the same"
+    return f"{what} in the vocabulary, so that the answer tells nothing of the text"
 
 
 def count_unknown(by_example: NDArray[Any]) -> Unknown:

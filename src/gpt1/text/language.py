@@ -22,6 +22,7 @@ ENGLISH_SHARE = 0.05  # of words that are common ones of English, from here on i
 FOREIGN_SHARE = 0.01  # and below this it is not
 FEWEST_WORDS = 200  # that are judged by their kinds
 FEWEST_LETTERS = 50
+FULL_LETTERS = 150  # about thirty words: a text of so many counts in full, however short the others are
 SEEN_SHARE = 0.01  # of all letters, below which a script is not told
 
 # Common in English and in no other large language: not such as "in", "is" and "was", which others have.
@@ -42,6 +43,7 @@ class Language:
 
     scripts: dict[str, float]
     words: int
+    judged_words: float  # of which very long texts have not more than others
     english_words: float
     strays: list[int]  # places of texts that are in another script than most
 
@@ -55,7 +57,7 @@ class Language:
         """Whether it reads like English; None where that cannot be said."""
         if self.script not in ("", LATIN):
             return False
-        if not self.script or self.words < FEWEST_WORDS or FOREIGN_SHARE <= self.english_words < ENGLISH_SHARE:
+        if not self.script or self.judged_words < FEWEST_WORDS or FOREIGN_SHARE <= self.english_words < ENGLISH_SHARE:
             return None
         return self.english_words >= ENGLISH_SHARE
 
@@ -67,8 +69,13 @@ class Language:
         letters = f"; letters: {scripts}" if len(self.scripts) > 1 else ""
         if self.script != LATIN:
             return f"not English{letters or f': {self.script} letters'}"
-        if self.words < FEWEST_WORDS:
-            return f"{self.script} letters; {many(self.words, 'word')} are too few to tell the language{letters}"
+        if self.judged_words < FEWEST_WORDS:
+            few = (
+                f"{many(self.words, 'word')} are"
+                if self.words < FEWEST_WORDS
+                else "the words beside very long texts are"
+            )
+            return f"{self.script} letters; {few} too few to tell the language{letters}"
         share = f"{100 * self.english_words:.1f} % of its words are common ones of English"
         judged = {True: "reads like English", False: "does not read like English", None: "perhaps English"}
         return f"{judged[self.is_english]}: {share}{letters}"
@@ -77,10 +84,11 @@ class Language:
 def look_at_language(texts: Iterable[str]) -> Language:
     """Return what the letters and the common words of texts say of their language.
 
-    A text counts as much as the median one at most, or one long row would decide for a table.
+    A text counts as much as the median one or as thirty words at most, or one long row would decide for a table.
     """
     by_text = [_seen(text) for text in texts]
-    most = median(sizes) if (sizes := [one.size for one in by_text if one.size]) else 0
+    sizes = [one.size for one in by_text if one.size]
+    most = max(FULL_LETTERS, median(sizes or [0]))
     letters: dict[str, float] = {}
     words = english = 0.0
     for one in by_text:
@@ -95,7 +103,8 @@ def look_at_language(texts: Iterable[str]) -> Language:
     scripts = told if total >= FEWEST_LETTERS else {}
     main = next(iter(scripts), "")
     strays = [place for place, one in enumerate(by_text) if main and one.script not in ("", main)]
-    return Language(scripts, round(words), english / words if words else 0.0, strays)
+    found = sum(one.words for one in by_text)
+    return Language(scripts, found, words, english / words if words else 0.0, strays)
 
 
 class _Seen(NamedTuple):
