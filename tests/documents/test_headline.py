@@ -20,7 +20,7 @@ def test_the_sentence_says_first_whether_it_is_of_use() -> None:
     assert headline(good, {}).startswith("Of use: ")
     assert headline(bad, {}).startswith("Not of use yet: ")
     assert headline(bad, {}).endswith("do not use it.")
-    assert headline(evaluation(words=0.8), {}).startswith("Pre-training brought nothing: no better than counting words")
+    assert headline(evaluation(words=0.8), {}).startswith("No gain: no better than counting words")
 
 
 def test_the_sentence_is_that_of_more_rows_where_they_decided_and_claims_nothing_where_rows_were_learned() -> None:

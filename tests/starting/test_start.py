@@ -34,7 +34,7 @@ GOOD = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},b
 
 ANEW = "this stays as it was decided; with more time, begin anew in another folder (`out`)"
 
-VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ", "Pre-training brought nothing: ")
+VERDICTS = ("Of use: ", "Not of use yet: ", "How good it is is not known: ", "No gain: ")
 
 
 def write_table(folder: Path) -> Path:

@@ -660,6 +660,21 @@ def test_tasks_are_found_in_folders_of_their_own_or_official_names(tmp_path):
     assert tasks_in(tmp_path / "absent") == []
 
 
+def test_a_column_that_numbers_the_rows_is_neither_text_nor_label(tmp_path: Path) -> None:
+    rows = [f"{7000 + row},the parcel {row} was late,{('shipping', 'billing', 'login')[row % 3]}" for row in range(30)]
+    path = tmp_path / "mails.csv"
+    for header in ("ticket_id,message,topic", "nr,words,what"):
+        path.write_text("\n".join([header, *rows]) + "\n")
+        task = read_tables({"train": path}).task
+        assert (*task.fields, task.label_field) == tuple(header.split(",")[1:])
+
+
+def test_a_number_that_comes_once_may_still_be_the_label_where_nothing_else_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("text,result\n" + "".join(f"run {row} was long,{row}\n" for row in range(30)))
+    assert read_tables({"train": path}, regression=True).task.label_field == "result"
+
+
 def test_columns_that_differ_in_case_or_blanks_alone_are_asked_about(tmp_path: Path) -> None:
     for header in ("text,Text,label", "text,label,Label ", "premise,Premise,hypothesis,label"):
         path = tmp_path / "t.csv"

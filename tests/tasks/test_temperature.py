@@ -36,8 +36,14 @@ def test_what_made_answers_too_sure_is_found(temperature: float) -> None:
 def test_no_other_search_finds_a_lower_log_loss(count: int, seed: int) -> None:
     shares, labels = drawn(count, seed=seed)
     sure = soften(shares, 0.4)
+    weights = [*([1 - 1 / (count + 1)] * count), *([1 / 3 / (count + 1)] * 3 * count)]  # any answer may be right, once
+
+    def cost(inverse: float) -> float:
+        answers = np.tile(soften(sure, 1 / inverse), (4, 1))
+        return float(log_loss([*labels, *np.repeat(range(3), count)], answers, labels=range(3), sample_weight=weights))
+
     found = minimize_scalar(
-        lambda inverse: log_loss(labels, soften(sure, 1 / inverse), labels=range(3)),
+        cost,
         bounds=(1 / HOTTEST, 1 / COLDEST),
         method="bounded",
         options={"xatol": 1e-9},
@@ -45,10 +51,15 @@ def test_no_other_search_finds_a_lower_log_loss(count: int, seed: int) -> None:
     assert fit_temperature(sure, labels) == pytest.approx(1 / found.x, rel=1e-4)
 
 
-def test_a_few_right_answers_do_not_make_it_freeze_nor_wrong_ones_boil() -> None:
-    shares = np.array([[0.9, 0.1]] * 5)
-    assert fit_temperature(shares, np.zeros(5, np.int64)) == pytest.approx(COLDEST, abs=1e-5)
-    assert fit_temperature(shares, np.ones(5, np.int64)) == HOTTEST
+@pytest.mark.parametrize("count", [5, 200])
+def test_right_answers_are_made_no_surer_than_so_many_can_show(count: int) -> None:
+    shares = np.array([[0.9, 0.1]] * count)
+    found = soften(shares, fit_temperature(shares, np.zeros(count, np.int64)))
+    np.testing.assert_allclose(1 - found[:, 0], 1 / (count + 1) / 2, rtol=1e-4)  # two answers, once
+
+
+def test_wrong_answers_do_not_make_it_boil() -> None:
+    assert fit_temperature(np.array([[0.9, 0.1]] * 5), np.ones(5, np.int64)) == HOTTEST
 
 
 def test_which_answer_wins_never_changes_even_where_rounding_makes_two_equal() -> None:

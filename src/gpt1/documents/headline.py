@@ -41,7 +41,7 @@ def _opening(worth: Verdict) -> str:
     if worth.is_flattered or (worth.is_of_use and worth.may_be_chance):
         return "How good it is is not known"
     if worth.is_as_words:
-        return "Pre-training brought nothing"
+        return "No gain"
     return "Of use" if worth.is_of_use else "Not of use yet"
 
 

@@ -196,6 +196,7 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
             raise InputError(f"{place}: which columns are the text and the label? {_NO_HEADER}")
         told = _doubted_header(train, place)
     rest = [name for name in header if name not in texts and name != label and not _is_index(train, name)]
+    rest = _without_numbers_of_rows(train, rest)
     if not texts and label and len(rest) == 1:
         shape, texts = SINGLE, (rest[0],)
     elif texts and not label and len(rest) == 1:
@@ -367,9 +368,17 @@ def _are_counted(names: Sequence[str]) -> bool:
 
 def _is_index(train: Sequence[Row], name: str) -> bool:
     """Whether a column only numbers the rows, as pandas writes it: without a name, and no number twice."""
-    if not _NAMELESS.fullmatch(name):
-        return False
-    cells = _cells(train, name)
+    return _NAMELESS.fullmatch(name) is not None and _numbers_rows(_cells(train, name))
+
+
+def _without_numbers_of_rows(train: Sequence[Row], columns: Sequence[str]) -> Sequence[str]:
+    """Return columns without those that number the rows, such as ticket_id, where another's values come again."""
+    others = [name for name in columns if not _numbers_rows(_cells(train, name))]
+    return others if any(_repeats(len(set(_cells(train, name))), len(train)) for name in others) else columns
+
+
+def _numbers_rows(cells: Sequence[str]) -> bool:
+    """Whether all cells are whole numbers, none of which comes twice."""
     return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpt1.tasks.answers import LEAST, Floats, no_and_yes
 from gpt1.tasks.catalog import Task
 
-COLDEST, HOTTEST = 1 / 3, 20.0  # where a few answers are all right, every colder one would look better
+COLDEST, HOTTEST = 1 / 3, 20.0
 DIGITS = 6  # of a temperature that is kept
 
 _HALVINGS = 50
@@ -47,13 +47,16 @@ def _with_winners(shares: Floats, winners: NDArray[np.int64]) -> Floats:
 def fit_temperature(probabilities: Floats, labels: NDArray[Any]) -> float:
     """Return the temperature of least log loss; labels are indices of classes or answers, or 1 and 0 for each label.
 
-    Log loss is convex in the inverse of the temperature, so its slope is halved in upon.
+    Where all answers are right every colder one would look better, so one more example is thought of that any answer
+    may be right of (as Platt did, 1999): of 200 right ones nobody is surer than one in 200 wrong allows. Log loss is
+    convex in the inverse of the temperature, so its slope is halved in upon.
     """
     if labels.ndim == 2:
         probabilities, labels = no_and_yes(probabilities), labels.ravel()
     probabilities = np.maximum(probabilities, LEAST)
     logs = np.log(probabilities)
-    of_labels = logs[np.arange(len(labels)), labels]
+    doubt = 1 / (len(labels) + 1)
+    of_labels = (1 - doubt) * logs[np.arange(len(labels)), labels] + doubt * logs.mean(1)
     low, high = 1 / HOTTEST, 1 / COLDEST
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
