@@ -371,7 +371,7 @@ def _is_index(train: Sequence[Row], name: str) -> bool:
     return _NAMELESS.fullmatch(name) is not None and _numbers_rows(_cells(train, name))
 
 
-def _without_numbers_of_rows(train: Sequence[Row], columns: Sequence[str]) -> Sequence[str]:
+def _without_numbers_of_rows(train: Sequence[Row], columns: list[str]) -> list[str]:
     """Return columns without those that number the rows, such as ticket_id, where another's values come again."""
     others = [name for name in columns if not _numbers_rows(_cells(train, name))]
     return others if any(_repeats(len(set(_cells(train, name))), len(train)) for name in others) else columns
