@@ -105,7 +105,7 @@ AUTO = replace(
     derived=tuple(DERIVED),
 )
 
-# So many examples need no dropout, which made a network that was pre-trained without any forget its text (LOG.md).
+# Without dropout, as the pre-training of `small`, and with much of the language model: LOG.md has what that kept.
 LESSONS = replace(
     FINETUNE,
     name="lessons",

@@ -48,7 +48,7 @@ def fit_temperature(probabilities: Floats, labels: NDArray[Any]) -> float:
     """Return the temperature of least log loss; labels are indices of classes or answers, or 1 and 0 for each label.
 
     Where all answers are right every colder one would look better, so one more example is thought of that any answer
-    may be right of (as Platt did, 1999): of 200 right ones nobody is surer than one in 200 wrong allows. Log loss is
+    may be right of (as Platt did, 1999): 200 right answers are on average as sure as if one were wrong. Log loss is
     convex in the inverse of the temperature, so its slope is halved in upon.
     """
     if labels.ndim == 2:
