@@ -40,7 +40,7 @@ A_GLANCE = Plan(
     pretraining=replace(PRETRAINING, training=replace(PRETRAINING.training, steps=2))
 )  # of the demo's reader
 NEEDS_GPU = "--recipe paper --corpus corpus --out"
-COMMAND = re.compile(r"^(?: {4})?((?:gpt1|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
+COMMAND = re.compile(r"^(?: {4})?((?:gpt1|cp|echo|make|pip|eval|python|torchrun) .*)$", re.MULTILINE)
 # Of tasks with labels 0 and 1: a row without its label.
 TASK_ROWS = {
     "sst2": {"text": "A fine film"},
