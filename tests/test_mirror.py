@@ -27,6 +27,7 @@ TESTED_IN = {
     "demo/writing.py": "demo/test_tasks.py",
     "demo/zeroshot.py": "demo/test_tour.py",
     "documents/blocks.py": "documents/test_terminal.py",
+    "documents/drift.py": "finetuning/test_drifting.py",
     "documents/figures.py": "report/test_page.py",
     "documents/html.py": "report/test_page.py",
     "estimators/folders.py": "estimators/test_estimators.py",

@@ -126,6 +126,25 @@ def test_texts_pairs_and_choices_are_classified_as_the_run_predicts(client: http
         assert [one["probabilities"] for one in answer["data"]] == [one["probabilities"] for one in wanted]
 
 
+def test_figures_tell_what_was_answered_how_surely_and_how_much_was_read(
+    tmp_path: Path, words_tokenizer: Tokenizer
+) -> None:
+    folder = make_run(tmp_path / "counted", words_tokenizer, MOODS)
+    texts = ["Ann lost a key", "Ann lost " * 100, "\u5b57 Ann"]
+    with serving(str(folder)) as served:
+        rows = ask(served, "classify", model="counted", input=texts).json()["data"]
+        told = served.figures()
+    for label in MOODS.labels:
+        answered = sum(row["label"] == label for row in rows)
+        assert told.get(f'gpt1_answers_total{{label="{label}",model="counted",task="moods"}}', 0) == answered
+    of = '{model="counted"}'
+    assert told[f"gpt1_answer_confidence_count{of}"] == len(texts)
+    assert told[f"gpt1_answer_confidence_sum{of}"] == pytest.approx(sum(row["confidence"] for row in rows))
+    assert told[f"gpt1_tokens_classified_total{of}"] == sum(row["tokens"] for row in rows)
+    assert told[f"gpt1_tokens_unknown_total{of}"] == sum(row["unknown_tokens"] for row in rows) > 0
+    assert told[f"gpt1_rows_truncated_total{of}"] == 1
+
+
 def test_several_labels_come_as_a_list_each_with_its_probability(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
     topics = replace(MOODS, name="topics", labels=("glad", "sad", "odd"), labels_sep="|", metrics=("micro_f1",))
     folder = make_run(tmp_path / "topics", words_tokenizer, topics)

@@ -3,6 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "data": ["Source", "read_labelled", "read_source", "truncation_notices"],
+    "drifting": ["find_drift"],
     "ensembling": ["MOST_REPEATED", "times_as_long"],
     "finetune": ["chosen_recipe", "finetune", "is_cross_validated"],
     "measure": ["evaluate_run", "evaluation_file", "predictions_file"],

@@ -137,7 +137,7 @@ def _wanted(task: Task, splits: Mapping[str, Any], asked: str | None) -> Sequenc
 def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     """Return what the run was trained with, read again."""
     try:
-        found, notices = _read_again(run)
+        found, notices = read_again(run)
     except InputError as error:
         raise InputError(f"{error}; name other data with `data`, `table` or `encoded`") from None
     for text in notices:
@@ -145,7 +145,7 @@ def _read_own(run: Run, notice: Notice) -> list[EncodedTask]:
     return list(found.values())
 
 
-def _read_again(run: Run) -> tuple[dict[str, EncodedTask], list[str]]:
+def read_again(run: Run) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what the run was trained with, and what to tell of it; or say why nobody has it any more."""
     source = run.record.source
     if source is None or not _names_files(source):
@@ -222,7 +222,7 @@ def _beside_train(run: Run, rows: EncodedTask, notice: Notice) -> EncodedTask:
     if run.record.source is None or not _names_files(run.record.source):
         return rows
     try:
-        found, _ = _read_again(run)
+        found, _ = read_again(run)
     except Gpt1Error as error:
         notice(f"whether some of these rows stand in train too is not known: {error}")
         return rows

@@ -43,6 +43,7 @@ OFFERS = {
     "glue": ["submit"],
     "predicting": ["predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
+    "rows": ["file_chunks"],
     "run": [
         "BEST",
         "BODY",

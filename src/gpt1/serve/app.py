@@ -168,7 +168,9 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def classify(asked: ClassifyRequest, http: HttpRequest) -> RowAnswers:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
-            return await _while_there(http, classified(asked, engine, limits), limits)
+            found = await _while_there(http, classified(asked, engine, limits), limits)
+            server.meters.classified(engine.name, found["task"], found["data"])
+            return found
 
     @app.post("/v1/embeddings", responses=ERRORS, response_model=dict[str, Any])
     async def embeddings(asked: EmbeddingRequest, http: HttpRequest) -> VectorAnswers:

@@ -12,7 +12,7 @@ import copy
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -114,6 +114,7 @@ def logging_settings(*, as_json: bool) -> dict[str, object]:
 
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CONFIDENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 class Meters:
@@ -127,6 +128,15 @@ class Meters:
         self._batches = Histogram(
             "gpt1_batch_size", "Texts that one pass read together.", ["model", "kind"], buckets=SIZES, registry=own
         )
+        self._answers = Counter(
+            "gpt1_answers", "Rows classified, by the answer.", ["model", "task", "label"], registry=own
+        )
+        self._confidence = Histogram(
+            "gpt1_answer_confidence", "How sure answers were.", ["model"], buckets=CONFIDENCES, registry=own
+        )
+        self._read = Counter("gpt1_tokens_classified", "Tokens of rows that were classified.", ["model"], registry=own)
+        self._unknown = Counter("gpt1_tokens_unknown", "Of them, not in the vocabulary.", ["model"], registry=own)
+        self._truncated = Counter("gpt1_rows_truncated", "Rows whose end was not read.", ["model"], registry=own)
         self._ready = Gauge(
             "gpt1_run_ready", "Whether a run answers: 0 while it loads, or has failed.", ["model"], registry=own
         )
@@ -149,6 +159,18 @@ class Meters:
                 self._tokens.labels(model).inc(size)
 
         return count
+
+    def classified(self, model: str, task: str, answers: Iterable[Mapping[str, Any]]) -> None:
+        """Count the answers to rows: when their figures change, so has what comes in."""
+        for one in answers:
+            for label in one.get("labels", [one.get("label")]):
+                if isinstance(label, str):  # a score is none, nor is what was not answered
+                    self._answers.labels(model, task, label).inc()
+            if one["confidence"] is not None:
+                self._confidence.labels(model).observe(one["confidence"])
+            self._read.labels(model).inc(one["tokens"])
+            self._unknown.labels(model).inc(one["unknown_tokens"])
+            self._truncated.labels(model).inc(one["truncated"])
 
     def watch(self, model: str, count: Callable[[], float], ready: Callable[[], float]) -> None:
         """Ask for the number of a run's open requests, and whether it is ready, whenever the figures are read."""

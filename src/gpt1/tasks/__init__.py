@@ -42,6 +42,18 @@ OFFERS = {
     "columns": ["advising", "with_columns"],
     "data_warnings": ["look_at_commas", "refuse_one_label", "refuse_same_labels", "seem_several"],
     "describe": ["check_task", "describe_catalogue", "describe_check", "in_lines", "show_task"],
+    "drift": [
+        "ANSWERS",
+        "BITS",
+        "DriftReport",
+        "LENGTH",
+        "Moved",
+        "SURENESS",
+        "StrangeRow",
+        "UNKNOWN",
+        "find_shifts",
+        "tail_share",
+    ],
     "encoded": [
         "EncodedSplit",
         "EncodedTask",

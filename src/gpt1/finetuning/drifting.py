@@ -1,0 +1,202 @@
+"""Are rows that come in still like those by which a run was judged? What `gpt1 drift RUN TABLE` finds.
+
+The scores of a run are promised for rows like its own for dev. Rows without labels can break that promise in ways that
+are seen without labels: other lengths, other words (bits per byte by the run's own language model, tokens that are not
+in its vocabulary), other answers, answers less sure. Each of these figures is held against the same of known rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from gpt1.base.errors import FileError, InputError, SettingError
+from gpt1.base.shuffle import permutation
+from gpt1.base.wording import many
+from gpt1.finetuning.measure import read_again
+from gpt1.inference.answering import Predictions, answer, task_of
+from gpt1.inference.rows import file_chunks
+from gpt1.inference.run import Run
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.drift import (
+    ANSWERS,
+    BITS,
+    LENGTH,
+    SURENESS,
+    UNKNOWN,
+    DriftReport,
+    Moved,
+    StrangeRow,
+    find_shifts,
+    tail_share,
+)
+from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.examples import Example, example_to_answer
+from gpt1.tasks.learned import in_train
+
+FEWEST = 30  # rows on either side: of fewer only a landslide could be told from chance
+MOST = 2_000  # rows on either side that are asked, drawn at random
+STRANGEST = 5  # rows that are shown
+_KEY = 2  # of the draw
+_SCARCE = 0.02  # the share of known rows as far out, from which on down a row's figure is named
+
+Notice = Callable[[str], None]
+
+
+def find_drift(
+    run: Run,
+    table: str | Path,
+    *,
+    reference: str | Path | None = None,
+    task: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoding: str = "utf-8",
+    skip_bad: bool = False,
+    notice: Notice = warnings.warn,
+) -> DriftReport:
+    """Hold the rows of a table against those for dev and test of a run's training, or against a `reference` table.
+
+    Labels are not looked at. `columns` maps roles to columns where the tables call them otherwise than the training.
+    """
+    if reference is not None and Path(reference).resolve() == Path(table).resolve():
+        raise SettingError(f"{table} would be held against itself; `reference` is a table of earlier rows")
+    known_task = task_of(run, task)
+    asking = with_columns(known_task, columns or {})
+    new, rows, bad = _read(table, asking, encoding, skip_bad)
+    if reference is None:
+        known, which = _judged_by(run, known_task)
+    else:
+        known, _, _ = _read(reference, asking, encoding, skip_bad)
+        which = f"{many(len(known), 'row')} of {reference}"
+    for some, where in ((new, str(table)), (known, which)):
+        if len(some) < FEWEST:
+            more = "; name a table of rows as they were when it was well with `reference`" if some is known else ""
+            raise InputError(f"{where}: drift is told of {FEWEST} rows and more, there are {len(some):,}{more}")
+    if len(known) > MOST:
+        notice(f"of {which}, {MOST:,} that are drawn at random are asked")
+    if len(new) > MOST:
+        notice(f"of {many(len(new), 'row')} of {table}, {MOST:,} that are drawn at random are asked")
+    known, new = _drawn(known), _drawn(new)
+    before, after = (_Figures(run, known_task, some) for some in (known, new))
+    shifts = find_shifts(before.values, after.values, before.unordered)
+    moved = {name: Moved(shift, before.middle(name), after.middle(name)) for name, shift in shifts.items()}
+    cut = int((after.answered.cut > 0).sum())
+    return DriftReport(str(table), rows, bad, len(new), which, cut, moved, _strangest(before, after, new))
+
+
+# ---- rows ----
+
+
+def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple[list[Example], int, int]:
+    """Return the rows of a table that can be used, how many there are, and how many cannot be."""
+    found, bad = [], 0
+    for row in chain.from_iterable(file_chunks(table, encoding)):
+        try:
+            if isinstance(row, FileError):
+                raise row
+            with advising(task):
+                found.append(example_to_answer(task, row))
+        except InputError:
+            if not skip_bad:
+                raise
+            bad += 1
+    return found, len(found) + bad, bad
+
+
+def _judged_by(run: Run, task: Task) -> tuple[list[Example], str]:
+    """Return the rows for dev and test that a run did not learn from, and what they are called."""
+    helps = "name a table of rows as they were when it was well with `reference`"
+    try:
+        tasks, _ = read_again(run)
+    except InputError as error:
+        raise InputError(f"{error}; {helps}") from None
+    encoded = tasks[task.name]
+    found = list(chain.from_iterable(_not_learned(run, encoded)))
+    if not found:
+        raise InputError(f"{run.path} has no rows for dev that it did not learn from; {helps}")
+    return found, f"{many(len(found), 'row')} that it was judged by and did not learn from"
+
+
+def _not_learned(run: Run, encoded: EncodedTask) -> Iterator[list[Example]]:
+    for name in (*encoded.task.dev_splits, *encoded.task.test_splits):
+        rows = encoded.examples.get(name, ())
+        if name in encoded.splits and len(rows) == len(encoded.splits[name]):
+            learned = in_train(encoded, name, run.tokenizer.unknown_id)
+            yield [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
+
+
+def _drawn(rows: Sequence[Example]) -> list[Example]:
+    places = permutation(len(rows), (_KEY, len(rows)))(np.arange(min(MOST, len(rows)))).tolist()
+    return [rows[place] for place in sorted(places)]
+
+
+# ---- figures ----
+
+
+class _Figures:
+    """What is looked at in rows: a value of each row for each figure."""
+
+    def __init__(self, run: Run, task: Task, rows: Sequence[Example]) -> None:
+        unlabelled = [replace(row, label=None) for row in rows]
+        self.answered = answered = answer(run, task, unlabelled)
+        self.unordered = [] if task.score_range is not None else [ANSWERS]
+        self.values: dict[str, np.ndarray] = {
+            LENGTH: answered.tokens + answered.cut,
+            UNKNOWN: answered.unknown / np.maximum(1, answered.tokens),
+            BITS: _bits(run, rows),
+            ANSWERS: self._answers(task, answered),
+        }
+        if task.score_range is None:
+            self.values[SURENESS] = answered.sure
+
+    def _answers(self, task: Task, answered: Predictions) -> np.ndarray:
+        if task.score_range is not None:
+            return np.asarray(answered.answers, np.float64)
+        if task.is_multilabel:
+            return np.array([" and ".join(answered.labels(place)) or "none" for place in range(len(answered))])
+        return np.array([str(answered.name(place)) for place in range(len(answered))])
+
+    def middle(self, name: str) -> float | dict[str, float]:
+        """Return what stands for all rows."""
+        if name in self.unordered:
+            kinds, counts = np.unique(self.values[name], return_counts=True)
+            shares = dict(zip(kinds.tolist(), (counts / counts.sum()).tolist(), strict=True))
+            return dict(sorted(shares.items(), key=lambda item: -item[1]))
+        return float(np.mean(self.values[name]) if name == UNKNOWN else np.median(self.values[name]))
+
+
+def _bits(run: Run, rows: Sequence[Example]) -> Floats:
+    """Return the bits per byte of each row's texts by the language model that the run is, each text by itself."""
+    texts = [[text for text in row.texts if text] for row in rows]
+    scored = iter(run.score([*chain.from_iterable(texts)]))
+    found = []
+    for own in texts:
+        nats = -sum(sum(value for value in next(scored).log_probabilities if value is not None) for _ in own)
+        found.append(nats / math.log(2) / sum(len(text.encode()) for text in own))
+    return np.array(found)
+
+
+def _strangest(before: _Figures, after: _Figures, rows: Sequence[Example]) -> list[StrangeRow]:
+    """Return the rows with the figures that fewest of the known ones have, of equals those that are hardest to read."""
+    far = {name: tail_share(before.values[name], after.values[name]) for name in (BITS, LENGTH, UNKNOWN)}
+    if SURENESS in after.values:
+        far[SURENESS] = tail_share(-before.values[SURENESS], -after.values[SURENESS])
+    least = np.min([*far.values()], axis=0)
+    order = np.lexsort((-after.values[BITS], least))[:STRANGEST].tolist()
+    return [
+        StrangeRow(
+            rows[place].row,
+            " | ".join(filter(None, rows[place].texts)),
+            {name: float(after.values[name][place]) for name, shares in far.items() if shares[place] <= _SCARCE},
+        )
+        for place in order
+        if least[place] <= _SCARCE
+    ]
