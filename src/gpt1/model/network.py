@@ -79,8 +79,8 @@ class Model(nn.Module):
         if self.positions is not None:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
-        size = x_BTC.shape
-        if self.fused and packing is None and reading is None:
+        size = x_BTC.shape if self.fused and packing is None and reading is None else None
+        if size is not None:
             x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
@@ -88,7 +88,7 @@ class Model(nn.Module):
                 x_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
             else:
                 x_BTC = block(x_BTC, noise, packing, past)
-        return self.final_norm(x_BTC.view(size)), output_VC
+        return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""

@@ -21,8 +21,7 @@ from gpt1.model.kernels.masks import Masks
 
 WIDEST = 8192  # elements of a row that a program holds
 ROWS, WARPS = 4, 4  # at a time
-BACKWARD_ROWS, BACKWARD_WARPS = 4, 8
-PROGRAMS = 528  # of the backward pass: four for each multiprocessor of an H200
+BACKWARD_SHAPE = 4, 8, 528  # the same, and programs at most: four for each multiprocessor of an H200
 
 
 class Norm(NamedTuple):
@@ -101,14 +100,15 @@ def _backward(
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
     dx_NC, dbranch_NC = torch.empty_like(sum_NC), torch.empty_like(sum_NC)
-    programs = min(PROGRAMS, triton.cdiv(N, BACKWARD_ROWS))
+    rows, warps, most = BACKWARD_SHAPE
+    programs = min(most, triton.cdiv(N, rows))
     parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
         *(grad_NC, grad_NC if grad_sum_NC is None else grad_sum_NC),
         *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
         *(*masks.pointers, masks.site, N, C, masks.limit, masks.scale),
         SUM=grad_sum_NC is not None,
-        **_constants(C, BACKWARD_ROWS, BACKWARD_WARPS, centred, masks),
+        **_constants(C, rows, warps, centred, masks),
     )
     return dx_NC, dbranch_NC, *parts_P3C.sum(0)
 
