@@ -313,5 +313,5 @@ def test_weights_start_where_they_have_always_started() -> None:
 
 def test_fused_blocks_are_refused_where_their_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)  # as Python marks what cannot be imported
-    with pytest.raises(SettingError, match="fused blocks need the package triton, which is not installed"):
+    with pytest.raises(SettingError, match="blocks cannot be fused: the package triton is not installed"):
         build_model(PAPER, VOCAB, fused=True)

@@ -51,7 +51,9 @@ class Model(nn.Module):
         final = transformer and shape.norm_first  # nothing else would normalise the last sum
         self.tokens = nn.Parameter(torch.empty(vocab_size, shape.width))
         self.positions = nn.Parameter(torch.empty(shape.context, shape.width)) if learned else None
-        self.blocks = nn.ModuleList(transformer_blocks(shape, fused=fused) if transformer else [LSTMBlock(shape)])
+        self.blocks = nn.ModuleList(
+            transformer_blocks(shape, fused=fused) if transformer or fused else [LSTMBlock(shape)]
+        )
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
         self.output_layer: nn.Module | None = None  # what makes logits in its place, in a network made ready for use

@@ -75,9 +75,9 @@ def transformer_blocks(shape: Shape, *, fused: bool = False) -> list[nn.Module]:
 
 def _fused_block(shape: Shape) -> type[Block]:
     if importlib.util.find_spec("triton") is None:
-        raise SettingError("fused blocks need the package triton, which is not installed; take `fused=False`")
+        raise SettingError("blocks cannot be fused: the package triton is not installed; take `fused=False`")
     from gpt1.model.kernels.block import FusedBlock, why_not
 
     if (reason := why_not(shape)) is not None:
-        raise SettingError(f"there are no kernels for fused blocks of this shape: {reason}; take `fused=False`")
+        raise SettingError(f"blocks cannot be fused: {reason}; take `fused=False`")
     return FusedBlock

@@ -13,7 +13,7 @@ from gpt1.model.dropout import DropoutKey
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 from tests.model.kernels.tools import CAN_RUN, DEVICE, ON_GPU, WHY_NOT, noise_of, packed
-from tests.model.tools import MODERN, gradients, relative_error
+from tests.model.tools import MODERN, SMALL_LSTM, gradients, relative_error
 
 pytest.importorskip("triton", reason="the kernel needs Triton")
 if not CAN_RUN:
@@ -73,7 +73,9 @@ def test_a_micro_batch_has_the_masks_it_has_in_the_whole_batch() -> None:
 
 
 def test_a_shape_without_kernels_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"no kernels for fused blocks of this shape: .* \(norm_first\)"):
+    with pytest.raises(SettingError, match=r"blocks cannot be fused: .* \(norm_first\)"):
         build_model(MODERN, VOCAB, fused=True)
     with pytest.raises(SettingError, match="its heads are 8 wide"):
         build_model(replace(SHAPE, heads=4), VOCAB, fused=True)
+    with pytest.raises(SettingError, match="an LSTM"):
+        build_model(SMALL_LSTM, VOCAB, fused=True)

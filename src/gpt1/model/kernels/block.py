@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
+import triton  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
@@ -23,7 +24,7 @@ from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, Linear, RMSNorm
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
-from gpt1.recipes.values import Shape
+from gpt1.recipes.values import LSTM, Shape
 
 
 class FusedBlock(Block):
@@ -48,9 +49,11 @@ class FusedBlock(Block):
 
 
 def why_not(shape: Shape) -> str | None:
-    """Return why the blocks of a shape cannot be fused; None: they can."""
+    """Return why the blocks of a shape cannot be fused here; None: they can."""
     width = shape.width // shape.heads
     reasons = {
+        "there is no GPU": not torch.cuda.is_available() and not triton.knobs.runtime.interpret,
+        "the network is an LSTM": shape.kind == LSTM,
         "what enters a branch is normalised (norm_first)": shape.norm_first,
         f"its activation is {shape.activation}": shape.activation != "gelu",
         f"its positions are {shape.positions}": shape.positions != "learned",
