@@ -4,7 +4,8 @@
     python -m benchmarks.pretraining --rounds 3 --only gpt1 "a plain GPT"
     python -m benchmarks.pretraining --peer-file nanoGPT/model.py --only gpt1 peer
 
-Contenders: `gpt1` (the real trainer, loading, clipping, guard and optimiser included); `a plain GPT` as today's
+Contenders: `gpt1` (the real trainer, loading, clipping, guard and optimiser included); on a GPU `gpt1, fused blocks`
+(the same with our kernels, `model/kernels/block.py`, and nothing compiled); `a plain GPT` as today's
 short teaching codes write it (pre-norm, fused attention, full logits, torch's fused AdamW, compiled on a GPU);
 transformers' OpenAIGPT, eager and compiled; and `peer`, a network in a file of your own, such as nanoGPT's `model.py`:
 classes `GPT` and `GPTConfig`, which are run as they are. Rounds alternate; medians are printed. Random tokens: speed
@@ -57,8 +58,8 @@ class RandomTokens:
         return Batch({"ids": ids[:, :-1], "targets": ids[:, 1:]}, {"lm": float(ids[:, 1:].size)})
 
 
-def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm: int) -> float:
-    """Return the seconds of a step of the real trainer."""
+def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm: int, *, fused: bool = False) -> float:
+    """Return the seconds of a step of the real trainer; `fused` blocks have our kernels in place of a compiler's."""
     times: list[float] = []
 
     def listen(event: Event) -> None:
@@ -67,8 +68,8 @@ def ours(recipe: Recipe, vocab_size: int, device: torch.device, steps: int, warm
             times.append(time.perf_counter())
 
     shape, training = recipe.shape, recipe.training
-    model = build_model(shape, vocab_size, compute=DTYPES[training.precision]).to(device)
-    if told := speed_up(model, recipe, device, World()):
+    model = build_model(shape, vocab_size, compute=DTYPES[training.precision], fused=fused).to(device)
+    if not fused and (told := speed_up(model, recipe, device, World())):
         print(told)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
@@ -254,6 +255,7 @@ def main() -> None:
         "transformers": peer(Wrapped, compiled=False),
     }
     if on_gpu:
+        contenders["gpt1, fused blocks"] = partial(ours, fused=True)
         contenders["transformers, compiled"] = peer(Wrapped, compiled=True)
     if given.peer_file is not None:
         contenders["peer"] = peer(partial(FromFile, given.peer_file), compiled=on_gpu)

@@ -78,7 +78,10 @@ SET_ON_LIBRARIES = {
         "tags.input_tags.string",
     },
     "linear/words.py": {"found.idf_"},  # scikit-learn's TF-IDF, as it documents it
-    "model/kernels/dropout.py": {"ctx.settings"},  # torch's autograd
+    "model/kernels/attention.py": {"ctx.masks"},  # torch's autograd
+    "model/kernels/block.py": {"ctx.has_bias"},
+    "model/kernels/dropout.py": {"ctx.settings"},
+    "model/kernels/norm.py": {"ctx.settings"},
     "model/loss.py": {"ctx.output_dtype"},
     "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
     "serve/monitoring.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
@@ -120,7 +123,12 @@ MANY_PARAMETERS = {
     "inference/answer_files.py: answer_table": "for users: one for each way to read a table and to write it",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
     "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
+    "model/kernels/attention.py: _attend": "a kernel has its pointers and sizes",
+    "model/kernels/attention.py: _attend_backward": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
+    "model/kernels/gelu.py: _columns": "a kernel has its pointers and sizes",
+    "model/kernels/norm.py: _drop_add_norm": "a kernel has its pointers and sizes",
+    "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
     "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
 }
 

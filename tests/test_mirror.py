@@ -41,6 +41,7 @@ TESTED_IN = {
     "linear/files.py": "finetuning/test_ensembling.py",
     "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",
+    "model/kernels/masks.py": "model/kernels/test_block.py",
     "model/transformer.py": "model/test_network.py",
     "records/calibration.py": "finetuning/test_calibrating.py",
     "records/ensemble.py": "finetuning/test_ensembling.py",

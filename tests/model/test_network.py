@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.model import DropoutKey, build_model, linear_cross_entropy
 from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.recipes.catalog import MODERN as MODERN_RECIPE
@@ -308,3 +309,9 @@ def test_building_leaves_the_global_generator_alone() -> None:
 def test_weights_start_where_they_have_always_started() -> None:
     tokens = build_model(PAPER, 50, seed=0).tokens
     assert tokens[0, :3].tolist() == pytest.approx([0.00222024, -0.00141606, 0.00318080], abs=1e-8)
+
+
+def test_fused_blocks_are_refused_where_their_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)  # as Python marks what cannot be imported
+    with pytest.raises(SettingError, match="blocks cannot be fused: the package triton is not installed"):
+        build_model(PAPER, VOCAB, fused=True)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpt1.model.packing import pack
+from gpt1.model.packing import grid_packing, pack
 from tests.properties import examples
 
 CALM = examples(60)
@@ -55,3 +55,11 @@ def test_gradients_take_the_same_way_and_none_comes_from_what_is_behind_a_sequen
 def test_a_grid_has_the_type_of_its_row(dtype: torch.dtype) -> None:
     packing = pack(torch.tensor([2, 1]))
     assert packing.to_grid(torch.ones(3, dtype=dtype)).dtype == dtype
+
+
+def test_a_grid_read_row_by_row_is_packed_as_sequences_of_one_length() -> None:
+    found, wanted = grid_packing(3, 5, torch.device("cpu")), pack(torch.tensor([5, 5, 5]))
+    assert found.longest == wanted.longest
+    for x, y in zip(found[:3], wanted[:3], strict=True):
+        assert x.dtype == y.dtype
+        assert torch.equal(x, y)

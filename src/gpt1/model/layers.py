@@ -17,6 +17,7 @@ from gpt1.model.packing import Packing
 LAYER_EPSILON = 1e-5
 RMS_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
+GELU_CUBE = 0.044715  # of the tanh GELU, for kernels that write it out
 
 
 class Linear(nn.Module):

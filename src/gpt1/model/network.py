@@ -21,7 +21,7 @@ from gpt1.model.dropout import DropoutKey, Site, drop_table
 from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
-from gpt1.model.packing import Packing
+from gpt1.model.packing import Packing, grid_packing
 from gpt1.model.transformer import transformer_blocks
 from gpt1.recipes.values import TRANSFORMER, Shape
 
@@ -34,17 +34,26 @@ class Model(nn.Module):
     """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
 
     def __init__(
-        self, shape: Shape, vocab_size: int, compute: torch.dtype, *, checkpoint_activations: bool = False
+        self,
+        shape: Shape,
+        vocab_size: int,
+        compute: torch.dtype,
+        *,
+        checkpoint_activations: bool = False,
+        fused: bool = False,
     ) -> None:
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
+        self.fused = fused  # blocks have kernels of our own, which know packed rows only
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
         final = transformer and shape.norm_first  # nothing else would normalise the last sum
         self.tokens = nn.Parameter(torch.empty(vocab_size, shape.width))
         self.positions = nn.Parameter(torch.empty(shape.context, shape.width)) if learned else None
-        self.blocks = nn.ModuleList(transformer_blocks(shape) if transformer else [LSTMBlock(shape)])
+        self.blocks = nn.ModuleList(
+            transformer_blocks(shape, fused=fused) if transformer or fused else [LSTMBlock(shape)]
+        )
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
         self.output_layer: nn.Module | None = None  # what makes logits in its place, in a network made ready for use
@@ -72,13 +81,16 @@ class Model(nn.Module):
         if self.positions is not None:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
+        size = x_BTC.shape if self.fused and packing is None and reading is None else None
+        if size is not None:
+            x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
                 x_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
             else:
                 x_BTC = block(x_BTC, noise, packing, past)
-        return self.final_norm(x_BTC), output_VC
+        return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
@@ -112,10 +124,14 @@ def build_model(
     compute: torch.dtype = torch.float32,
     seed: int = 0,
     checkpoint_activations: bool = False,
+    fused: bool = False,
     loaded: Collection[str] = (),
 ) -> Model:
-    """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next."""
-    model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations)
+    """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next.
+
+    `fused`: for learning on a GPU, its blocks have kernels of our own.
+    """
+    model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations, fused=fused)
     initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed, loaded=loaded)
     return model
 

@@ -41,3 +41,11 @@ def pack(lengths: Tensor, longest: int | None = None) -> Packing:
     sequence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
     position = torch.arange(len(sequence), device=lengths.device) - offsets[sequence]
     return Packing(offsets.int(), sequence, position, int(lengths.max()) if longest is None else longest)
+
+
+def grid_packing(sequences: int, length: int, device: torch.device) -> Packing:
+    """Return the packing of sequences that all have the same length: of a grid, row by row."""
+    size = sequences, length
+    offsets = torch.arange(0, sequences * length + 1, length, dtype=torch.int32, device=device)
+    sequence = torch.arange(sequences, device=device).unsqueeze(-1).expand(size).flatten()
+    return Packing(offsets, sequence, torch.arange(length, device=device).expand(size).flatten(), length)

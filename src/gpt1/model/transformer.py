@@ -5,8 +5,11 @@ A variant is a choice of parts when a block is made; `forward` is the equations.
 
 from __future__ import annotations
 
+import importlib.util
+
 from torch import Tensor, nn
 
+from gpt1.base.errors import SettingError
 from gpt1.model.attention import Attention
 from gpt1.model.dropout import DropoutKey, Place, dropout, layer_site
 from gpt1.model.kv_cache import LayerCache
@@ -64,7 +67,17 @@ class PreNormBlock(Block):
         return y_BTC
 
 
-def transformer_blocks(shape: Shape) -> list[nn.Module]:
-    """Return a network's blocks, first to last."""
-    kind = PreNormBlock if shape.norm_first else Block
+def transformer_blocks(shape: Shape, *, fused: bool = False) -> list[nn.Module]:
+    """Return a network's blocks, first to last; `fused` ones have kernels of our own."""
+    kind = _fused_block(shape) if fused else PreNormBlock if shape.norm_first else Block
     return [kind(shape, layer) for layer in range(shape.layers)]
+
+
+def _fused_block(shape: Shape) -> type[Block]:
+    if importlib.util.find_spec("triton") is None:
+        raise SettingError("blocks cannot be fused: the package triton is not installed; take `fused=False`")
+    from gpt1.model.kernels.block import FusedBlock, why_not
+
+    if (reason := why_not(shape)) is not None:
+        raise SettingError(f"blocks cannot be fused: {reason}; take `fused=False`")
+    return FusedBlock

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
 from gpt1.model.loss import plain_cross_entropy_
+from tests.model.kernels.tools import CAN_RUN, DEVICE, WHY_NOT
 
 pytest.importorskip("triton", reason="the kernel needs Triton")
-if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
-    pytest.skip("no GPU here, and TRITON_INTERPRET is not 1", allow_module_level=True)
+if not CAN_RUN:
+    pytest.skip(WHY_NOT, allow_module_level=True)
 
 from gpt1.model.kernels.cross_entropy import fused_cross_entropy_
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -56,10 +56,19 @@ def _launch(x: Tensor, limit: int, scale: float, word: Tensor, site: int, places
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _mix(x):  # type: ignore[no-untyped-def]
+def mix(x):  # type: ignore[no-untyped-def]
+    """Hash int32 words as `model/dropout.py` does."""
     x = (x ^ ((x >> 16) & 0xFFFF)) * -0x7A143595
     x = (x ^ ((x >> 13) & 0x7FFFF)) * -0x3D4D51CB
     return x ^ ((x >> 16) & 0xFFFF)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def keeps(row_word, column_word, limit):  # type: ignore[no-untyped-def]
+    """Whether elements are kept, from the words of their rows and columns."""
+    x = (row_word ^ column_word) * -0x61C88647
+    x = (x ^ (x >> 15)) * 0x2C1B3C6D
+    return x >= limit
 
 
 @triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -67,16 +76,15 @@ def _drop(  # type: ignore[no-untyped-def]
     x, y, word, numbers, sequence, position, site, columns, limit, scale, TABLE: tl.constexpr, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0)
-    key = _mix(tl.load(word) ^ site)
+    key = mix(tl.load(word) ^ site)
     if TABLE:
-        row_word = _mix(key ^ row)
+        row_word = mix(key ^ row)
     else:
         number = tl.load(numbers + tl.load(sequence + row)).to(tl.int32)
-        row_word = _mix(_mix(key ^ number) ^ tl.load(position + row).to(tl.int32))
+        row_word = mix(mix(key ^ number) ^ tl.load(position + row).to(tl.int32))
     column = tl.arange(0, BLOCK)
-    hashed = (row_word ^ _mix(_mix(key ^ -1) ^ column)) * -0x61C88647
-    hashed = (hashed ^ (hashed >> 15)) * 0x2C1B3C6D
+    keep = keeps(row_word, mix(mix(key ^ -1) ^ column), limit)
     at = row.to(tl.int64) * columns + column
     value = tl.load(x + at, column < columns, 0.0)
-    kept = tl.where(hashed >= limit, value.to(tl.float32) * scale, 0.0)
+    kept = tl.where(keep, value.to(tl.float32) * scale, 0.0)
     tl.store(y + at, kept.to(value.dtype), column < columns)

@@ -1,0 +1,129 @@
+"""The tanh GELU with the bias before it, and sums over columns, which are the gradients of biases, in Triton kernels.
+
+The twin of `gelu(x + bias)`, which is its judge. Backwards one sweep makes the gradient and adds up its columns; sums
+are taken by each program over its rows, and then over the programs: no atomics, one order.
+
+cuBLASLt has both as a part of the product (`GELU_AUX_BIAS`, `DGELU_BGRAD`). torch reaches only the first, without
+the values before the activation, which the gradient needs; the rest would be had through its C interface.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+import triton  # type: ignore[import-not-found, unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from gpt1.model.layers import GELU_CUBE
+
+# GELU(x) = x s(u) with the logistic function s and u = 2 sqrt(2/pi) (x + cube x^3), here in powers of 2.
+CUBE = tl.constexpr(GELU_CUBE)
+SLOPE = tl.constexpr(2 * math.sqrt(2 / math.pi))
+LOG2_E = tl.constexpr(math.log2(math.e))
+
+COLUMNS, ROWS, WARPS = 256, 8, 4  # at a time
+CHUNKS = 64  # of the rows, each a program's that adds up columns
+FEWEST = 32  # rows of a chunk
+
+
+def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
+    """Return the tanh GELU of `x + bias`."""
+    return cast(Tensor, _BiasGelu.apply(x_NF, bias_F))  # type: ignore[no-untyped-call]
+
+
+def column_sums(x_NF: Tensor) -> Tensor:
+    """Return the sum of each column [F] in float32."""
+    return _sweep(x_NF.contiguous(), None, None)[1]
+
+
+class _BiasGelu(torch.autograd.Function):
+    """Keeps what comes in."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NF: Tensor, bias_F: Tensor) -> Tensor:
+        x_NF = x_NF.contiguous()
+        ctx.save_for_backward(x_NF, bias_F)
+        y_NF = torch.empty_like(x_NF)
+        N, F = x_NF.shape
+        programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
+        _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+        return y_NF
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_NF: Tensor) -> tuple[Tensor | None, Tensor]:
+        return _sweep(grad_NF.contiguous(), *ctx.saved_tensors)
+
+
+def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """Return the gradient of what came in, if that is given, and the sums of its columns."""
+    N, F = grad_NF.shape
+    rows = max(FEWEST, triton.cdiv(N, CHUNKS))
+    chunks = triton.cdiv(N, rows)
+    parts_PF = grad_NF.new_empty(chunks, F, dtype=torch.float32)
+    dx_NF = None if x_NF is None else torch.empty_like(grad_NF)
+    pointers = (grad_NF if x is None else x for x in (x_NF, bias_F, dx_NF))
+    _columns[(triton.cdiv(F, COLUMNS), chunks)](
+        *(grad_NF, *pointers, parts_PF, N, F, rows),
+        GELU=x_NF is not None,
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+        num_warps=WARPS,
+    )
+    return dx_NF, parts_PF.sum(0)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _logistic(x):  # type: ignore[no-untyped-def]
+    return 1 / (1 + tl.exp2(-LOG2_E * SLOPE * (x + CUBE * x * x * x)))
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _gelu(x, bias, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    inside = (row < rows) & (column < columns)
+    at = row.to(tl.int64) * columns + column
+    value = tl.load(x + at, inside, 0.0).to(tl.float32)
+    value += tl.load(bias + column, column < columns, 0.0).to(tl.float32)
+    tl.store(y + at, (value * _logistic(value)).to(y.dtype.element_ty), inside)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _columns(  # type: ignore[no-untyped-def]
+    grad,
+    x,
+    bias,
+    dx,
+    parts,
+    rows,
+    columns,
+    chunk,
+    GELU: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    column = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    across = column < columns
+    if GELU:
+        b = tl.load(bias + column, across, 0.0).to(tl.float32)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    first = tl.program_id(1) * chunk
+    last = tl.minimum(first + chunk, rows)
+    for start in range(first, last, ROWS):
+        row = (start + tl.arange(0, ROWS))[:, None]
+        inside = (row < last) & across
+        at = row.to(tl.int64) * columns + column
+        d = tl.load(grad + at, inside, 0.0).to(tl.float32)
+        if GELU:
+            value = tl.load(x + at, inside, 0.0).to(tl.float32) + b
+            s = _logistic(value)
+            d *= s + value * s * (1 - s) * SLOPE * (1 + 3 * CUBE * value * value)
+            tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
+        total += d
+    into = parts + tl.program_id(1) * columns + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(into, tl.sum(total, 0), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS) < columns)
