@@ -28,7 +28,7 @@ OFFERS = {
     "evaluation": ["evaluation_blocks", "scores_table", "seeds_blocks", "task_scores", "verdicts"],
     "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "score", "shown_text"],
     "headline": [
-        "Measured",
+        "HeldScore",
         "decisive",
         "headline",
         "headline_blocks",

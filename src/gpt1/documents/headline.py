@@ -69,7 +69,7 @@ def yardsticks(evaluation: Evaluation, decided: Decided) -> Table:
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeldScore:
     """What a run reached by the metric that decides and what it is held against, from 0 to 1, on the same rows."""
 
     rows: str  # which, in words
@@ -82,17 +82,17 @@ class Measured:
     label: str | None = None  # the commonest, where it is known
 
 
-def _best_known(evaluation: Evaluation, decided: Decided) -> Measured:
+def _best_known(evaluation: Evaluation, decided: Decided) -> HeldScore:
     by = better_known_by(evaluation, decided.get(evaluation.task))
     return measured(evaluation) if by is None else measured_by_folds(by)
 
 
-def measured(evaluation: Evaluation) -> Measured:
+def measured(evaluation: Evaluation) -> HeldScore:
     """Return what was measured on a split."""
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))
     label, share = (commonest(evaluation.classes) if metric == "accuracy" else None) or (None, None)
     chose = ", which also chose the epoch" if evaluation.split == "dev" else ""
-    return Measured(
+    return HeldScore(
         rows=f"{many(evaluation.examples, 'row')} of {evaluation.split}{chose}",
         examples=evaluation.examples,
         metric=metric,
@@ -104,11 +104,11 @@ def measured(evaluation: Evaluation) -> Measured:
     )
 
 
-def measured_by_folds(by: TaskEnsemble) -> Measured:
+def measured_by_folds(by: TaskEnsemble) -> HeldScore:
     """Return what trainings on other parts of the table reached on each part of it."""
     reached, is_share = by.scores[by.best], by.metric == "accuracy"
     how = "held out once" if by.is_held_out_once else "by cross-validation"
-    return Measured(
+    return HeldScore(
         rows=f"{many(by.examples, 'row')}, {how}, which also chose who answers",
         examples=by.examples,
         metric=by.metric,
@@ -119,7 +119,7 @@ def measured_by_folds(by: TaskEnsemble) -> Measured:
     )
 
 
-def _estimates(found: Measured) -> dict[str, Estimate]:
+def _estimates(found: HeldScore) -> dict[str, Estimate]:
     """Return what each reached, x 100, by who it is."""
     interval = None if found.interval is None else (x100(found.interval[0]), x100(found.interval[1]))
     each = {RUN: Estimate(x100(found.score), interval)}
@@ -132,7 +132,7 @@ def _estimates(found: Measured) -> dict[str, Estimate]:
     return each
 
 
-def measured_table(found: Measured) -> Table:
+def measured_table(found: HeldScore) -> Table:
     """Return what each reached as a table."""
     each = _estimates(found)
     best = max(one.value for one in each.values())
@@ -149,7 +149,7 @@ def _note(found: Estimate) -> str:
     return "" if found.interval is None else between((found.interval[0] / 100, found.interval[1] / 100))
 
 
-def _picture(found: Measured) -> Picture:
+def _picture(found: HeldScore) -> Picture:
     each, name = _estimates(found), metric_name(found.metric)
     spoken = "; ".join(f"{who} {score(one.value / 100)}" for who, one in each.items())
     bars = {who: {"": one} for who, one in each.items()}

@@ -33,7 +33,7 @@ from gpt1.estimators.inputs import (
     read_scores,
     read_texts,
 )
-from gpt1.estimators.worth import Report, report
+from gpt1.estimators.worth import Worth, worth_of
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import results
 from gpt1.inference.answering import answer, reading_notices, task_of
@@ -111,7 +111,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     _learned: ClassVar[tuple[str, ...]] = ()  # what it learns besides what every estimator does
     run_: Run
     n_features_in_: int
-    report_: Report
+    report_: Worth
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _learn(self, run: Run, learned: Mapping[str, object]) -> None:
         for name, value in learned.items():
             setattr(self, name, value)
-        self.run_, self.report_ = run, report(run)  # now, as the folder may be gone when it is asked for
+        self.run_, self.report_ = run, worth_of(run)  # now, as the folder may be gone when it is asked for
 
     def _answer(self, X: Any) -> tuple[Floats, NDArray[Any]]:
         """Return for each row the probabilities of classes or bins, and the index of the class or the score."""

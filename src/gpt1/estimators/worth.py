@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import many
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.headline import (
-    Measured,
+    HeldScore,
     decisive,
     headline,
     measured,
@@ -28,7 +28,7 @@ WIDTH = 100  # of a line, which a notebook has room for
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Worth:
     """What an estimator is worth; printed, it is a few lines for a person.
 
     Shares and scores are from 0 to 1. What is not known is None.
@@ -38,7 +38,7 @@ class Report:
     is_of_use: bool | None
     may_be_chance: bool  # the rows are too few to tell it from always giving the commonest answer
     is_flattered: bool  # by rows that stand in train too
-    measured: tuple[Measured, ...]  # on each split, and by cross-validation
+    measured: tuple[HeldScore, ...]  # on each split, and by cross-validation
     who_answers: tuple[str, ...]  # the network, counted words, or both
     why: str | None  # it is they who answer
     temperature: float | None
@@ -60,7 +60,7 @@ class Report:
             yield Note(f"{told[0].upper()}{told[1:]}.")
 
 
-def report(run: Run) -> Report:
+def worth_of(run: Run) -> Worth:
     """Return what a run that has learned one task is worth, as far as it was measured."""
     name = task_of(run).name
     found, decided = evaluations(run), decisions(run).get(name)
@@ -68,7 +68,7 @@ def report(run: Run) -> Report:
     calibrated = None if run.calibration is None else run.calibration.tasks[name]
     thresholds = None if run.thresholds is None else run.thresholds.tasks.get(name)
     sentence, worth = _worth(run)
-    return Report(
+    return Worth(
         verdict=sentence,
         is_of_use=None if worth is None else worth.is_of_use,
         may_be_chance=worth is not None and worth.may_be_chance,
@@ -85,8 +85,8 @@ def report(run: Run) -> Report:
 def _worth(run: Run) -> tuple[str, Verdict | None]:
     """Return the first thing to be said of a run, and what its score is worth, where there is one."""
     decided = decisions(run)
-    for one in decisive(evaluations(run)):
-        return headline(one, decided), verdict(one, decided.get(one.task))
+    if told := decisive(evaluations(run)):
+        return headline(told[0], decided), verdict(told[0], decided.get(told[0].task))
     worths = filter(None, map(verdict_without_rows, decided.values()))
     return next(((opened(worth), worth) for worth in worths), (_unmeasured(run), None))
 
