@@ -81,6 +81,7 @@ OF_SEVERAL = {
     "benchmarks/test_results.py",
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
+    "estimators/test_checks.py",  # scikit-learn's own
     "exchange/test_transformers.py",  # there and back
     "faults/test_faults.py",  # kills and turned bits, everywhere
     "finetuning/test_parity.py",  # against a plain implementation

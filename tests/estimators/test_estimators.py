@@ -13,7 +13,7 @@ import tempfile
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
-    check_classifiers_multilabel_output_format_predict,
-    check_classifiers_multilabel_output_format_predict_proba,
     check_estimator_cloneable,
     check_estimator_repr,
     check_get_params_invariance,
@@ -497,7 +495,7 @@ def test_any_run_that_was_fine_tuned_on_one_task_can_be_loaded(trained: Path, tm
 def test_how_a_training_goes_is_printed_when_that_is_asked_for(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    GPTClassifier(trained, epochs=2, device="cpu").fit(TEXTS, MOODS)
+    hasty(trained).fit(TEXTS, MOODS)
     assert capsys.readouterr().out == ""
     GPTClassifier(trained, epochs=2, device="cpu", verbose=True, dev=True).fit(TEXTS, MOODS)
     lines = capsys.readouterr().out.splitlines()
@@ -505,7 +503,18 @@ def test_how_a_training_goes_is_printed_when_that_is_asked_for(
     looks = [re.fullmatch(r"update (\d+), dev accuracy \d\.\d{4}, dev loss \d+\.\d{4}", line) for line in lines]
     assert steps
     assert len([look for look in looks if look]) == 2
-    assert len(steps) + 2 == len(lines)
+
+
+def test_what_is_waited_for_after_a_training_is_printed_too(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    estimator = hasty(trained, recipe=None, verbose=True).fit(TEXTS, MOODS)
+    lines = capsys.readouterr().out.splitlines()
+    follows = next(place for place, line in enumerate(lines) if line.startswith("cross-validation follows: the netw"))
+    assert "3 more times, on two thirds of the rows each" in lines[follows]
+    steps = [line for line in lines if "update" in line and "loss" in line]
+    assert [line.rpartition("update 1 of 1, ")[0] for line in steps] == ["", "fold 1, ", "fold 2, ", "fold 3, "]
+    assert lines.index(steps[0]) < follows < lines.index(steps[1])
+    assert estimator.report_.why is not None
+    assert f"classification: {estimator.report_.why}" in lines
 
 
 def test_each_look_at_dev_is_told_with_its_own_update(capsys: pytest.CaptureFixture[str]) -> None:
@@ -563,21 +572,13 @@ def test_a_frame_names_its_labels_and_a_sparse_matrix_is_read(trained: Path) -> 
     assert bare.dev_scores_.keys() == {"micro_f1", "macro_f1", "exact_match"}
 
 
-class OfNumbers(GPTClassifier):
-    """A classifier that reads numbers as texts, for checks that know nothing else."""
-
-    def fit(self, X: Any, y: Any) -> Self:
-        return super().fit([f"Ann {'sold' if row > 0 else 'lost'} nothing" for row in X], y)
-
-    def _answer(self, X: Any) -> Any:
-        return super()._answer([f"Ann {'sold' if row > 0 else 'lost'} nothing" for row in X])
-
-
-@pytest.mark.parametrize(
-    "check",
-    [check_classifiers_multilabel_output_format_predict, check_classifiers_multilabel_output_format_predict_proba],
-)
-def test_scikit_learns_own_checks_of_several_labels_hold(trained: Path, check: Any) -> None:
-    settings: dict[str, Any] = {"recipe": "finetune", "settings": {"training.steps": 1}, "device": "cpu"}
-    check("GPTClassifier", OfNumbers(str(trained), **settings))
-    assert get_tags(GPTClassifier("run")).classifier_tags.multi_label
+def test_several_labels_go_through_pipelines_and_searches(trained: Path, of_several: GPTClassifier) -> None:
+    right = (of_several.predict(TEXTS) == MANY).all(axis=1).mean()
+    assert of_several.score(TEXTS, MANY) == of_several.score(TEXTS, csr_matrix(MANY)) == right
+    piped = make_pipeline(FunctionTransformer(calmed), hasty(trained)).fit(TEXTS, pd.DataFrame(MANY))
+    assert piped.predict(TEXTS).shape == MANY.shape
+    assert piped.classes_.tolist() == [0, 1, 2]
+    assert cross_val_score(hasty(trained), TEXTS, MANY, cv=2, scoring="f1_micro", error_score="raise").shape == (2,)
+    grid: dict[str, Any] = {"lr": [1e-7, 1e-1]}
+    search = GridSearchCV(hasty(trained), grid, cv=2, n_jobs=2, error_score="raise").fit(TEXTS, csr_matrix(MANY))
+    assert search.best_estimator_.predict(TEXTS).shape == MANY.shape

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_array, csr_matrix
 
 from gpt1 import GPTClassifier, GPTRegressor
 from gpt1.base.errors import InputError, SettingError
@@ -82,6 +83,12 @@ def test_pairs_may_come_in_any_container(of_pairs: GPTClassifier, X: Any) -> Non
 def test_rows_that_are_no_texts_are_named(X: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         hasty(NOWHERE).fit(X, [0, 1] if X is not None and len(X) > 1 else [0])
+
+
+@pytest.mark.parametrize("make", [csr_matrix, coo_array])
+def test_counts_of_words_are_not_taken_for_texts(make: Any) -> None:
+    with pytest.raises(InputError, match="X is sparse, of numbers; give texts as they are"):
+        hasty(NOWHERE).fit(make([[1, 0], [0, 1]]), [0, 1])
 
 
 def test_other_rows_than_those_of_fit_are_refused(fitted: GPTClassifier, of_pairs: GPTClassifier) -> None:
@@ -165,7 +172,7 @@ def test_classes_keep_their_kind_and_are_sorted(trained: Path, y: Any, classes: 
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (None, "y is missing: fit needs a label for each row of X"),
+        (None, "fit requires y to be passed, but the target y is None; give a label for each row of X"),
         (["a", "b"], "X has 3 rows, y has 2"),
         ([["a", "b"]] * 3, r"y has the shape \(3, 2\); give one label a row, or of several a matrix of 0 and 1"),
         (np.array([[0, 2], [1, 0], [1, 1]]), r"y has the shape \(3, 2\); give one label a row"),
@@ -178,9 +185,9 @@ def test_classes_keep_their_kind_and_are_sorted(trained: Path, y: Any, classes: 
         (["a", "", "b"], "y, row 2: the label is empty"),
         (["a", 1, "b"], "y, row 2: the label is 1, the first is 'a'; give strings alone, or numbers alone"),
         (["a", "b ", "b"], "y: labels that differ only in the blanks around them: b"),
-        (["a", "a", "a"], "y: every row has the label 'a'; training needs at least two different ones"),
-        ([0, 1, 0.5], "y, row 3: 0.5 is a score, not a class; GPTRegressor learns scores"),
-        ([0, 1, math.inf], "y, row 3: inf is a score, not a class"),
+        (["a", "a", "a"], "y has one class: every row has the label 'a'; training needs at least two different ones"),
+        ([0, 1, 0.5], "y, row 3: 0.5 is a continuous score, not a class; GPTRegressor learns scores"),
+        ([0, 1, math.inf], "y, row 3: inf is a continuous score, not a class"),
         ([["a", "b"], ["a"], []], r"row 1: the label is \['a', 'b'\], several; give one a row, or of several a matrix"),
         (
             [[1], [1, 2], [2]],
@@ -219,7 +226,7 @@ def test_labels_that_seem_to_be_several_are_told_with_what_an_estimator_takes(tr
         ([1.0, math.inf, 2.0], "y, row 2: label inf is not a number"),
         ([1.0, None, 2.0], "y, row 2: label None is not a number"),
         ([1.0, "much", 2.0], "y, row 2: label 'much' is not a number"),
-        ([2, 2, 2], r"y: every row has the label '2.0'; training needs at least two different ones"),
+        ([2, 2, 2], r"y of 3 samples: every row has the label '2.0'; training needs at least two different ones"),
         ([1.0, 2.0], "X has 3 rows, y has 2"),
     ],
 )

@@ -12,7 +12,7 @@ from gpt1.documents.verdict import Decided, Verdict, better_known_by, commonest,
 from gpt1.records.ensemble import WORDS as COUNTED
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
-from gpt1.tasks.assessment import wilson
+from gpt1.tasks.assessment import Interval, wilson
 
 RUN, WORDS = "this run", "counting words (TF-IDF)"
 
@@ -30,11 +30,16 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     """Return what a run is worth, in a sentence; `decided` by what, where more rows than these decided who answers."""
     worth = verdict(evaluation, decided.get(evaluation.task))
     if worth is not None and worth.is_of_use is not None:
-        return f"{_opening(worth)}: {worth.sentence}."
+        return opened(worth)
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     rows = many(evaluation.examples, "row")
     told = "" if worth is None else f"; {worth.sentence}"
     return f"{_titled(metric)} {score(reached)} on {rows}; counted words were not asked the same{told}."
+
+
+def opened(worth: Verdict) -> str:
+    """Return a verdict on what was held against something as the first thing to be said."""
+    return f"{_opening(worth)}: {worth.sentence}."
 
 
 def _opening(worth: Verdict) -> str:
@@ -53,73 +58,100 @@ def _titled(metric: str) -> str:
 
 def headline_blocks(evaluation: Evaluation, decided: Decided) -> list[Block]:
     """Return the sentence, the yardsticks as a table, and beside it as a picture."""
-    held = _held(evaluation, decided)
-    return [Note(headline(evaluation, decided), leads=True), Beside([[_table(held)], [Pictures([_picture(held)])]])]
+    found = _best_known(evaluation, decided)
+    table, picture = measured_table(found), _picture(found)
+    return [Note(headline(evaluation, decided), leads=True), Beside([[table], [Pictures([picture])]])]
 
 
 def yardsticks(evaluation: Evaluation, decided: Decided) -> Table:
     """Return a run's score beside those of counted words and of the commonest label."""
-    return _table(_held(evaluation, decided))
+    return measured_table(_best_known(evaluation, decided))
 
 
 @dataclass(frozen=True)
-class _Held:
-    """What each reached by the metric that decides, x 100, and on which rows."""
+class HeldScore:
+    """What a run reached by the metric that decides and what it is held against, from 0 to 1, on the same rows."""
 
+    rows: str  # which, in words
+    examples: int
     metric: str
-    found: dict[str, Estimate]
-    rows: str
+    score: float
+    interval: Interval | None  # 95 %, where it is known
+    words: float | None  # what counted words (TF-IDF) reached, where they were asked
+    commonest: float | None  # the share of the commonest label, where answers are right or wrong
+    label: str | None = None  # the commonest, where it is known
 
 
-def _held(evaluation: Evaluation, decided: Decided) -> _Held:
+def _best_known(evaluation: Evaluation, decided: Decided) -> HeldScore:
     by = better_known_by(evaluation, decided.get(evaluation.task))
-    return _on_the_split(evaluation) if by is None else _by_cross_validation(by)
+    return measured(evaluation) if by is None else measured_by_folds(by)
 
 
-def _on_the_split(evaluation: Evaluation) -> _Held:
+def measured(evaluation: Evaluation) -> HeldScore:
+    """Return what was measured on a split."""
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))
-    low_high = evaluation.intervals.get(metric)
-    found = {RUN: Estimate(x100(reached), None if low_high is None else (x100(low_high[0]), x100(low_high[1])))}
-    if (words := (evaluation.words or {}).get(metric)) is not None:
-        found[WORDS] = Estimate(x100(words), None)
-    if metric == "accuracy" and (common := commonest(evaluation.classes)) is not None:
-        found[f"always '{common[0]}', the commonest label"] = Estimate(x100(common[1]), None)
+    label, share = (commonest(evaluation.classes) if metric == "accuracy" else None) or (None, None)
     chose = ", which also chose the epoch" if evaluation.split == "dev" else ""
-    return _Held(metric, found, f"{many(evaluation.examples, 'row')} of {evaluation.split}{chose}")
+    return HeldScore(
+        rows=f"{many(evaluation.examples, 'row')} of {evaluation.split}{chose}",
+        examples=evaluation.examples,
+        metric=metric,
+        score=reached,
+        interval=evaluation.intervals.get(metric),
+        words=(evaluation.words or {}).get(metric),
+        commonest=share,
+        label=label,
+    )
 
 
-def _by_cross_validation(by: TaskEnsemble) -> _Held:
+def measured_by_folds(by: TaskEnsemble) -> HeldScore:
     """Return what trainings on other parts of the table reached on each part of it."""
-    reached = by.scores[by.best]
-    interval = None
-    if by.metric == "accuracy":
-        low, high = wilson(round(reached * by.examples), by.examples)
-        interval = (x100(low), x100(high))
-    found = {RUN: Estimate(x100(reached), interval), WORDS: Estimate(x100(by.scores[COUNTED]), None)}
-    if by.metric == "accuracy" and by.commonest is not None:
-        found["always the commonest label"] = Estimate(x100(by.commonest), None)
+    reached, is_share = by.scores[by.best], by.metric == "accuracy"
     how = "held out once" if by.is_held_out_once else "by cross-validation"
-    return _Held(by.metric, found, f"{many(by.examples, 'row')}, {how}, which also chose who answers")
+    return HeldScore(
+        rows=f"{many(by.examples, 'row')}, {how}, which also chose who answers",
+        examples=by.examples,
+        metric=by.metric,
+        score=reached,
+        interval=wilson(round(reached * by.examples), by.examples) if is_share else None,
+        words=by.scores[COUNTED],
+        commonest=by.commonest if is_share else None,
+    )
 
 
-def _table(held: _Held) -> Table:
-    best = max((one.value for one in held.found.values()), default=0.0)
+def _estimates(found: HeldScore) -> dict[str, Estimate]:
+    """Return what each reached, x 100, by who it is."""
+    interval = None if found.interval is None else (x100(found.interval[0]), x100(found.interval[1]))
+    each = {RUN: Estimate(x100(found.score), interval)}
+    if found.words is not None:
+        each[WORDS] = Estimate(x100(found.words), None)
+    if found.commonest is not None:
+        common = "the commonest label"
+        name = f"always {common}" if found.label is None else f"always '{found.label}', {common}"
+        each[name] = Estimate(x100(found.commonest), None)
+    return each
+
+
+def measured_table(found: HeldScore) -> Table:
+    """Return what each reached as a table."""
+    each = _estimates(found)
+    best = max(one.value for one in each.values())
     rows = [
         TableRow(name, [TableCell(score(one.value / 100), _note(one), is_best=one.value == best)])
-        for name, one in held.found.items()
+        for name, one in each.items()
     ]
-    below = "; below it is the 95 % interval" if any(one.interval for one in held.found.values()) else ""
-    caption = f"{_titled(held.metric)} x 100 on {held.rows}{below}."
-    return Table(caption, ["who answers", metric_name(held.metric)], rows)
+    below = "; below it is the 95 % interval" if found.interval is not None else ""
+    caption = f"{_titled(found.metric)} x 100 on {found.rows}{below}."
+    return Table(caption, ["who answers", metric_name(found.metric)], rows)
 
 
 def _note(found: Estimate) -> str:
     return "" if found.interval is None else between((found.interval[0] / 100, found.interval[1] / 100))
 
 
-def _picture(held: _Held) -> Picture:
-    name = metric_name(held.metric)
-    spoken = "; ".join(f"{who} {score(one.value / 100)}" for who, one in held.found.items())
-    bars = {who: {"": one} for who, one in held.found.items()}
-    caption = f"{_titled(held.metric)} x 100; the line is the 95 % interval."
+def _picture(found: HeldScore) -> Picture:
+    each, name = _estimates(found), metric_name(found.metric)
+    spoken = "; ".join(f"{who} {score(one.value / 100)}" for who, one in each.items())
+    bars = {who: {"": one} for who, one in each.items()}
+    caption = f"{_titled(found.metric)} x 100; the line is the 95 % interval."
     return Picture(BarPlot(bars, name), f"{name}: {spoken}", caption)

@@ -2,7 +2,7 @@
 
 Settings go to the constructor, data to `fit`, what is learned ends in `_`. Training is `finetune`, answers come from
 `inference`; what was learned is a run folder, which is also how an estimator is saved: nothing is pickled to disk.
-scikit-learn's `check_estimator` does not hold, as it feeds numbers in place of texts; the rest of the contract does.
+scikit-learn's checks hold where numbers are spelled as words for them (`tests/estimators/test_checks.py`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from gpt1.estimators.inputs import (
     read_scores,
     read_texts,
 )
+from gpt1.estimators.worth import Worth, worth_of
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.results import results
 from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.recipes.values import Recipe
-from gpt1.runs.events import Evaluated, Event, Stepped
+from gpt1.runs.events import Evaluated, Event, Noticed, RolledBack, Stepped
+from gpt1.runs.files import in_words
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
@@ -73,20 +75,33 @@ class _Target(NamedTuple):
 
 
 class ProgressLines:
-    """Listens to a training and prints a line for each tenth of its updates, and for each look at dev."""
+    """Listens to a training, and to those of a cross-validation after it, and prints what a person waits for.
+
+    That is a line for each tenth of the updates, for each look at dev, and for whatever is told in words.
+    """
 
     def __init__(self) -> None:
-        self._tenths = 0
+        self._tenths = self._folds = 0
 
     def __call__(self, event: Event) -> None:
         """Tell an event that a person waits for."""
         match event:
-            case Stepped() if (tenths := 10 * event.step // event.steps) > self._tenths:
-                self._tenths = tenths
-                print(f"update {event.step} of {event.steps}, loss {event.loss:.4f}", flush=True)
+            case Stepped():
+                self._step(event)
             case Evaluated():
                 told = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in event.scores.items()]
                 print(", ".join([f"update {event.step}", *told]), flush=True)
+            case Noticed() | RolledBack():
+                print(in_words(event), flush=True)
+
+    def _step(self, event: Stepped) -> None:
+        tenths = 10 * event.step // event.steps
+        if self._tenths == 10:  # one training is over, and the next has begun
+            self._tenths, self._folds = 0, self._folds + 1
+        if tenths > self._tenths:
+            self._tenths = tenths
+            fold = f"fold {self._folds}, " if self._folds else ""
+            print(f"{fold}update {event.step} of {event.steps}, loss {event.loss:.4f}", flush=True)
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -96,6 +111,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     _learned: ClassVar[tuple[str, ...]] = ()  # what it learns besides what every estimator does
     run_: Run
     n_features_in_: int
+    report_: Worth
 
     def __init__(
         self,
@@ -207,7 +223,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _learn(self, run: Run, learned: Mapping[str, object]) -> None:
         for name, value in learned.items():
             setattr(self, name, value)
-        self.run_ = run
+        self.run_, self.report_ = run, worth_of(run)  # now, as the folder may be gone when it is asked for
 
     def _answer(self, X: Any) -> tuple[Floats, NDArray[Any]]:
         """Return for each row the probabilities of classes or bins, and the index of the class or the score."""
@@ -312,8 +328,8 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
 
     Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Where a row may have
     several labels, or none, `y` is a matrix of 0 and 1 with a column for each, as `predict` returns it then. Fitted, it
-    has `classes_`, `run_`, `n_features_in_` (texts a row), `feature_names_in_` (of a DataFrame) and, with `dev`,
-    `dev_scores_`.
+    has `classes_`, `run_`, `report_` (what it is worth), `n_features_in_` (texts a row), `feature_names_in_` (of a
+    DataFrame) and, with `dev`, `dev_scores_`.
     """
 
     _kind = "classification"
@@ -394,7 +410,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         names = tuple(label_name(value) for value in classes.tolist())
         if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             raise InputError(f"y: labels that differ only in the blanks around them: {some(twice)}")
-        refuse_one_label(names, "y")
+        refuse_one_label(names, "y has one class")
         if (found := seem_several(names)) is not None:
             separator, combined = found
             what = f"y: labels that seem to be several, parted by '{separator}': {some(combined)}"
@@ -417,7 +433,7 @@ class GPTRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
 
     def _target(self, y: Any, count: int) -> _Target:
         scores, notices = read_scores(y, count)
-        refuse_one_label(scores, "y")
+        refuse_one_label(scores, f"y of {many(count, 'sample')}")
         for text in notices:
             warnings.warn(text, stacklevel=3)
         return _Target(scores, ("pearson", "spearman"), score_range=(min(scores), max(scores)))

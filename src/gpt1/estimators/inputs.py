@@ -41,6 +41,8 @@ class Texts:
 
 def read_texts(X: Any) -> Texts:
     """Return the rows of a list, an array, a series or a frame; errors count them from 1."""
+    if issparse(X):
+        raise InputError("X is sparse, of numbers; give texts as they are: the run has its own tokenizer")
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise InputError(f"X is a {type(X).__name__}; give a list of texts or of pairs, or a DataFrame")
     columns = getattr(X, "columns", None)
@@ -84,7 +86,7 @@ def label_field(y: Any, fields: Sequence[str]) -> str:
 def read_labels(y: Any, count: int) -> list[Any]:
     """Return the labels of so many rows, not looked at yet."""
     if y is None:
-        raise InputError("y is missing: fit needs a label for each row of X")
+        raise InputError("fit requires y to be passed, but the target y is None; give a label for each row of X")
     try:
         values = column_or_1d(np.asarray(y, dtype=object), warn=True)
     except ValueError as error:
@@ -103,7 +105,7 @@ def read_classes(y: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
             shown = brief(value.tolist() if isinstance(value, np.ndarray) else value)
             raise row.error(f"the label is {shown}, several; give one a row, or of several {AS_MATRIX}", SEVERAL_LABELS)
         if isinstance(value, float) and (np.isinf(value) or value != np.floor(value)) and not np.isnan(value):
-            raise row.error(f"{value} is a score, not a class; GPTRegressor learns scores")
+            raise row.error(f"{value} is a continuous score, not a class; GPTRegressor learns scores")
         if row.label("y") is None:
             raise row.error("the label is empty; label the row or take it out")
         if isinstance(value, str) != isinstance(values[0], str):
