@@ -70,22 +70,23 @@ class Reached:
         """Whether all of enough rows are answered rightly, so that nothing can do better there."""
         return self.score == 1 and self.rows >= ENOUGH
 
-    def in_words(self) -> str:
-        """Return it in a sentence, with what that leaves to the network."""
+    def in_words(self, *, trains: bool = True) -> str:
+        """Return it in a sentence, with what that leaves to the network, which is trained or makes one update."""
         low, high = (hundred(end) for end in self.interval)
         return (
             f"{self.task}: counting words (TF-IDF) reaches {self.metric.replace('_', ' ')} {hundred(self.score)} "
-            f"(95 % interval {low} to {high}) on {self.where}, and {self._left()}"
+            f"(95 % interval {low} to {high}) on {self.where}, and {self._left(trains)}"
         )
 
-    def _left(self) -> str:
-        if self.leaves_nothing:
+    def _left(self, trains: bool) -> str:
+        if self.leaves_nothing and trains:
             return (
-                "nothing can do better there; `changes=['training.steps=1']` makes a run in which counted words "
-                "answer, without the minutes of training"
+                "nothing can do better there; `changes=['training.steps=1']` makes a run that answers as well there, "
+                "without the minutes of training"
             )
         if self.score == 1:
-            return "nothing can do better there, though so few rows say little of others"
+            few = "" if self.leaves_nothing else ", though so few rows say little of others"
+            return f"nothing can do better there{few}"
         if 1 - self.score < LITTLE:
             return f"the network can win {hundred(1 - self.score)} points there at most"
         return "the network is to do better"

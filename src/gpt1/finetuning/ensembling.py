@@ -52,7 +52,7 @@ def make_ensembles(
         if folds == 1:
             how = "a third of the rows is held out: the network is fine-tuned once more, on the other two thirds"
         notify(f"{how}, to hold it against counted words; about {takes} by the speed so far")
-    answers = _cross_validated(parts, tasks, retrain, folds)
+    answers = _cross_validated(parts, tasks, retrain, folds, notify)
     if answers is None:
         return False
     found = {name: TaskEnsemble(dict(ALONE), why) for name, one in tasks.items() if (why := _not_counted(one))}
@@ -131,7 +131,7 @@ def _on_dev(run: Run, encoded: EncodedTask) -> Floats:
 
 
 def _cross_validated(
-    parts: Mapping[str, Places], tasks: Mapping[str, EncodedTask], retrain: Retrain, folds: int
+    parts: Mapping[str, Places], tasks: Mapping[str, EncodedTask], retrain: Retrain, folds: int, notify: Notify
 ) -> dict[str, Floats] | None:
     """Return what networks answer to the training examples of the first `folds` parts, having learned the others.
 
@@ -139,6 +139,7 @@ def _cross_validated(
     """
     found: dict[str, Floats] = {}
     for number in range(folds if parts else 0):
+        notify(f"cross-validation: fold {number + 1} of {folds}" if folds > 1 else None)
         others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
         if (run := retrain(number, others)) is None:
             return None

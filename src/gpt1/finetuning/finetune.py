@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ from gpt1.finetuning.data import (
     truncation_notices,
     unknown_tokens,
 )
-from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles
-from gpt1.finetuning.forecasting import Forecast
+from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, times_as_long
+from gpt1.finetuning.forecasting import Forecast, in_fold
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import (
@@ -58,7 +59,7 @@ from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
-from gpt1.runs.events import Event, Listener, Stepped
+from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
@@ -393,7 +394,7 @@ class FinetuneSession(Session[Classifier]):
         notify(_in_short(recipe, model, self.tasks, updates, self.device))
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
-        self._words_first(recipe, notify)
+        self._words_first(recipe, updates, notify)
         evaluate = _evaluator(model, _deciding(self.tasks, recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
@@ -410,12 +411,12 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
-    def _words_first(self, recipe: Recipe, notify: Notify) -> None:
+    def _words_first(self, recipe: Recipe, updates: int, notify: Notify) -> None:
         """Tell what counting words reaches, before the network learns; where it is decided who answers, that stands."""
         if not recipe.finetuning.ensemble or not self.world.is_first or (self.out / ENSEMBLE_FILE).is_file():
             return
         for reached in self.words.reached(self._folds(recipe)):
-            notify(reached.in_words())
+            notify(reached.in_words(trains=updates > 1))
 
     def _folds(self, recipe: Recipe) -> int:
         """Return how many folds there are; several processes do not train again."""
@@ -458,7 +459,8 @@ class FinetuneSession(Session[Classifier]):
         if settings.ensemble:
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
             folds, took = self._folds(run.recipe), trainer.progress.seconds
-            if not make_ensembles(run, self.words, self._retrain, notify, folds=folds, seconds=took):
+            retrain = partial(self._retrain, folds=folds, seconds_each=took * times_as_long(1))
+            if not make_ensembles(run, self.words, retrain, notify, folds=folds, seconds=took):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
@@ -473,7 +475,7 @@ class FinetuneSession(Session[Classifier]):
         write_result(self.out, measured)
         return True
 
-    def _retrain(self, part: int, tasks: Mapping[str, EncodedTask]) -> Run | None:
+    def _retrain(self, part: int, tasks: Mapping[str, EncodedTask], *, folds: int, seconds_each: float) -> Run | None:
         """Return a run that has learned some of the examples as this one has learned all; None: the time was up."""
         # Parts are short, and begun anew after a kill: a checkpoint at the end is enough.
         changes = [
@@ -491,7 +493,7 @@ class FinetuneSession(Session[Classifier]):
             resume=True,
             minutes=self._minutes_left(),
             curves=False,
-            listeners=tuple(_only_steps(listener) for listener in self.conditions.listeners),
+            listeners=tuple(in_fold(one, part, folds, seconds_each) for one in self.conditions.listeners),
         )
         session = FinetuneSession(own, here, tasks, [])
         return load_run(here.out, device=str(self.device), step=LAST) if session.train() else None
@@ -499,16 +501,6 @@ class FinetuneSession(Session[Classifier]):
     def _minutes_left(self) -> float | None:
         minutes = self.conditions.minutes
         return None if minutes is None else max(0.0, minutes - (time.monotonic() - self._began) / 60)
-
-
-def _only_steps(listener: Listener) -> Listener:
-    """Return a listener that hears how far a training is, and nothing else."""
-
-    def hear(event: Event) -> None:
-        if isinstance(event, Stepped):
-            listener(event)
-
-    return hear
 
 
 def _in_short(

@@ -29,6 +29,7 @@ OFFERS = {
         "AttentionSample",
         "Evaluated",
         "Event",
+        "Fold",
         "Listener",
         "Noticed",
         "RolledBack",
