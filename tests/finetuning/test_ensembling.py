@@ -136,16 +136,6 @@ def test_one_fold_holds_out_a_third_and_none_leaves_it_to_dev(
     assert ensemble_of(run.path).why.startswith("the network answers: there are fewer than 20 rows to hold it against")
 
 
-def test_parts_hold_all_labels_evenly_and_equal_texts_together(bytes_tokenizer: Tokenizer) -> None:
-    encoded = encode(MOODS, bytes_tokenizer, 30, 0)
-    part = counting.deal(encoded)
-    assert part is not None
-    labels = encoded.splits["train"].labels
-    counts = [np.bincount(labels[part == number], minlength=2).tolist() for number in range(FOLDS)]
-    assert counts == [[5, 5]] * 3
-    assert counting.deal(encode(MOODS, bytes_tokenizer, 5, 0)) is None
-
-
 def test_a_task_of_choices_has_words_too(parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path) -> None:
     run = learn(parent, tmp_path / "run", encode(STORIES, bytes_tokenizer, 40, 10), SLOW)
     assert ensemble_of(run.path, "stories").scores["words"] > 0.8

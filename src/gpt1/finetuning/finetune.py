@@ -391,7 +391,7 @@ class FinetuneSession(Session[Classifier]):
         for name, encoded in self.tasks.items():
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
-        notify(_in_short(recipe, model, self.tasks, updates, self.device))
+        notify(_in_short(recipe, self.tasks, updates, self.device))
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
         self._words_first(recipe, updates, notify)
@@ -503,16 +503,14 @@ class FinetuneSession(Session[Classifier]):
         return None if minutes is None else max(0.0, minutes - (time.monotonic() - self._began) / 60)
 
 
-def _in_short(
-    recipe: Recipe, model: Classifier, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device
-) -> str:
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+def _in_short(recipe: Recipe, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device) -> str:
+    parameters = count_parameters(recipe.shape, next(iter(tasks.values())).vocab_size).total
     examples = ", ".join(
         f"{many(len(encoded.splits['train']), 'example')} of {name}" for name, encoded in tasks.items()
     )
     return (
-        f"{examples}; {parameters:,} parameters, {many(updates, 'update')} of {recipe.training.batch} examples, "
-        f"{recipe.training.precision} on {device_name(device)}"
+        f"{examples}; {parameters:,} parameters without heads, {many(updates, 'update')} of {recipe.training.batch} "
+        f"examples, {recipe.training.precision} on {device_name(device)}"
     )
 
 

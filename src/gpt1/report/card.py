@@ -136,7 +136,12 @@ def _what(run: GatheredRun) -> Iterator[Block]:
     parameters = count_parameters(shape, run.record.vocab_size).total
     facts = [("task" if len(run.tasks) == 1 else f"task {name}", one.in_short()) for name, one in run.tasks.items()]
     facts += [] if run.ensemble is None else [("who answers", one.why) for one in run.ensemble.tasks.values()]
-    facts.append(("network", f"{network} of width {shape.width:,}, {parameters:,} parameters"))
+    facts.append(
+        (
+            "network",
+            f"{network} of width {shape.width:,}, {parameters:,} parameters{' without heads' if run.tasks else ''}",
+        )
+    )
     facts.append(("context", many(shape.context, "token")))
     yield Heading("What it is")
     yield Facts(facts)

@@ -53,7 +53,9 @@ OFFERS = {
     ],
     "folder": [
         "CHECKPOINTS",
+        "CLASSIFIER",
         "RUN_FILE",
+        "STARTED",
         "begin_run",
         "check_made_for",
         "is_begun_copy",
@@ -63,6 +65,7 @@ OFFERS = {
         "read_run",
         "run_folder",
         "run_tokenizer",
+        "start_without_run",
         "update_run",
     ],
     "writer": ["CheckpointWriter", "Snapshot"],

@@ -43,7 +43,7 @@ from gpt1.records.run import PRETRAINING
 from gpt1.report import report
 from gpt1.runs.checkpoints import has_moments, list_checkpoints
 from gpt1.runs.events import Event, Listener, Noticed
-from gpt1.runs.folder import is_run, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import CLASSIFIER, STARTED, is_run, read_run, run_folder, run_tokenizer
 from gpt1.starting.planning import (
     TEXT_SHARE,
     TRIAL_SHARE,
@@ -57,7 +57,7 @@ from gpt1.starting.trial import encode_table, seconds_an_update
 from gpt1.tasks.checking import TableReport
 from gpt1.tasks.encoded import EncodedTask
 
-STARTED, TOKENS, READER, CLASSIFIER, REPORT = "start.json", "tokens", "reader", "classifier", "report.html"
+TOKENS, READER, REPORT = "tokens", "reader", "report.html"
 TRIAL = "trial"  # a folder that is gone when the plan is made
 VALID_SHARE, VALID_BYTES = 0.05, 200_000  # of a text, kept to tell whether reading it helped
 WHAT = "what a start has decided"
