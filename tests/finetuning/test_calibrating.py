@@ -152,7 +152,7 @@ def test_answers_that_are_right_and_unsure_are_made_sure_though_a_weight_is_at_i
     labels = np.arange(200) % 2
     right = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - labels, labels)]  # nine of ten
     members = {NETWORK: np.full((200, 2), 0.5), WORDS: 0.4 + 0.2 * right}
-    sheet = counting.Sheet(labels, members, "200 rows cross-validated", cross_validated=True)
+    sheet = counting.AnswerSheet(labels, members, "200 rows cross-validated", cross_validated=True)
     found = ensembling._decide(MOODS, sheet, "")
     shares = soften(pool(MOODS, members, found.weights), found.temperature or 0)
     np.testing.assert_allclose(shares.max(1), 0.9, atol=0.01)

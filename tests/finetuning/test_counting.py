@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpt1.finetuning import counting
-from gpt1.finetuning.counting import CountedWords, Reached
+from gpt1.finetuning.counting import CountedWords, WordsReached
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import Run
 from gpt1.recipes.values import FOLDS
@@ -84,7 +84,7 @@ def test_folds_are_told_apart_while_they_train(parent: Path, bytes_tokenizer: To
 
 
 def test_where_nothing_is_left_to_win_that_is_said_with_a_shorter_way() -> None:
-    every = Reached("moods", "accuracy", 1.0, (0.984, 1.0), 240, "240 rows cross-validated")
+    every = WordsReached("moods", "accuracy", 1.0, (0.984, 1.0), 240, "240 rows cross-validated")
     assert every.leaves_nothing
     assert every.in_words() == (
         "moods: counting words (TF-IDF) reaches accuracy 100.0 (95 % interval 98.4 to 100.0) on 240 rows "
@@ -92,12 +92,12 @@ def test_where_nothing_is_left_to_win_that_is_said_with_a_shorter_way() -> None:
         "well there, without the minutes of training"
     )
     assert every.in_words(trains=False).endswith("cross-validated, and nothing can do better there")
-    few = Reached("moods", "accuracy", 1.0, (0.86, 1.0), 24, "24 dev rows")
+    few = WordsReached("moods", "accuracy", 1.0, (0.86, 1.0), 24, "24 dev rows")
     assert not few.leaves_nothing
     assert few.in_words().endswith("nothing can do better there, though so few rows say little of others")
-    most = Reached("moods", "accuracy", 0.996, (0.98, 0.999), 500, "500 dev rows")
+    most = WordsReached("moods", "accuracy", 0.996, (0.98, 0.999), 500, "500 dev rows")
     assert most.in_words().endswith("the network can win 0.4 points there at most")
-    some = Reached("moods", "accuracy", 0.642, (0.6, 0.68), 523, "523 dev rows")
+    some = WordsReached("moods", "accuracy", 0.642, (0.6, 0.68), 523, "523 dev rows")
     assert some.in_words().endswith("on 523 dev rows, and the network is to do better")
 
 

@@ -39,7 +39,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class AnswerSheet:
     """What members answered to examples that they had not learned."""
 
     labels: NDArray[Any]
@@ -49,13 +49,13 @@ class Sheet:
     is_dev: bool = False  # by which thresholds of labels are chosen too
     folds: int | None = None  # of a cross-validation
 
-    def with_member(self, name: str, found: Floats) -> Sheet:
+    def with_member(self, name: str, found: Floats) -> AnswerSheet:
         """Return the sheet with what a further member answered."""
         return replace(self, members={name: found, **self.members})
 
 
 @dataclass(frozen=True)
-class Reached:
+class WordsReached:
     """What counting words reaches on the rows that decide, by the task's first metric."""
 
     task: str
@@ -97,14 +97,14 @@ class CountedWords:
 
     def __init__(self, tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> None:
         self.tasks, self._tokenizer = tasks, tokenizer
-        self._sheets: dict[tuple[str, int], Sheet | None] = {}  # by a task and the folds
+        self._sheets: dict[tuple[str, int], AnswerSheet | None] = {}  # by a task and the folds
 
     @cached_property
     def models(self) -> dict[str, WordModel]:
         """What has learned all training examples, of each task whose words are counted."""
         return {name: self._learn(name, np.arange(len(texts))) for name, texts in self._texts.items()}
 
-    def sheet(self, name: str, folds: int) -> Sheet | None:
+    def sheet(self, name: str, folds: int) -> AnswerSheet | None:
         """Return what words answer to the rows that decide a task, of so many folds; None where there are too few."""
         if (name, folds) not in self._sheets:
             part = parts_to_hold_out(self.tasks, folds).get(name)
@@ -112,7 +112,7 @@ class CountedWords:
             self._sheets[name, folds] = found
         return self._sheets[name, folds]
 
-    def reached(self, folds: int) -> list[Reached]:
+    def reached(self, folds: int) -> list[WordsReached]:
         """Return what words reach at each task that has rows which decide, of so many folds."""
         sheets = {name: self.sheet(name, folds) for name in self._texts}
         return [_reached(self.tasks[name].task, sheet) for name, sheet in sheets.items() if sheet is not None]
@@ -130,15 +130,15 @@ class CountedWords:
         task, train = self.tasks[name].task, self.tasks[name].splits["train"]
         return learn_words(task, _some(self._texts[name], places), train.labels[places])
 
-    def _on_dev(self, name: str) -> Sheet | None:
+    def _on_dev(self, name: str) -> AnswerSheet | None:
         task, splits = self.tasks[name].task, dev_rows(self.tasks[name])
         if _count(splits) < FEWEST:
             return None
         found = [self.models[name].probabilities(encoded_texts(task, split, self._tokenizer)) for split in splits]
         labels = np.concatenate([split.labels for split in splits])
-        return Sheet(labels, {WORDS: np.concatenate(found)}, f"{len(labels):,} dev rows", is_dev=True)
+        return AnswerSheet(labels, {WORDS: np.concatenate(found)}, f"{len(labels):,} dev rows", is_dev=True)
 
-    def _cross_validated(self, name: str, part: Places, folds: int) -> Sheet:
+    def _cross_validated(self, name: str, part: Places, folds: int) -> AnswerSheet:
         """Return what words answer to the training examples of the first `folds` parts, having learned the others."""
         held_out, found = [np.flatnonzero(part == number) for number in range(folds)], []
         for number, places in enumerate(held_out):
@@ -147,19 +147,19 @@ class CountedWords:
         order = np.argsort(np.concatenate(held_out))
         labels = self.tasks[name].splits["train"].labels[part < folds]
         where = f"{len(labels):,} rows {'held out once' if folds == 1 else 'cross-validated'}"
-        return Sheet(labels, {WORDS: np.concatenate(found)[order]}, where, cross_validated=True, folds=folds)
+        return AnswerSheet(labels, {WORDS: np.concatenate(found)[order]}, where, cross_validated=True, folds=folds)
 
 
 def _some(texts: Texts, places: Places) -> Texts:
     return [texts[place] for place in places.tolist()]
 
 
-def _reached(task: Task, sheet: Sheet) -> Reached:
+def _reached(task: Task, sheet: AnswerSheet) -> WordsReached:
     labels, found = sheet.labels, sheet.members[WORDS]
     thresholds = own_thresholds(task, found, labels, with_thresholds=sheet.is_dev)
     assessed, metric = assess(task, labels, hold_against(task, labels, found, thresholds)), task.metrics[0]
     score, interval = float(assessed.metrics[metric]), assessed.intervals[metric]
-    return Reached(task.name, metric, score, interval, len(labels), sheet.where)
+    return WordsReached(task.name, metric, score, interval, len(labels), sheet.where)
 
 
 def uncountable(encoded: EncodedTask) -> str | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
 from gpt1.base.wording import duration, hundred
-from gpt1.finetuning.counting import FEWEST, CountedWords, Places, Sheet, dev_rows, parts_to_hold_out, uncountable
+from gpt1.finetuning.counting import FEWEST, AnswerSheet, CountedWords, Places, dev_rows, parts_to_hold_out, uncountable
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
@@ -87,7 +87,7 @@ def _not_counted(encoded: EncodedTask) -> str | None:
     return None if why is None else f"the network answers; words were not counted: {why}"
 
 
-def _decide(task: Task, sheet: Sheet | None, words: str) -> TaskEnsemble:
+def _decide(task: Task, sheet: AnswerSheet | None, words: str) -> TaskEnsemble:
     if sheet is None:
         why = f"the network answers: there are fewer than {FEWEST} rows to hold it against counted words"
         return TaskEnsemble(dict(ALONE), why, words=words)
@@ -116,7 +116,7 @@ def _decide(task: Task, sheet: Sheet | None, words: str) -> TaskEnsemble:
     )
 
 
-def _temperature(task: Task, sheet: Sheet, weights: Weights) -> float | None:
+def _temperature(task: Task, sheet: AnswerSheet, weights: Weights) -> float | None:
     """Return how sure answers are to be, by those of cross-validation: fitted weights may be at their bound."""
     if not sheet.cross_validated or task.score_range is not None:
         return None
