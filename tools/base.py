@@ -44,6 +44,7 @@ from gpt1.exchange.to_compact import export_compact
 from gpt1.finetuning.seeds import is_done, read_result
 from gpt1.inference.run import BODY, Run
 from gpt1.lessons.making import LESSONS, make_lessons
+from gpt1.model.costs import count_parameters
 from gpt1.pretraining.measure import measure_corpus
 from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.events import Evaluated, Event, Noticed, Stepped
@@ -328,7 +329,7 @@ def describe(out: Path, facts: Facts, measured: Measured) -> None:
             bytes=making.bytes["train"],
             tokens=making.tokens,
         ),
-        parameters=sum(weight.numel() for weight in base.checkpoint.model.values()),
+        parameters=count_parameters(base.recipe.shape, base.record.vocab_size).total,
         weights_licence=facts.weights_licence,
         text_licence=facts.text_licence,
         command=making.command,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from safetensors import SafetensorError
 from gpt1.base.progress import Silent
 from gpt1.cli.lines import TrainingLines, score_line, step_line
 from gpt1.runs import checkpoints
-from gpt1.runs.events import Evaluated, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.events import Evaluated, Fold, Noticed, RolledBack, Sampled, Saved, Stepped
 from tests.cli.tools import run
 from tests.conftest import SMALL_RUN, make_text
 
@@ -143,6 +144,19 @@ def test_a_step_is_one_line() -> None:
     assert step_line(STEPPED) == line
     known = Stepped(**{**vars(STEPPED), "utilisation": 0.412})
     assert step_line(known) == line.replace("tokens/s", "tokens/s  MFU 41 %")
+
+
+def test_a_fold_has_a_bar_of_its_own_and_says_how_long_all_take() -> None:
+    person = Listener()
+    tell = TrainingLines(person)
+    second = replace(STEPPED, fold=Fold(2, 3, 200.0))
+    for event in (STEPPED, second, second, replace(STEPPED, fold=Fold(3, 3, 80.0))):
+        tell(event)
+    assert person.bars == ["training", "cross-validation", "cross-validation"]
+    told = [line for _, line in person.shown]
+    assert told[1].startswith("fold 2 of 3, update 120/1000  loss")
+    assert told[1].endswith("1:20 left, 3:20 with the folds after it")
+    assert told[3].endswith("  1:20 left")
 
 
 def test_scores_are_told_in_words() -> None:

@@ -13,7 +13,7 @@ import pytest
 from gpt1.base.errors import FormatError, InputError
 from gpt1.estimators.folders import pack, unpack
 from gpt1.exchange.to_compact import export_compact
-from gpt1.finetuning import calibrating, ensembling
+from gpt1.finetuning import calibrating, counting, ensembling
 from gpt1.finetuning.calibrating import deciding
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluation_file
@@ -99,7 +99,7 @@ def test_it_is_of_its_own_weights_though_another_run_has_the_same_step(
 def test_epoch_and_members_are_chosen_by_that_half_alone(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensembling, "ENOUGH", 10)
+    monkeypatch.setattr(counting, "ENOUGH", 10)
     encoded, told = encode(MOODS, bytes_tokenizer, 48, 40), Told()
     with_words = (*CHANGES, "finetuning.ensemble=true")
     run = learn(parent, tmp_path / "run", encoded, with_words, listeners=[told])
@@ -114,18 +114,17 @@ def test_epoch_and_members_are_chosen_by_that_half_alone(
 def test_where_dev_has_few_rows_the_answers_of_cross_validation_say_how_sure_answers_are(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sheets, cross_validated = [], ensembling._cross_validated
+    sheets, decide = [], ensembling._decide
 
-    def noting(*given: Any) -> Any:
-        sheets.append(cross_validated(*given))
-        return sheets[-1]
+    def noting(task: Any, sheet: Any, words: str) -> Any:
+        sheets.append(sheet)
+        return decide(task, sheet, words)
 
-    monkeypatch.setattr(ensembling, "_cross_validated", noting)
+    monkeypatch.setattr(ensembling, "_decide", noting)
     encoded = encode(MOODS, bytes_tokenizer, 60, 8)
     run = learn(parent, tmp_path / "run", encoded, (*CHANGES, "finetuning.ensemble=true", "optimizer.lr=1e-6"))
     ensemble = run.ensembles["moods"]
-    (found,) = sheets
-    sheet = found["moods"]
+    (sheet,) = sheets
     assert list(ensemble.weights.values()) == [1.0]
     wanted = fit_temperature(pool(MOODS, sheet.members, ensemble.weights), sheet.labels)
     assert (ensemble.record.temperature, temperature_of(run, MOODS)) == (wanted, wanted)
@@ -153,7 +152,7 @@ def test_answers_that_are_right_and_unsure_are_made_sure_though_a_weight_is_at_i
     labels = np.arange(200) % 2
     right = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - labels, labels)]  # nine of ten
     members = {NETWORK: np.full((200, 2), 0.5), WORDS: 0.4 + 0.2 * right}
-    sheet = ensembling._Sheet(labels, members, "200 rows cross-validated", cross_validated=True)
+    sheet = counting.AnswerSheet(labels, members, "200 rows cross-validated", cross_validated=True)
     found = ensembling._decide(MOODS, sheet, "")
     shares = soften(pool(MOODS, members, found.weights), found.temperature or 0)
     np.testing.assert_allclose(shares.max(1), 0.9, atol=0.01)
@@ -212,7 +211,7 @@ def test_where_both_answer_together_their_weights_are_the_temperature_of_the_sam
         return replace(together, words=words)
 
     monkeypatch.setattr(ensembling, "_decide", decide)
-    monkeypatch.setattr(ensembling, "ENOUGH", 10)
+    monkeypatch.setattr(counting, "ENOUGH", 10)
     changes = (*CHANGES, "finetuning.ensemble=true")
     run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 16), changes)
     assert (found_of(run).temperature, found_of(run).kept) == (1, None)

@@ -16,7 +16,8 @@ import pytest
 from gpt1.base.errors import FormatError, InputError
 from gpt1.estimators.folders import pack, unpack
 from gpt1.exchange.to_compact import export_compact
-from gpt1.finetuning import ensembling
+from gpt1.finetuning import counting, ensembling
+from gpt1.finetuning.counting import CountedWords
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.answering import answer_split, left_behind
 from gpt1.inference.run import Run, load_run
@@ -64,7 +65,7 @@ def test_where_the_network_learned_nothing_words_answer(
 def test_enough_rows_for_dev_decide_and_nothing_is_trained_again(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensembling, "ENOUGH", 20)
+    monkeypatch.setattr(counting, "ENOUGH", 20)
     told = Told()
     run = learn(parent, tmp_path / "run", encode(MOODS, bytes_tokenizer, 48, 20), SLOW, listeners=[told])
     assert "on 20 dev rows" in told
@@ -74,7 +75,7 @@ def test_enough_rows_for_dev_decide_and_nothing_is_trained_again(
 def test_rows_for_dev_that_stand_in_train_do_not_decide(
     parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensembling, "ENOUGH", 20)
+    monkeypatch.setattr(counting, "ENOUGH", 20)
     rows = make_examples(MOODS, 90)
     encoded = encode_task(MOODS, {"train": rows[:60], "dev": rows[50:]}, bytes_tokenizer, CONTEXT)
     new = {row.texts for row in rows[60:]} - {row.texts for row in rows[:60]}
@@ -102,7 +103,8 @@ def test_what_decides_was_learned_by_nobody(
 
     monkeypatch.setattr(ensembling, "answer_split", answer)
     told: list[str] = []
-    assert ensembling.make_ensembles(run, {"moods": encoded}, retrain, told.append, seconds=20.0)
+    words = CountedWords({"moods": encoded}, run.tokenizer)
+    assert ensembling.make_ensembles(run, words, retrain, told.append, seconds=20.0)
     assert told[0].startswith("cross-validation follows: the network is fine-tuned 3 more times, on two thirds of the")
     assert told[0].endswith("; about 40 s by the speed so far")
     kept = ensemble_of(run.path)
@@ -132,16 +134,6 @@ def test_one_fold_holds_out_a_third_and_none_leaves_it_to_dev(
     few = encode(MOODS, bytes_tokenizer, 60, 19)
     run = learn(parent, tmp_path / "few", few, (*SLOW, "finetuning.folds=0"))
     assert ensemble_of(run.path).why.startswith("the network answers: there are fewer than 20 rows to hold it against")
-
-
-def test_parts_hold_all_labels_evenly_and_equal_texts_together(bytes_tokenizer: Tokenizer) -> None:
-    encoded = encode(MOODS, bytes_tokenizer, 30, 0)
-    part = ensembling.deal(encoded)
-    assert part is not None
-    labels = encoded.splits["train"].labels
-    counts = [np.bincount(labels[part == number], minlength=2).tolist() for number in range(FOLDS)]
-    assert counts == [[5, 5]] * 3
-    assert ensembling.deal(encode(MOODS, bytes_tokenizer, 5, 0)) is None
 
 
 def test_a_task_of_choices_has_words_too(parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path) -> None:

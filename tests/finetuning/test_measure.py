@@ -394,6 +394,17 @@ def test_rows_of_a_table_that_the_run_learned_from_are_counted(films: tuple[Run,
     assert as_train.in_train is None
 
 
+def test_rows_of_a_folder_that_the_run_learned_from_are_counted(run: Run, tmp_path: Path) -> None:
+    save(encode(run, MOODS, train=examples(MOODS, 9), dev=examples(MOODS, 4)), tmp_path / "moods")
+    run = with_source(run, encoded=[tmp_path / "moods"])
+    folder = write_task(tmp_path / "data", {"train": 9, "dev": 6, "test": 12})
+    (found,) = evaluate_run(run, task="moods", data=folder, notice=quiet)
+    assert found.in_train is not None
+    assert found.in_train.examples == 1
+    (as_train,) = evaluate_run(run, task="moods", data=folder, split="train", notice=quiet)
+    assert as_train.in_train is None
+
+
 def test_a_table_is_measured_where_what_the_run_learned_is_gone_or_another_and_that_is_told(
     films: tuple[Run, Path], tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.estimators.folders import pack, unpack
 from gpt1.exchange.to_compact import export_compact
-from gpt1.finetuning import calibrating, ensembling, thresholding
+from gpt1.finetuning import calibrating, counting, thresholding
 from gpt1.finetuning.calibrating import deciding
 from gpt1.finetuning.data import read_recorded
 from gpt1.finetuning.finetune import finetune
@@ -78,7 +78,7 @@ def taught(parent: Path, tables: dict[str, Path], tmp_path_factory: pytest.TempP
     """A run with everything: an ensemble, a temperature, thresholds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrating, "ENOUGH", 10)
-        patch.setattr(ensembling, "ENOUGH", 10)
+        patch.setattr(counting, "ENOUGH", 10)
         return learn(parent, tmp_path_factory.mktemp("taught") / "run", tables, EVERYTHING)
 
 

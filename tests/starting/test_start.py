@@ -21,12 +21,15 @@ from gpt1.finetuning.finetune import FinetuneSession
 from gpt1.finetuning.results import results
 from gpt1.inspection.plan import Speed
 from gpt1.recipes.changes import change
+from gpt1.report import report
+from gpt1.report.card import make_card
 from gpt1.runs.events import Event, Stepped
-from gpt1.runs.folder import read_run
+from gpt1.runs.folder import CLASSIFIER, STARTED, read_run
 from gpt1.starting import planning
 from gpt1.starting.shown import start_blocks
-from gpt1.starting.start import CLASSIFIER, READER, REPORT, STARTED, StartResult, folder_for, start
+from gpt1.starting.start import READER, REPORT, StartResult, folder_for, start
 from tests.conftest import make_text
+from tests.finetuning.tools import Told
 from tests.moments import signalled
 from tests.records import facts_in
 
@@ -95,6 +98,45 @@ def test_it_is_what_the_functions_of_the_verbs_make(finished: tuple[Path, StartR
     assert found.run is not None
     assert results(again)["tasks"] == results(gpt1.load_run(found.run, device="cpu"))["tasks"]
     assert not [name for name in learned if name not in ("init", "train", "out", "device")]
+
+
+def test_its_folder_is_the_run_s_for_all_who_open_one(finished: tuple[Path, StartResult], tmp_path: Path) -> None:
+    folder, found = finished
+    assert found.run is not None
+    opened = gpt1.load_run(folder / "out", device="cpu")
+    assert opened.path == found.run
+    assert "gpt1 predict out new.csv" in make_card(folder / "out")
+    report([folder / "out"], tmp_path / "page.html")
+    assert gpt1.GPTClassifier.load(folder / "out", device="cpu").run_.path == found.run
+
+
+def test_a_start_without_a_classifier_says_so(tmp_path: Path) -> None:
+    write_record(tmp_path / STARTED, {"made_for": {}})
+    for ask in (gpt1.load_run, make_card, lambda folder: report([folder], tmp_path / "page.html")):
+        with pytest.raises(InputError, match=r"a start that has no classifier yet; the same `gpt1\.start\(\)` goes"):
+            ask(tmp_path)
+
+
+def test_where_words_leave_nothing_to_win_the_network_makes_one_update(
+    trained: Path, letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt1.starting.start.seconds_an_update", stopped)  # of which there is no need
+    rows = "".join(f"I liked film {n} and that was all,good\nThis was not film {n},bad\n" for n in range(60))
+    (tmp_path / "films.csv").write_text(f"text,label\n{rows}")
+    told = Told()
+    found = begin(tmp_path / "films.csv", trained, tmp_path / "out", text=[letters], listeners=[told])
+    assert [step.verb for step in found.steps] == ["check", "finetune", "report"]
+    assert found.run is not None
+    assert read_run(found.run).recipe.training.steps == 1
+    (first,) = [line for line in told.lines if "counting words (TF-IDF) reaches" in line]
+    assert first.startswith("films: counting words (TF-IDF) reaches accuracy 100.0 (95 % interval 96.6 to 100.0)")
+    assert found.decisions[0].startswith("counting words answers all 108 rows rightly, so the network makes but one")
+    assert shown(found).startswith("No gain: ")
+    again = begin(tmp_path / "films.csv", trained, tmp_path / "out", text=[letters], minutes=120)
+    assert (again.decisions, results(gpt1.load_run(found.run, device="cpu"))) == (
+        found.decisions,
+        results(gpt1.load_run(again.run or "", device="cpu")),
+    )
 
 
 def test_an_unfit_table_is_not_learned_from_and_nothing_is_written(trained: Path, tmp_path: Path) -> None:

@@ -378,6 +378,36 @@ def test_a_further_column_of_texts_is_told_with_how_to_read_it(tmp_path):
         assert read_tables({"train": path}, columns=ast.literal_eval(way)).notices == ()
 
 
+CLERKS = [("AB", "CD", "EF")[n % 3] for n in range(20)]
+
+
+def test_other_columns_that_could_be_the_label_are_told_with_what_they_hold(tmp_path):
+    days = [f"2026-01-{n + 1:02}" for n in range(20)]
+    cells = zip(days, SENTENCES, CLERKS, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "day,text,clerk,label", *cells)
+    (notice,) = read_tables({"train": path}).notices
+    kinds = ", ".join(repr(kind) for kind in dict.fromkeys(GOOD_OR_BAD))
+    assert notice == (
+        f"{path}: 'label' is taken for the label (2 different: {kinds}); by its values 'clerk' (3 different: 'AB', "
+        "'CD', 'EF') could be it too; `columns={'text': 'text', 'label': 'clerk'}` takes that one"
+    )
+    (finding,) = [one for one in check_table(path).findings if one.key == "other-labels"]
+    assert not finding.stops
+    assert f"{path}: {finding.what}; {finding.advice}" == notice
+    (way,) = re.findall("`columns=({.*?})`", notice)
+    chosen = read_tables({"train": path}, columns=ast.literal_eval(way))
+    assert (chosen.task.label_field, chosen.notices) == ("clerk", ())
+
+
+def test_where_the_label_is_asked_for_all_columns_that_could_be_it_say_what_they_hold(tmp_path):
+    cells = zip(CLERKS, SENTENCES, GOOD_OR_BAD, strict=True)
+    path = write_csv(tmp_path / "table.csv", "clerk,remark,mood", *cells)
+    with pytest.raises(
+        InputError, match=r"clerk \(3 different: 'AB', 'CD', 'EF'\), remark \('.*'\), mood \(2 different: "
+    ):
+        read_tables({"train": path})
+
+
 def test_a_further_text_of_a_pair_is_told_without_giving_the_pair_up(tmp_path):
     cells = zip(SENTENCES, SENTENCES[::-1], SENTENCES, GOOD_OR_BAD, strict=True)
     path = write_csv(tmp_path / "table.csv", "premise,hypothesis,why; in your own words,label", *cells)

@@ -12,7 +12,7 @@ from gpt1.base.errors import NoRoom
 from gpt1.base.progress import Bar, Progress, Terminal, clock
 from gpt1.base.wording import hundred, many
 from gpt1.cli.words import CommandTerminal
-from gpt1.runs.events import Evaluated, Event, Noticed, RolledBack, Sampled, Saved, Stepped
+from gpt1.runs.events import Evaluated, Event, Fold, Noticed, RolledBack, Sampled, Saved, Stepped
 from gpt1.runs.files import in_words
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ class TrainingLines:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._bar: Bar | None = None  # begun with the first step: of several processes only one speaks
+        self._fold: int | None = None  # of a cross-validation, of which the bar is
 
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         match event:
             case Stepped():
-                self._bar = self._bar or self._progress.bar("training")
-                self._bar.show(event.step / event.steps, step_line(event))
+                self._bar_of(event.fold).show(event.step / event.steps, step_line(event))
             case Evaluated():
                 self._progress.say(f"update {event.step}: {score_line(event.scores)}")
             case Sampled():
@@ -58,18 +58,28 @@ class TrainingLines:
             case Saved():
                 pass  # often, and as it should be: the log file has it
 
+    def _bar_of(self, fold: Fold | None) -> Bar:
+        """Return the bar of the training itself, or of a training of its cross-validation."""
+        number = None if fold is None else fold.number
+        if self._bar is None or number != self._fold:
+            self._bar, self._fold = self._progress.bar("training" if fold is None else "cross-validation"), number
+        return self._bar
+
 
 def step_line(event: Stepped) -> str:
     """Return a line such as `update 120/1000  loss 4.3121  lr 2.4e-04  31.2k tokens/s  3.0 GiB  1:20 left`."""
     parts = [
-        f"update {event.step}/{event.steps}",
+        event.where,
         f"loss {event.loss:.4f}",
         f"lr {event.learning_rate:.1e}",
         f"{event.tokens_per_second / 1e3:.1f}k tokens/s",
     ]
     if event.utilisation is not None:
         parts.append(f"MFU {100 * event.utilisation:.0f} %")
-    return "  ".join([*parts, f"{event.memory_bytes / 2**30:.1f} GiB", f"{clock(event.seconds_left)} left"])
+    left = f"{clock(event.seconds_left)} left"
+    if event.fold is not None and event.fold.number < event.fold.of:
+        left += f", {clock(event.fold.seconds_left)} with the folds after it"
+    return "  ".join([*parts, f"{event.memory_bytes / 2**30:.1f} GiB", left])
 
 
 def score_line(scores: dict[str, float], name: str = "validation loss") -> str:
@@ -127,7 +137,7 @@ class StudyLines:
             self._said.add(line)
             self.say(line)
         if isinstance(event, Stepped):
-            self._inside = f"update {event.step}/{event.steps}, loss {event.loss:.4f}"
+            self._inside = f"{event.where}, loss {event.loss:.4f}"
             if time.monotonic() - self._shown >= REFRESH_SECONDS:
                 self._show()
 

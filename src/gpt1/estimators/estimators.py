@@ -77,11 +77,11 @@ class _Target(NamedTuple):
 class ProgressLines:
     """Listens to a training, and to those of a cross-validation after it, and prints what a person waits for.
 
-    That is a line for each tenth of the updates, for each look at dev, and for whatever is told in words.
+    That is a line for each tenth of the updates, fold by fold, for each look at dev, and for whatever is told in words.
     """
 
     def __init__(self) -> None:
-        self._tenths = self._folds = 0
+        self._told = (0, 0)  # the fold, 0 for the training itself, and the tenth of its updates
 
     def __call__(self, event: Event) -> None:
         """Tell an event that a person waits for."""
@@ -95,13 +95,10 @@ class ProgressLines:
                 print(in_words(event), flush=True)
 
     def _step(self, event: Stepped) -> None:
-        tenths = 10 * event.step // event.steps
-        if self._tenths == 10:  # one training is over, and the next has begun
-            self._tenths, self._folds = 0, self._folds + 1
-        if tenths > self._tenths:
-            self._tenths = tenths
-            fold = f"fold {self._folds}, " if self._folds else ""
-            print(f"{fold}update {event.step} of {event.steps}, loss {event.loss:.4f}", flush=True)
+        now = (0 if event.fold is None else event.fold.number, 10 * event.step // event.steps)
+        if now > self._told:
+            self._told = now
+            print(f"{event.where}, loss {event.loss:.4f}", flush=True)
 
 
 class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -1,109 +1,71 @@
 """Who answers: a fine-tuned network is held against counted words, and the better of them, or both, answer.
 
-What decides are examples that neither has learned: those for dev where there are enough of them, else the training
-examples by cross-validation, for which the network is fine-tuned again on parts of them. A few hundred labels may teach
-a network less than they teach TF-IDF; so the run is never the worse for having a network.
+What decides are examples that neither has learned (`counting.py`): those for dev where there are enough of them, else
+the training examples by cross-validation, for which the network is fine-tuned again on parts of them. A few hundred
+labels may teach a network less than they teach TF-IDF; so the run is never the worse for having a network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.shuffle import permutation
 from gpt1.base.wording import duration, hundred
+from gpt1.finetuning.counting import FEWEST, AnswerSheet, CountedWords, Places, dev_rows, parts_to_hold_out, uncountable
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
 from gpt1.linear.files import read_ensembles, write_words
-from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
 from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
-ENOUGH = 100  # labelled examples for dev, which then decide
-FEWEST = 20  # of them, which decide where there is no cross-validation
-MOST_REPEATED = 1000  # training examples for which the network is trained again
-MOST_COUNTED = 10_000  # training examples beyond which a network is hardly behind, and counting takes minutes
-PARTS_FOLDER = "parts"  # of a run, where such networks lie until it is decided
-MOST_CLASSES = 200  # each of which has a weight for every word
+PARTS_FOLDER = "parts"  # of a run, where networks of a cross-validation lie until it is decided
 
-Places = NDArray[np.int64]
 Retrain = Callable[[int, Mapping[str, EncodedTask]], Run | None]  # None: the time was up
 
 
-@dataclass(frozen=True, eq=False)
-class _Sheet:
-    """What members answered to examples that they had not learned."""
-
-    labels: NDArray[Any]
-    members: dict[str, Floats]
-    where: str
-    cross_validated: bool = False
-    is_dev: bool = False  # by which thresholds of labels are chosen too
-    folds: int | None = None  # of a cross-validation
-
-
 def make_ensembles(
-    run: Run,
-    tasks: Mapping[str, EncodedTask],
-    retrain: Retrain | None,
-    notify: Notify,
-    *,
-    folds: int = FOLDS,
-    seconds: float,
+    run: Run, words: CountedWords, retrain: Retrain, notify: Notify, *, folds: int = FOLDS, seconds: float
 ) -> bool:
     """Decide who answers each task, keep it in the run's folder and return True; or False where the time was up.
 
-    `retrain` returns the run that has learned all examples but those of a part, by its number; without it there is no
-    cross-validation. Of the parts so many `folds` are held out, one after the other; the
-    training itself took so many `seconds`.
+    `retrain` returns the run that has learned all examples but those of a part, by its number; of the parts so many
+    `folds` are held out, one after the other, or none. The training itself took so many `seconds`.
     """
+    tasks = words.tasks
     if _is_decided(run, tasks):
         return True
     (run.path / ENSEMBLE_FILE).unlink(missing_ok=True)  # so that the network is asked alone
     run.look_again()
-    counted, found = {}, {}
-    for name, encoded in tasks.items():
-        if (reason := _uncountable(encoded)) is None:
-            counted[name] = encoded_texts(encoded.task, encoded.splits["train"], run.tokenizer)
-        else:
-            found[name] = TaskEnsemble(dict(ALONE), reason)
-    models = {name: _learn(tasks[name], texts) for name, texts in counted.items()}
-    parts = {} if retrain is None else parts_to_hold_out(tasks, folds)
-    if parts:
+    if parts := parts_to_hold_out(tasks, folds):
         takes = duration(seconds * times_as_long(folds))
         how = f"cross-validation follows: the network is fine-tuned {folds} more times, on two thirds of the rows each"
         if folds == 1:
             how = "a third of the rows is held out: the network is fine-tuned once more, on the other two thirds"
         notify(f"{how}, to hold it against counted words; about {takes} by the speed so far")
-    sheets = {} if retrain is None else _cross_validated(parts, tasks, counted, retrain, folds)
-    if sheets is None:
+    answers = _cross_validated(parts, tasks, retrain, folds, notify)
+    if answers is None:
         return False
-    for name, model in models.items():
-        sheet = sheets.get(name) or _on_dev(run, tasks[name], model)
+    found = {name: TaskEnsemble(dict(ALONE), why) for name, one in tasks.items() if (why := _not_counted(one))}
+    for name, model in words.models.items():
+        sheet = words.sheet(name, folds)
+        if sheet is not None:
+            sheet = sheet.with_member(NETWORK, answers[name] if name in answers else _on_dev(run, tasks[name]))
         found[name] = _decide(tasks[name].task, sheet, write_words(run.path, model))
     for name, one in found.items():
         notify(f"{name}: {one.why}")
     EnsembleRecord(run.checkpoint.step, {name: found[name] for name in tasks}).write(run.path / ENSEMBLE_FILE)
     run.look_again()
     return True
-
-
-def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str, Places]:
-    """Return the tasks of which cross-validation tells who answers, and in which part each training example is."""
-    few = {name: one for name, one in tasks.items() if _uncountable(one) is None and _dev_rows(one) < ENOUGH}
-    return {name: part for name, one in few.items() if (part := deal(one)) is not None} if folds else {}
 
 
 def times_as_long(folds: int) -> float:
@@ -120,25 +82,12 @@ def _is_decided(run: Run, tasks: Mapping[str, EncodedTask]) -> bool:
         return False
 
 
-def _uncountable(encoded: EncodedTask) -> str | None:
-    """Return why words are not counted for a task."""
-    task, train = encoded.task, encoded.splits["train"]
-    reasons = {
-        "scikit-learn is not installed": find_spec("sklearn") is None,
-        f"there are more than {MOST_COUNTED:,} examples": len(train) > MOST_COUNTED,
-        f"there are more than {MOST_CLASSES} labels": len(task.labels) > MOST_CLASSES,
-        "all examples have one label": bool(task.labels) and len(np.unique(train.labels, axis=0)) < 2,
-    }
-    return next(
-        (f"the network answers; words were not counted: {why}" for why, holds in reasons.items() if holds), None
-    )
+def _not_counted(encoded: EncodedTask) -> str | None:
+    why = uncountable(encoded)
+    return None if why is None else f"the network answers; words were not counted: {why}"
 
 
-def _learn(encoded: EncodedTask, texts: Texts) -> WordModel:
-    return learn_words(encoded.task, texts, encoded.splits["train"].labels)
-
-
-def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
+def _decide(task: Task, sheet: AnswerSheet | None, words: str) -> TaskEnsemble:
     if sheet is None:
         why = f"the network answers: there are fewer than {FEWEST} rows to hold it against counted words"
         return TaskEnsemble(dict(ALONE), why, words=words)
@@ -167,103 +116,45 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
     )
 
 
-def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float | None:
+def _temperature(task: Task, sheet: AnswerSheet, weights: Weights) -> float | None:
     """Return how sure answers are to be, by those of cross-validation: fitted weights may be at their bound."""
     if not sheet.cross_validated or task.score_range is not None:
         return None
     return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
 
 
-# ---- by the examples for dev ----
+# ---- what the network answers to the rows that decide ----
 
 
-def _dev(encoded: EncodedTask) -> list[EncodedSplit]:
-    """Return the examples for dev that have labels and were not learned."""
-    learned, found = examples_by_text(encoded.splits["train"]), []
-    for split in (encoded.splits[name] for name in encoded.task.dev_splits if name in encoded.splits):
-        new = [own for text, own in examples_by_text(split).items() if text not in learned]
-        if places := sorted(place for own in new for place in own if split.labelled[place]):
-            found.append(choose(split, places))
-    return found
-
-
-def _dev_rows(encoded: EncodedTask) -> int:
-    return sum(map(len, _dev(encoded)))
-
-
-def _on_dev(run: Run, encoded: EncodedTask, model: WordModel) -> _Sheet | None:
-    splits, task = _dev(encoded), encoded.task
-    if _dev_rows(encoded) < FEWEST:
-        return None
-    network = [answer_split(run, task, split)[0] for split in splits]
-    words = [model.probabilities(encoded_texts(task, split, run.tokenizer)) for split in splits]
-    labels = np.concatenate([split.labels for split in splits])
-    members = {NETWORK: np.concatenate(network), WORDS: np.concatenate(words)}
-    return _Sheet(labels, members, f"{len(labels):,} dev rows", is_dev=True)
-
-
-# ---- by cross-validation ----
+def _on_dev(run: Run, encoded: EncodedTask) -> Floats:
+    return np.concatenate([answer_split(run, encoded.task, split)[0] for split in dev_rows(encoded)])
 
 
 def _cross_validated(
-    parts: Mapping[str, Places],
-    tasks: Mapping[str, EncodedTask],
-    texts: Mapping[str, Texts],
-    retrain: Retrain,
-    folds: int,
-) -> dict[str, _Sheet] | None:
-    """Return what members answer to the training examples of the first `folds` parts, having learned the others.
+    parts: Mapping[str, Places], tasks: Mapping[str, EncodedTask], retrain: Retrain, folds: int, notify: Notify
+) -> dict[str, Floats] | None:
+    """Return what networks answer to the training examples of the first `folds` parts, having learned the others.
 
     None where the time was up.
     """
-    members: dict[str, dict[str, Floats]] = {name: {} for name in parts}
+    found: dict[str, Floats] = {}
     for number in range(folds if parts else 0):
+        notify(f"cross-validation: fold {number + 1} of {folds}" if folds > 1 else None)
         others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
         if (run := retrain(number, others)) is None:
             return None
         for name, part in parts.items():
-            task, train, inside = tasks[name].task, tasks[name].splits["train"], part == number
-            words = learn_words(task, _some(texts[name], ~inside), train.labels[~inside])
-            _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
-            _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
-    return {name: _held_out(tasks[name], members[name], part < folds, folds) for name, part in parts.items()}
-
-
-def _held_out(encoded: EncodedTask, members: Mapping[str, Floats], which: NDArray[np.bool_], folds: int) -> _Sheet:
-    labels = encoded.splits["train"].labels[which]
-    where = f"{len(labels):,} rows {'held out once' if folds == 1 else 'cross-validated'}"
-    own = {name: found[which] for name, found in members.items()}
-    return _Sheet(labels, own, where, cross_validated=True, folds=folds)
-
-
-def deal(encoded: EncodedTask) -> Places | None:
-    """Return in which part each training example is, labels dealt evenly and equal texts together; None: too few."""
-    train = encoded.splits["train"]
-    if not len(train) <= MOST_REPEATED:
-        return None
-    units = list(examples_by_text(train).values())
-    shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
-    shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
-    found = np.zeros(len(train), np.int64)
-    for number, unit in enumerate(shuffled):
-        found[unit] = number % FOLDS
-    few = any(len(np.unique(train.labels[found != part], axis=0)) < 2 for part in range(FOLDS))
-    return None if few or len(units) < 2 * FOLDS else found
+            inside, train = part == number, tasks[name].splits["train"]
+            answers = answer_split(run, tasks[name].task, _chosen(train, inside))[0]
+            found.setdefault(name, np.zeros((len(part), answers.shape[1])))[inside] = answers
+    return {name: found[name][part < folds] for name, part in parts.items()}
 
 
 def _chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
     return choose(split, np.flatnonzero(which).tolist())
 
 
-def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
-    return [texts[place] for place in np.flatnonzero(which).tolist()]
-
-
 def _without(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
     """Return a task with the training examples of all parts but one, and nothing else."""
     train = encoded.splits["train"]
     return replace(encoded, splits={"train": train if part is None else _chosen(train, part != number)})
-
-
-def _keep(members: dict[str, Floats], name: str, inside: NDArray[np.bool_], found: Floats) -> None:
-    members.setdefault(name, np.zeros((len(inside), found.shape[1])))[inside] = found

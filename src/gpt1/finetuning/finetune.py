@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
+from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
 from gpt1.finetuning.data import (
     Source,
     check_fit,
@@ -29,8 +31,8 @@ from gpt1.finetuning.data import (
     truncation_notices,
     unknown_tokens,
 )
-from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, parts_to_hold_out
-from gpt1.finetuning.forecasting import Forecast
+from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, times_as_long
+from gpt1.finetuning.forecasting import Forecast, in_fold
 from gpt1.finetuning.measure import measure
 from gpt1.finetuning.objective import TaskLearning
 from gpt1.finetuning.seeds import (
@@ -57,7 +59,7 @@ from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
-from gpt1.runs.events import Event, Listener, Stepped
+from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
@@ -193,8 +195,17 @@ def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Pa
 def is_cross_validated(tasks: Mapping[str, EncodedTask], recipe: Recipe) -> bool:
     """Whether the network is trained again without parts of the examples, to tell who answers."""
     settings = recipe.finetuning
-    chosen = deciding(tasks) if settings.calibrate else tasks
-    return settings.ensemble and bool(parts_to_hold_out(chosen, settings.folds))
+    return settings.ensemble and bool(parts_to_hold_out(_deciding(tasks, recipe), settings.folds))
+
+
+def counted_words(tasks: Mapping[str, EncodedTask], recipe: Recipe, tokenizer: Tokenizer) -> CountedWords:
+    """Return the words of tasks, to be counted at the rows that decide who answers."""
+    return CountedWords(_deciding(tasks, recipe), tokenizer)
+
+
+def _deciding(tasks: Mapping[str, EncodedTask], recipe: Recipe) -> Mapping[str, EncodedTask]:
+    """Return the tasks with the rows for dev by which the epoch and who answers are chosen."""
+    return deciding(tasks) if recipe.finetuning.calibrate else tasks
 
 
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
@@ -235,11 +246,13 @@ def _train_seeds(
     out, world, minutes = conditions.out, conditions.world, conditions.minutes
     notify = notifier(conditions.listeners if world.is_first else ())
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    words: CountedWords | None = None  # those of the first seed are all seeds'
     for seed in seeds:
         left = None if minutes is None else max(0.0, (end - time.monotonic()) / 60)
         own = replace(asked, changes=[*asked.changes, f"training.seed={seed}"], seeds=len(seeds))
         here = replace(conditions, out=folder_of(out, seed), minutes=left)
-        session = FinetuneSession(own, here, tasks, notices if seed == seeds[0] else [])
+        session = FinetuneSession(own, here, tasks, notices if seed == seeds[0] else [], words)
+        words = session.words
         if conditions.resume and is_done(here.out):
             session.check_done()
             notify(f"seed {seed} is trained already")
@@ -259,11 +272,17 @@ class FinetuneSession(Session[Classifier]):
     """The fine-tuning of a network on tasks; at its end it is measured."""
 
     def __init__(
-        self, asked: FinetuneRequest, conditions: Conditions, tasks: Mapping[str, EncodedTask], notices: Sequence[str]
+        self,
+        asked: FinetuneRequest,
+        conditions: Conditions,
+        tasks: Mapping[str, EncodedTask],
+        notices: Sequence[str],
+        words: CountedWords | None = None,
     ) -> None:
         self._forecast = Forecast(notifier(conditions.listeners))
         super().__init__(replace(conditions, listeners=(*conditions.listeners, self._forecast)), notices)
         self.asked, self.tasks = asked, tasks
+        self.words = words or counted_words(tasks, change(asked.recipe, asked.changes), asked.tokenizer)
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
@@ -372,10 +391,11 @@ class FinetuneSession(Session[Classifier]):
         for name, encoded in self.tasks.items():
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
-        notify(_in_short(recipe, model, self.tasks, updates, self.device))
+        notify(_in_short(recipe, self.tasks, updates, self.device))
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
-        evaluate = _evaluator(model, self._deciding(recipe))
+        self._words_first(recipe, updates, notify)
+        evaluate = _evaluator(model, _deciding(self.tasks, recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
         if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
@@ -391,9 +411,16 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
-    def _deciding(self, recipe: Recipe) -> Mapping[str, EncodedTask]:
-        """Return the tasks with the rows for dev by which the epoch and who answers are chosen."""
-        return deciding(self.tasks) if recipe.finetuning.calibrate else self.tasks
+    def _words_first(self, recipe: Recipe, updates: int, notify: Notify) -> None:
+        """Tell what counting words reaches, before the network learns; where it is decided who answers, that stands."""
+        if not recipe.finetuning.ensemble or not self.world.is_first or (self.out / ENSEMBLE_FILE).is_file():
+            return
+        for reached in self.words.reached(self._folds(recipe)):
+            notify(reached.in_words(trains=updates > 1))
+
+    def _folds(self, recipe: Recipe) -> int:
+        """Return how many folds there are; several processes do not train again."""
+        return recipe.finetuning.folds if self.world.size == 1 else 0
 
     def _updates(self, recipe: Recipe) -> int:
         training = recipe.training
@@ -430,16 +457,16 @@ class FinetuneSession(Session[Classifier]):
             trainer.wait_for_disk()  # what is decided of weights does not come there before them
         run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
         if settings.ensemble:
-            retrain = self._retrain if self.world.size == 1 else None
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
-            tasks, took = self._deciding(run.recipe), trainer.progress.seconds
-            if not make_ensembles(run, tasks, retrain, notify, folds=settings.folds, seconds=took):
+            folds, took = self._folds(run.recipe), trainer.progress.seconds
+            retrain = partial(self._retrain, folds=folds, seconds_each=took * times_as_long(1))
+            if not make_ensembles(run, self.words, retrain, notify, folds=folds, seconds=took):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
         if settings.calibrate:
             calibrate(run, self.tasks, self.asked.seeds, notify)
-        choose_thresholds(run, self._deciding(run.recipe), notify)
+        choose_thresholds(run, _deciding(self.tasks, run.recipe), notify)
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()
@@ -448,7 +475,7 @@ class FinetuneSession(Session[Classifier]):
         write_result(self.out, measured)
         return True
 
-    def _retrain(self, part: int, tasks: Mapping[str, EncodedTask]) -> Run | None:
+    def _retrain(self, part: int, tasks: Mapping[str, EncodedTask], *, folds: int, seconds_each: float) -> Run | None:
         """Return a run that has learned some of the examples as this one has learned all; None: the time was up."""
         # Parts are short, and begun anew after a kill: a checkpoint at the end is enough.
         changes = [
@@ -466,7 +493,7 @@ class FinetuneSession(Session[Classifier]):
             resume=True,
             minutes=self._minutes_left(),
             curves=False,
-            listeners=tuple(_only_steps(listener) for listener in self.conditions.listeners),
+            listeners=tuple(in_fold(one, part, folds, seconds_each) for one in self.conditions.listeners),
         )
         session = FinetuneSession(own, here, tasks, [])
         return load_run(here.out, device=str(self.device), step=LAST) if session.train() else None
@@ -476,26 +503,14 @@ class FinetuneSession(Session[Classifier]):
         return None if minutes is None else max(0.0, minutes - (time.monotonic() - self._began) / 60)
 
 
-def _only_steps(listener: Listener) -> Listener:
-    """Return a listener that hears how far a training is, and nothing else."""
-
-    def hear(event: Event) -> None:
-        if isinstance(event, Stepped):
-            listener(event)
-
-    return hear
-
-
-def _in_short(
-    recipe: Recipe, model: Classifier, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device
-) -> str:
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+def _in_short(recipe: Recipe, tasks: Mapping[str, EncodedTask], updates: int, device: torch.device) -> str:
+    parameters = count_parameters(recipe.shape, next(iter(tasks.values())).vocab_size).total
     examples = ", ".join(
         f"{many(len(encoded.splits['train']), 'example')} of {name}" for name, encoded in tasks.items()
     )
     return (
-        f"{examples}; {parameters:,} parameters, {many(updates, 'update')} of {recipe.training.batch} examples, "
-        f"{recipe.training.precision} on {device_name(device)}"
+        f"{examples}; {parameters:,} parameters without heads, {many(updates, 'update')} of {recipe.training.batch} "
+        f"examples, {recipe.training.precision} on {device_name(device)}"
     )
 
 

@@ -1,10 +1,12 @@
-"""How long a fine-tuning takes with what follows it, told once its first updates have shown it."""
+"""How long a fine-tuning takes with what follows it, and how far the cross-validation is that follows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpt1.base.wording import duration
 from gpt1.finetuning.ensembling import times_as_long
-from gpt1.runs.events import Event, Stepped
+from gpt1.runs.events import Event, Fold, Listener, Stepped
 from gpt1.training.session import Notify
 
 
@@ -21,7 +23,7 @@ class Forecast:
 
     def __call__(self, event: Event) -> None:
         """Tell it at the first figures but one: the first update takes longer than others."""
-        if not self._folds or not isinstance(event, Stepped) or not 1 < event.step < event.steps:
+        if not self._folds or not isinstance(event, Stepped) or event.fold or not 1 < event.step < event.steps:
             return
         training = event.seconds_left / (1 - event.step / event.steps)
         after = (
@@ -32,3 +34,17 @@ class Forecast:
         takes = duration(training * times_as_long(self._folds))
         self._notify(f"training takes about {duration(training)}, and {after} about {takes}")
         self._folds = 0
+
+
+def in_fold(listener: Listener, number: int, of: int, seconds_each: float) -> Listener:
+    """Return a listener that hears how far a training of a cross-validation is, and nothing else of it.
+
+    It is training `number` (from 0 on) of so many, each of which takes about so many seconds.
+    """
+    after = (of - number - 1) * seconds_each
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Stepped):
+            listener(replace(event, fold=Fold(number + 1, of, event.seconds_left + after)))
+
+    return hear

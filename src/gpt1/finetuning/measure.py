@@ -99,7 +99,7 @@ def evaluate_run(
         name = split or _name_of(Path(table), learned)
         how = _as_in_training(run, skip_bad, fold_labels)
         rows = _read_table(run, learned, Path(table), name, notice, columns=columns, encoding=encoding, **how)
-        rows = rows if name == "train" else _beside_train(run, rows, notice)
+        (rows,) = _beside_train(run, [rows], notice)
         measured_on = RecordedTable(str(Path(table).resolve()), file_hash(Path(table)))
 
         def may_write() -> None:
@@ -109,7 +109,8 @@ def evaluate_run(
         may_write()  # before minutes of answering, in which another start may end
         return [measure_split(run, rows, name, measured_on, may_write)]
     if data is not None:
-        found = list(_read_folders(run, [task] if task else list(run.tasks), data, split, encoding, notice))
+        folders = _read_folders(run, [task] if task else list(run.tasks), data, split, encoding, notice)
+        found = _beside_train(run, list(folders), notice)
     elif encoded is not None:
         found = [load(Path(encoded))]
     else:
@@ -214,22 +215,25 @@ def _read_table(run: Run, task: Task, path: Path, name: str, notice: Notice, **h
     return _encode(run, Labelled(task, {name: examples}), [name])
 
 
-def _beside_train(run: Run, rows: EncodedTask, notice: Notice) -> EncodedTask:
+def _beside_train(run: Run, found: Sequence[EncodedTask], notice: Notice) -> list[EncodedTask]:
     """Return rows beside those that the run learned from, which may be the same, where these can still be read.
 
     Of a run that no file was named for, such as an estimator's, nothing is told: nobody could change that.
     """
-    if run.record.source is None or not _names_files(run.record.source):
+    source = run.record.source
+    learned: dict[str, EncodedTask] = {}
+    if source is not None and _names_files(source) and any("train" not in rows.splits for rows in found):
+        try:
+            learned, _ = read_again(run)
+        except Gpt1Error as error:
+            notice(f"whether some of these rows stand in train too is not known: {error}")
+    return [_beside(rows, learned.get(rows.task.name)) for rows in found]
+
+
+def _beside(rows: EncodedTask, learned: EncodedTask | None) -> EncodedTask:
+    if learned is None or "train" in rows.splits or "train" not in learned.splits:  # a record is anybody's to write
         return rows
-    try:
-        found, _ = read_again(run)
-    except Gpt1Error as error:
-        notice(f"whether some of these rows stand in train too is not known: {error}")
-        return rows
-    own = found.get(rows.task.name)
-    if own is None or "train" not in own.splits:  # a record is anybody's to write
-        return rows
-    return replace(rows, splits={"train": own.splits["train"], **rows.splits}, train_texts=own.train_texts)
+    return replace(rows, splits={"train": learned.splits["train"], **rows.splits}, train_texts=learned.train_texts)
 
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:

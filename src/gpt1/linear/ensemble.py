@@ -72,10 +72,15 @@ def choose_members(
     found = {}
     for name, weights in ways.items():
         own = pool(task, members, weights)
-        thresholds = fit_thresholds(own, labels) if with_thresholds and task.is_multilabel else THRESHOLD
+        thresholds = own_thresholds(task, own, labels, with_thresholds=with_thresholds)
         found[name] = float(scores(task, labels, predictions(task, own, thresholds))[metric])
     best = max(found, key=lambda name: found[name])
     return Choice({name: weight for name, weight in ways[best].items() if weight > 0} or ALONE, found)
+
+
+def own_thresholds(task: Task, probabilities: Floats, labels: NDArray[Any], *, with_thresholds: bool) -> Floats | float:
+    """Return from which probabilities on several labels are given, where they are to be chosen by these examples."""
+    return fit_thresholds(probabilities, labels) if with_thresholds and task.is_multilabel else THRESHOLD
 
 
 def _log(probabilities: Floats) -> Floats:

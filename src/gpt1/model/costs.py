@@ -66,7 +66,10 @@ class Parameters:
 
 
 def count_parameters(shape: Shape, vocab_size: int) -> Parameters:
-    """Count the parameters of a network: 116,534,784 for the paper's with its 40,478 tokens."""
+    """Count the parameters of a network: 116,534,784 for the paper's with its 40,478 tokens.
+
+    So they are told of every run: what each fine-tuning adds anew, special tokens and heads, is not counted.
+    """
     table = vocab_size * shape.width
     positions = shape.context * shape.width if shape.kind != LSTM and shape.positions == "learned" else 0
     return Parameters(

@@ -136,7 +136,8 @@ def _what(run: GatheredRun) -> Iterator[Block]:
     parameters = count_parameters(shape, run.record.vocab_size).total
     facts = [("task" if len(run.tasks) == 1 else f"task {name}", one.in_short()) for name, one in run.tasks.items()]
     facts += [] if run.ensemble is None else [("who answers", one.why) for one in run.ensemble.tasks.values()]
-    facts.append(("network", f"{network} of width {shape.width:,}, {parameters:,} parameters"))
+    heads = " without heads" if run.is_finetuned else ""
+    facts.append(("network", f"{network} of width {shape.width:,}, {parameters:,} parameters{heads}"))
     facts.append(("context", many(shape.context, "token")))
     yield Heading("What it is")
     yield Facts(facts)

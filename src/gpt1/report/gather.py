@@ -172,7 +172,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
     record = read_run(folder)
     if record.kind == FINETUNING and not record.tasks:
         raise FormatError(f"{folder / RUN_FILE} is damaged: it is fine-tuned and names no task")
-    samples, attention = folder / SAMPLES_FILE, folder / ATTENTION_FILE
+    samples, attention, seeds = folder / SAMPLES_FILE, folder / ATTENTION_FILE, given / SEEDS_FILE
     events, log = folder / EVENTS_FILE, folder / LOG_FILE
     return GatheredRun(
         name=name,
@@ -184,7 +184,7 @@ def _gather_one(given: Path, name: str) -> GatheredRun:
         attention=_read_attention(attention) if attention.is_file() else None,
         log=_read_events(events) if events.is_file() else _read_log(log) if log.is_file() else None,
         evaluations=_read_evaluations(folder, record.tasks),
-        seeds=None if is_run(given) else SeedsResult.read(given / SEEDS_FILE),
+        seeds=None if is_run(given) or not seeds.is_file() else SeedsResult.read(seeds),
         ensemble=_read_of_tasks(folder / ENSEMBLE_FILE, EnsembleRecord, record.tasks),
         calibration=_read_of_tasks(folder / CALIBRATION_FILE, CalibrationRecord, record.tasks),
         thresholds=_read_thresholds(folder / THRESHOLDS_FILE, record.tasks),

@@ -17,7 +17,7 @@ from gpt1.records.study import StudyRecord
 from gpt1.report.compare import compare, results
 from gpt1.report.gather import gather, gather_studies
 from gpt1.report.runs import finetuned_section, pretrained_section
-from gpt1.runs.folder import RUN_FILE, is_run, run_folder
+from gpt1.runs.folder import RUN_FILE, is_run, run_folder, start_without_run
 from gpt1.studies.cells import has_cells
 from gpt1.studies.folder import STUDY_FILE, is_study
 
@@ -84,6 +84,8 @@ def _require_something(path: Path) -> None:
     """Refuse a folder that holds neither a run nor a study."""
     if path.is_dir() and has_cells(path):
         raise InputError(f"{path} has cells of a study and no {STUDY_FILE}; the study's command writes it anew")
+    if told := start_without_run(path):
+        raise InputError(told)
     if path.is_dir() and not is_run(run_folder(path)):
         raise InputError(
             f"{path} is neither a run nor a study; expected {RUN_FILE}, {SEEDS_FILE} or {STUDY_FILE} in it"

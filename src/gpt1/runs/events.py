@@ -9,6 +9,15 @@ from typing import TypedDict
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Which training of a cross-validation is at work, and how long all that are left take."""
+
+    number: int  # from 1 on
+    of: int
+    seconds_left: float  # of this one, and of those after it
+
+
+@dataclass(frozen=True)
 class Stepped:
     """Updates were made; the figures are those of the last one."""
 
@@ -23,6 +32,13 @@ class Stepped:
     seconds_left: float
     memory_bytes: int
     utilisation: float | None  # share of the device's peak arithmetic that the model's own needed
+    fold: Fold | None = None  # of a cross-validation, whose updates are counted for themselves; None: the run's own
+
+    @property
+    def where(self) -> str:
+        """How far the training is, in words, such as `fold 2 of 3, update 5/20`."""
+        fold = "" if self.fold is None else f"fold {self.fold.number} of {self.fold.of}, "
+        return f"{fold}update {self.step}/{self.steps}"
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class RunFiles:
             case Stepped() | Evaluated():
                 facts = asdict(event)
                 scores = facts.pop("scores", {})
+                facts.pop("fold", None)  # a run's own updates are of none
                 self._append(METRICS_FILE, line_bytes({**facts, **scores}))
             case Sampled():
                 for sample in event.samples:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gpt1.runs.checkpoints import Checkpoint
 
 RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
+STARTED, CLASSIFIER = "start.json", "classifier"  # what tells a folder of `gpt1 start`, and the run in it
 _LONGEST_SHOWN = 80  # characters of a fact
 
 
@@ -75,11 +76,21 @@ def is_run(folder: Path) -> bool:
 
 
 def run_folder(given: str | Path) -> Path:
-    """Return the folder of the run itself: of a base its own, of several seeds the best one's."""
+    """Return the folder of the run itself: of a base its own, of several seeds the best one's, of a start its own."""
     folder = run_or_base(given)
-    if is_run(folder) or not (folder / SEEDS_FILE).is_file():
+    if is_run(folder):
         return folder
-    return folder / SeedsResult.read(folder / SEEDS_FILE).best
+    if (folder / SEEDS_FILE).is_file():
+        return folder / SeedsResult.read(folder / SEEDS_FILE).best
+    is_started = (folder / STARTED).is_file() and is_run(folder / CLASSIFIER)
+    return folder / CLASSIFIER if is_started else folder
+
+
+def start_without_run(folder: Path) -> str | None:
+    """Return what is told of a folder of `gpt1 start` in which nothing has been learned yet; None of any other."""
+    if not (folder / STARTED).is_file() or is_run(folder / CLASSIFIER):
+        return None
+    return f"{folder} is of a start that has no classifier yet; the same `gpt1.start()` goes on"
 
 
 def is_left_over(entry: Path, tokenizer: Path) -> bool:
@@ -128,6 +139,8 @@ _INSTEAD = {
 
 def _taken_for_a_run(place: Path) -> str | None:
     """Return what a file or folder is instead of a run, and which run may be meant; None where nobody knows."""
+    if told := start_without_run(place):
+        return told
     if place.exists() and (run := next(filter(is_run, place.parents), None)):
         return f"{place} lies inside a run; name the run itself, {run}"
     records = [place, *sorted(place.glob("*.json"))]

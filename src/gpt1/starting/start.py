@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -23,7 +24,8 @@ from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.corpus.documents import TextSource, find_sources
 from gpt1.corpus.manifest import read_corpus
 from gpt1.corpus.prepare import cutting_for, prepare
-from gpt1.finetuning.finetune import chosen_recipe, finetune, is_cross_validated
+from gpt1.finetuning.counting import CountedWords
+from gpt1.finetuning.finetune import chosen_recipe, counted_words, finetune, is_cross_validated
 from gpt1.finetuning.results import decisions, evaluations
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import load_run
@@ -40,8 +42,8 @@ from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import PRETRAINING
 from gpt1.report import report
 from gpt1.runs.checkpoints import has_moments, list_checkpoints
-from gpt1.runs.events import Listener
-from gpt1.runs.folder import is_run, read_run, run_folder
+from gpt1.runs.events import Event, Listener, Noticed
+from gpt1.runs.folder import CLASSIFIER, STARTED, is_run, read_run, run_folder, run_tokenizer
 from gpt1.starting.planning import (
     TEXT_SHARE,
     TRIAL_SHARE,
@@ -55,11 +57,12 @@ from gpt1.starting.trial import encode_table, seconds_an_update
 from gpt1.tasks.checking import TableReport
 from gpt1.tasks.encoded import EncodedTask
 
-STARTED, TOKENS, READER, CLASSIFIER, REPORT = "start.json", "tokens", "reader", "classifier", "report.html"
+TOKENS, READER, REPORT = "tokens", "reader", "report.html"
 TRIAL = "trial"  # a folder that is gone when the plan is made
 VALID_SHARE, VALID_BYTES = 0.05, 200_000  # of a text, kept to tell whether reading it helped
 WHAT = "what a start has decided"
 _OURS = (STARTED, TOKENS, READER, CLASSIFIER, REPORT, TRIAL)
+SPARED = ("training.steps=1",)  # of a network that can win nothing; it is there, as a run has one
 _ONLY_TRAINING = ("symmetric",)  # what is said of a table that changes nothing about whether it is fit
 
 
@@ -106,6 +109,7 @@ class _Started(TypedDict):
     why_ended: NotRequired[str]
     minutes_ended: NotRequired[float]  # that there were
     text: NotRequired[_Reading]
+    spared: NotRequired[str]  # why the network is not trained
 
 
 def start(
@@ -137,10 +141,24 @@ def start(
         return StartResult(found, steps)
     sources = find_sources([str(path) for path in text]).sources if text else ()
     folder = own_folder(folder_for(table) if out is None else out, _OURS)
-    asked = _Asked(Path(table), folder, list(map(str, text)), base, device, reading, tuple(listeners))
+    once = tuple(_once(listener) for listener in listeners)
+    asked = _Asked(Path(table), folder, list(map(str, text)), base, device, reading, once)
     with or_begin_anew(folder), alone(folder):
         start = _Start(asked, found, 60 * minutes, progress or Silent())
         return start.go(steps, sources)
+
+
+def _once(listener: Listener) -> Listener:
+    """Return a listener that hears once what several stages say."""
+    said: set[str] = set()
+
+    def hear(event: Event) -> None:
+        if not isinstance(event, Noticed) or event.text not in said:
+            listener(event)
+        if isinstance(event, Noticed):
+            said.add(event.text)
+
+    return hear
 
 
 def folder_for(table: str | Path) -> str:
@@ -181,8 +199,13 @@ class _Start:
     def go(self, steps: list[Step], sources: Sequence[TextSource]) -> StartResult:
         """Do what is not done yet."""
         asked, told = self._asked, []
-        corpus = self._prepare(sources, steps) if asked.text else None
+        words = None if is_run(asked.out / CLASSIFIER) else self._count()
+        spared = self._record.get("spared")
+        corpus = self._prepare(sources, steps) if asked.text and not spared else None
         self._plan(corpus)
+        if words is not None:
+            self._tell(words)
+        told += [spared] if spared else []
         init, readers = asked.base, []
         if corpus is not None:
             why, kept = self._read(corpus, steps)
@@ -213,6 +236,35 @@ class _Start:
     def _keep(self) -> None:
         write_record(self._asked.out / STARTED, self._record)
 
+    # ---- counted words, before all that takes minutes ----
+
+    @cached_property
+    def _tasks(self) -> dict[str, EncodedTask]:
+        return encode_table(self._asked.base, self._asked.table, **self._asked.reading)
+
+    def _count(self) -> CountedWords:
+        """Return the words of the table; where nothing can do better than these, the network makes but one update."""
+        recipe = change(self._recipe(), self._yardstick())
+        words = counted_words(self._tasks, recipe, run_tokenizer(run_folder(self._asked.base)))
+        found = words.reached(recipe.finetuning.folds)
+        is_planned = "changes" in self._record or "epochs" in self._record
+        if found and all(one.leaves_nothing for one in found) and not is_planned:
+            self._record["changes"], self._record["minutes"] = [*self._yardstick(), *SPARED], self._seconds / 60
+            self._record["spared"] = (
+                f"counting words answers all {many(found[0].rows, 'row')} rightly, so the network makes but one update"
+                f"{', and the text is not read' if self._asked.text else ''}; "
+                f"`gpt1.finetune(train={str(self._asked.table)!r})` teaches it all the same"
+            )
+            self._keep()
+        return words
+
+    def _tell(self, words: CountedWords) -> None:
+        """Tell what words reach on the rows that decide, as it was planned."""
+        folds = change(self._recipe(), self._record["changes"]).finetuning.folds
+        for one in words.reached(folds):
+            for listener in self._asked.listeners:
+                listener(Noticed(one.in_words(trains="spared" not in self._record)))
+
     # ---- what fits ----
 
     def _plan(self, corpus: Path | None) -> None:
@@ -221,7 +273,8 @@ class _Start:
         if "epochs" in self._record and "changes" not in self._record:
             older = LearningPlan(0.0, self._record["epochs"])
             self._record["changes"] = [*self._yardstick(), *older.changes()]
-        if "changes" in self._record and (begun or self._seconds / 60 <= self._record.get("minutes", 0.0)):
+        no_more = self._seconds / 60 <= self._record.get("minutes", 0.0)
+        if "changes" in self._record and (begun or no_more or "spared" in self._record):
             return
         if begun:
             path, run = self._asked.out / STARTED, self._asked.out / begun[0]
@@ -229,8 +282,7 @@ class _Start:
         base = read_run(run_folder(self._asked.base))
         parameters = count_parameters(base.recipe.shape, base.vocab_size).total
         recipe = settled(change(self._recipe(), self._yardstick()), parameters, self._table.usable)
-        tasks = encode_table(self._asked.base, self._asked.table, **self._asked.reading)
-        an_update, again = self._seconds_an_update(tasks), is_cross_validated(tasks, recipe)
+        an_update, again = self._seconds_an_update(), is_cross_validated(self._tasks, recipe)
         learning = plan_learning(recipe, self._table.usable, an_update, self._left(), again=again)
         self._record["minutes"] = self._seconds / 60
         self._record["changes"], self._record["why"] = [*self._yardstick(), *learning.changes()], learning.why
@@ -239,9 +291,9 @@ class _Start:
             self._record["text"] = self._plan_text(corpus, spare)
         self._keep()
 
-    def _seconds_an_update(self, tasks: Mapping[str, EncodedTask]) -> float:
+    def _seconds_an_update(self) -> float:
         asked, minutes = self._asked, TRIAL_SHARE * self._left() / 60
-        return seconds_an_update(asked.base, asked.out / TRIAL, tasks=tasks, device=asked.device, minutes=minutes)
+        return seconds_an_update(asked.base, asked.out / TRIAL, tasks=self._tasks, device=asked.device, minutes=minutes)
 
     def _recipe(self) -> Recipe:
         return chosen_recipe(None, read_run(run_folder(self._asked.base)).recipe.shape, ())

@@ -19,8 +19,8 @@ from gpt1.base.errors import SettingError, unknown
 from gpt1.base.files import write_lines
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many
+from gpt1.finetuning.counting import MOST_REPEATED
 from gpt1.finetuning.data import Source
-from gpt1.finetuning.ensembling import MOST_REPEATED
 from gpt1.finetuning.measure import predictions_file
 from gpt1.linear.words import answer_by_words, version
 from gpt1.records.evaluation import Prediction

@@ -60,6 +60,7 @@ _ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by 
 _WORDS_OF_A_TEXT = 5  # without digits, from which on a cell is hardly a name, a date or an address
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
 _NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
+_KINDS_SHOWN = 3  # values of a column that could be the label
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
 _WORDS_OF_A_ROW = 4  # from which on a name may as well be a text
 _DIGITS = re.compile(r"\d+")
@@ -210,6 +211,8 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
         raise _asked(train, header, known, place, question)
     if not any(role in chosen for role in _TEXT_ROLES):  # who names a text has seen the others
         told |= _unread(train, [name for name in header if name not in texts and name != label], texts, label)
+    if "label" not in chosen and shape != CHOICES:
+        told |= _other_labels(train, [name for name in header if name not in texts and name != label], texts, label)
     return Columns(shape, texts, label, _choices(train, texts[-1]) if shape == CHOICES else 0, told)
 
 
@@ -229,12 +232,37 @@ def _asked(
     What is likely is proposed: the label repeats its values, and the longest cells are the text.
     """
     cells = {name: _cells(train, name) for name in header}
-    there = some([f"{_shown(name)} ({_shown(next(filter(None, cells[name]), ''))!r})" for name in header], SHOWN)
+    there = some([f"{_shown(name)} ({_held(cells[name], len(train))})" for name in header], SHOWN)
     useful = {name: own for name, own in cells.items() if not _is_index(train, name)}
     likely = [way for way in _likely(useful, known) if not any("`" in name for name in way.values())]  # parts a remedy
     ways = [f"`columns={way!r}`" for way in likely]
     named = f"; name them, such as {', or of two texts '.join(ways)}" if ways else ""
     return InputError(f"{place}: {question} Columns: {there}{named}")
+
+
+def _held(cells: Sequence[str], rows: int) -> str:
+    """Return what a column holds: an example; where its values come again, as labels do, how many there are."""
+    kinds = [kind for kind, _ in Counter(filter(None, cells)).most_common()]
+    if not _repeats(len(kinds), rows):
+        return repr(_shown(next(filter(None, cells), "")))
+    return f"{len(kinds):,} different: {some([repr(_shown(kind)) for kind in kinds], _KINDS_SHOWN)}"
+
+
+def _other_labels(
+    train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str
+) -> dict[str, ColumnNote]:
+    """Tell of columns whose values come again as those of a label do, and how another is taken for it."""
+    cells = {name: _cells(train, name) for name in others}
+    found = [name for name, own in cells.items() if _repeats(len({*own} - {""}), len(train))]
+    if not found:
+        return {}
+    taken = f"'{_shown(label)}' is taken for the label ({_held(_cells(train, label), len(train))})"
+    named = some([f"'{_shown(name)}' ({_held(cells[name], len(train))})" for name in found], SHOWN)
+    what = f"{taken}; by {'its' if len(found) == 1 else 'their'} values {named} could be it too"
+    way = {**dict(zip(_roles_of(PAIR if len(texts) > 1 else SINGLE, texts), texts, strict=True)), "label": found[0]}
+    if any("`" in name for name in way.values()):  # which parts a remedy
+        return {"other-labels": ColumnNote(what)}
+    return {"other-labels": ColumnNote(what, f"`columns={way!r}` takes that one")}
 
 
 def _likely(cells: Mapping[str, Sequence[str]], known: Mapping[str, str]) -> list[dict[str, str]]:
