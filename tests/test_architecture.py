@@ -33,7 +33,7 @@ OWNERS = {
     r"gpt1enc": "tasks/encoded.py",
     r"RMinHash": "corpus/duplicates.py",
     r"lzma|bz2\.|zstandard|gzip\.": "base/archives.py",
-    r"difflib": "base/errors.py",
+    r"get_close_matches": "base/errors.py",
     r"os\.fsync": "base/files.py",
     r"gpt1-checkpoint": "runs/checkpoints.py",
     r"gpt1-base": "bases/catalog.py",

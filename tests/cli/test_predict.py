@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -296,3 +297,54 @@ def test_a_killed_table_is_gone_on_with_and_ends_as_an_undisturbed_one(
         assert (code, [path.name for path in folder.iterdir()]) == (0, ["out.csv"]), err
         assert out.read_bytes() == whole.read_bytes()
         out.unlink()
+
+
+def test_it_tells_which_words_speak_for_an_answer(moods: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "predict", moods, "Ann lost a key", "--explain", "--device", "cpu")
+    assert (code, err) == (0, "")
+    answer, why = out.splitlines()[0].split()[0], out.splitlines()[-1]
+    assert re.fullmatch(rf"why {answer}: (\w+ \([+-]\d+\.\d\d\)(; |$))+", why)
+    out = run(capsys, "predict", moods, "Ann lost a key", "--explain-label", "sad", "--json", "--device", "cpu")[1]
+    (found,) = json.loads(out)["explanation"]
+    assert found["label"] == "sad"
+    assert [(word["word"], word["start"]) for word in found["words"]] == [
+        ("Ann", 0),
+        ("lost", 4),
+        ("a", 9),
+        ("key", 11),
+    ]
+    assert all({"weight", "gradient"} <= word.keys() for word in found["words"])
+
+
+def test_words_at_the_end_that_are_not_read_are_counted(moods: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "Ann lost a key " * 20
+    code, out, _ = run(capsys, "predict", moods, text, "--explain", "--device", "cpu")
+    assert code == 0
+    assert re.search(r"; \d\d words at the end not read$", out.splitlines()[-1])
+
+
+def test_a_table_gets_a_column_of_reasons(
+    moods: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "answers.csv"
+    assert run(capsys, "predict", moods, table, "--out", str(out), "--explain", "--device", "cpu")[0] == 0
+    rows = [row for _, row in read_rows(out)]
+    assert list(rows[0])[-1] == "explanation"
+    assert all(re.match(r"\w+ \([+-]\d", str(row["explanation"])) for row in rows)
+    printed = run(capsys, "predict", moods, table, "--explain", "--device", "cpu")[1]
+    assert [len(json.loads(line)["explanation"]) for line in printed.splitlines()] == [1, 1]
+
+
+@pytest.mark.parametrize("label", ["", "joyful"])
+def test_a_label_that_cannot_be_explained_is_told_with_those_that_can(
+    moods: str, label: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "predict", moods, "Ann", "--explain-label", label, "--device", "cpu")
+    assert code == 2
+    assert f"unknown label '{label}' of 'moods' to explain (known: glad, sad)" in err
+
+
+def test_either_the_answer_or_a_label_is_explained(moods: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "predict", moods, "Ann", "--explain", "--explain-label", "sad")
+    assert code == 2
+    assert "give one" in err

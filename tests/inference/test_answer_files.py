@@ -340,3 +340,38 @@ def test_json_lines_have_probabilities_as_an_object(moods: Run, tmp_path: Path) 
     first = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
     assert list(first) == ["row", "id", "text", "prediction", "probabilities", "confidence"]
     assert list(first["probabilities"]) == list(MOODS.labels)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_reasons_are_kept_too_when_it_goes_on(
+    moods: Run, tmp_path: Path, small_chunks: None, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    table = write(tmp_path / "new.csv", "id,text\n1,= Ann lost a key\n2,Tom sold a hat\n3,=\n4,A dog\n5,It rains\n")
+    told: list[str] = []
+    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
+    answer_table(moods, table, whole, explain=True, notice=told.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_files.Answering, "answer", stopping(1, KeyboardInterrupt))
+        with pytest.raises(Interrupted):
+            answer_table(moods, table, out, explain=True, notice=told.append)
+    for other in (False, "glad"):
+        with pytest.raises(InputError, match="was begun with another `explain`"):
+            answer_table(moods, table, out, explain=other, resume=True, notice=told.append)
+    answer_table(moods, table, out, explain=True, resume=True, notice=told.append)
+    assert out.read_bytes() == whole.read_bytes()
+    first, *_ = back(out)
+    if suffix == "jsonl":
+        (why,) = first["explanation"]
+        assert [word["word"] for word in why["words"]] == ["=", "Ann", "lost", "a", "key"]
+        assert set(why["words"][0]) == {"field", "word", "start", "end", "weight"}
+    else:
+        assert all(f"{word} (" in first["explanation"] for word in ("Ann", "lost", "key"))
+
+
+def test_a_reason_that_would_be_a_formula_is_made_harmless(moods: Run, tmp_path: Path) -> None:
+    table = write(tmp_path / "new.csv", "text\n=\n")
+    told: list[str] = []
+    answer_table(moods, table, tmp_path / "out.csv", explain=True, notice=told.append)
+    (row,) = back(tmp_path / "out.csv")
+    assert row["explanation"].startswith("'= (")
+    assert any("2 cells would be a formula" in one for one in told)

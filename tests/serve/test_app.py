@@ -190,6 +190,51 @@ def test_with_a_risk_what_is_not_sure_enough_has_no_label_and_the_promise_is_tol
     assert "the run 'taught' was fine-tuned without finetuning.calibrate" in error_of(without)[2]
 
 
+def test_reasons_are_those_that_the_run_gives(client: httpx.Client, taught: Path) -> None:
+    run = load_run(taught, device="cpu")
+    texts = ["Ann lost a key", "Tom sold a hat!"]
+    before = ask(client, "classify", model="taught", task="moods", input=texts).json()["data"]
+    assert not any("explanation" in row for row in before)
+    for explain in (True, "sad"):
+        found = ask(client, "classify", model="taught", task="moods", input=texts, explain=explain).json()["data"]
+        wanted = run.predict(texts, task="moods", explain=explain)
+        for row, own in zip(found, wanted, strict=True):
+            ((why,), (same,)) = row["explanation"], own["explanation"]
+            assert why["label"] == same["label"]
+            for one, other in zip(why["words"], same["words"], strict=True):
+                assert one == pytest.approx(other, abs=1e-3)
+    pair = {"a": "It rains.", "b": "It is wet."}
+    ((row,),) = [ask(client, "classify", model="taught", task="rte", input=pair, explain=True).json()["data"]]
+    assert {word["field"] for word in row["explanation"][0]["words"]} == {"a", "b"}
+
+
+def test_more_words_than_the_limit_are_not_explained_and_nothing_is_worked_on(
+    client: Client, taught: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(Engine, "ask", lambda *given: asked.append(given))
+    texts = ["Ann lost a key " * 30] * 6  # of each at most 128 are counted: beyond, neighbours are taken together
+    refused = ask(client, "classify", model="taught", task="moods", input=texts, explain=True)
+    status, code, message = error_of(refused)
+    assert (status, code, refused.json()["error"]["param"]) == (400, "too_long", "explain")
+    assert message == "answers to at most 512 words a request are explained, these have 720"
+    for label, task in (("", "moods"), ("joyful", "moods"), ("4", "race")):
+        row = {"context": "Ann", "question": "Who?", "choices": list("abcd")} if task == "race" else "Ann"
+        refused = ask(client, "classify", model="taught", task=task, input=row, explain=label)
+        assert f"unknown label '{label}' of '{task}' to explain" in error_of(refused)[2]
+        assert refused.json()["error"]["param"] == "explain"
+    assert asked == []
+
+
+def test_what_is_not_answered_is_not_explained(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
+    texts = [f"Ann lost {number} keys" for number in range(20)]
+    sure_run(tmp_path / "sure", words_tokenizer, MOODS, texts)
+    with serving(str(tmp_path / "sure")) as served:
+        data = ask(served, "classify", model="sure", input=texts, abstain=0.1, explain=True).json()["data"]
+    assert {row["abstained"] for row in data} == {True, False}
+    assert all(bool(row["explanation"]) != row["abstained"] for row in data)
+
+
 def test_a_text_whose_end_is_not_read_says_so(client: httpx.Client) -> None:
     asked = {"model": "taught", "task": "moods", "input": ["Ann", "Ann lost a key. " * 30]}
     answer = client.post("/v1/classify", json=asked).json()

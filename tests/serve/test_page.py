@@ -15,6 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
+from gpt1.inference.predicting import predict_rows
 from gpt1.inference.run import load_run
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.serve.page import PAGE
@@ -131,6 +132,32 @@ def test_texts_pairs_and_choices_have_their_fields_and_get_the_runs_own_answers(
             assert float(found[name].strip("<% ")) == pytest.approx(100 * share, abs=0.51)
         best = page.locator("#classify tr.best th").inner_text()
         assert best == (answers[wanted["prediction"]] if names else wanted["prediction"])
+
+
+def test_the_words_of_a_text_are_marked_with_what_they_speak_for_as_they_stand(page: Page, taught: Path) -> None:
+    text = "<b>Ann</b> 👍🏽 lost\n  the KÖLN key…  "
+    run = load_run(taught, device="cpu")
+    use(page, "taught", "classify")
+    page.select_option("#task", "moods")
+    page.locator("#classify .fields textarea").fill(text)
+    send(page, "classify")
+    page.click("#classify .why button")
+    tokens = page.locator("#classify .why .reading .token")
+    expect(tokens.first).to_be_visible()
+    (found,) = predict_rows(run, [text], task="moods", explain=True, notice=lambda message: None)
+    words = found["explanation"][0]["words"]  # type: ignore[index]
+    assert tokens.all_inner_texts() == [word["word"] for word in words]
+    assert page.locator("#classify .why .text").evaluate("one => one.textContent").rstrip("\n") == text
+    for token, word in zip(tokens.all(), words, strict=True):
+        sign = "−" if word["weight"] < 0 else "+"
+        assert re.fullmatch(rf"{re.escape(word['word'])}, [+−]\d+\.\d\d", str(token.get_attribute("aria-label")))
+        look = str(token.get_attribute("class"))
+        assert ("for" in look.split()) <= (sign == "+")
+        assert ("against" in look.split()) <= (sign == "−")
+    tokens.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(tokens.nth(1)).to_be_focused()
+    expect(page.locator("#classify .why .detail p")).to_contain_text(f"“{words[1]['word']}”")
 
 
 def test_every_task_begins_with_an_example_that_can_be_sent(page: Page) -> None:

@@ -40,6 +40,8 @@ _FILE = re.compile(r"\S*\w\.\w{1,8}|\S*[/\\]\S*|.*\.(csv|tsv|jsonl|json|parquet)
     metavar="RISK",
     help="Answer only where at most this share of the answers is wrong, 0.05 for 5 %; with 95 % confidence.",
 )
+@click.option("--explain", is_flag=True, help="Tell which words speak for each answer, and how far.")
+@click.option("--explain-label", metavar="LABEL", help="Tell which words speak for this label, given or not.")
 @click.option("--skip-bad", is_flag=True, help="Write a row that cannot be used with the error, and go on.")
 @options.columns
 @options.encoding
@@ -55,6 +57,8 @@ def command(
     resume: bool,
     task: str | None,
     abstain: float | None,
+    explain: bool,
+    explain_label: str | None,
     skip_bad: bool,
     columns: tuple[str, ...],
     encoding: str | None,
@@ -80,7 +84,7 @@ def command(
     Examples, of a run that learned from a column 'text':
       gpt1 predict runs/reviews new.csv --out answers.csv
       gpt1 predict runs/reviews new.csv --out sure.csv --abstain 0.05
-      gpt1 predict runs/reviews "A quiet, lovely film."
+      gpt1 predict runs/reviews "A quiet, lovely film." --explain
       echo '{"text": "A quiet, lovely film."}' | gpt1 predict runs/reviews -
     """
     for_tables = {
@@ -90,11 +94,16 @@ def command(
         "--column": columns,
         "--encoding": encoding,
     }
+    if explain and explain_label is not None:
+        raise click.UsageError("--explain is of the answer that is given, --explain-label of another; give one")
+    why = explain if explain_label is None else explain_label
     file = _table(asked)
     if file is None:
         if given := [name for name, value in for_tables.items() if value]:
             raise click.UsageError(f"{given[0]} is for tables, and '{asked[0]}' is no file: it is answered as a text")
-        _answer_text(open_run(run, step, device, int8), asked, task, abstain, as_json)
+        _answer_text(
+            open_run(run, step, device, int8), asked, as_json, {"task": task, "abstain": abstain, "explain": why}
+        )
         return
     if as_json:
         raise click.UsageError("--json is for a text; rows of a table are JSON lines already, or go to --out")
@@ -103,7 +112,9 @@ def command(
     if resume and (out is None or file == STANDARD_INPUT):
         raise click.UsageError("--resume goes on with the --out of a table")
     how: dict[str, Any] = {"task": task, "columns": options.roles_and_names(columns), "skip_bad": skip_bad}
-    how |= {"abstain": abstain, "notice": words.notice} | ({} if encoding is None else {"encoding": encoding})
+    how |= {"abstain": abstain, "explain": why, "notice": words.notice} | (
+        {} if encoding is None else {"encoding": encoding}
+    )
     if out is None:
         _print_answers(open_run(run, step, device, int8), file, how)
     else:
@@ -128,21 +139,32 @@ def _is_there(name: str) -> bool:
         return False
 
 
-def _answer_text(run: Run, texts: tuple[str, ...], task: str | None, abstain: float | None, as_json: bool) -> None:
-    from gpt1.base.wording import aligned, x100
+def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str, Any]) -> None:
+    from gpt1.base.wording import many
     from gpt1.inference.answering import task_of
+    from gpt1.inference.explaining import strongest
     from gpt1.inference.predicting import predict_texts
 
-    found = predict_texts(run, texts, task=task, abstain=abstain, notice=words.notice)
+    found: dict[str, Any] = predict_texts(run, texts, **how, notice=words.notice)
     if as_json:
         click.echo(to_json(found, ensure_ascii=False, indent=1))
         return
-    shares = found.get("probabilities")
-    unread = found.get("notice")
-    if not isinstance(shares, dict):
+    if isinstance(shares := found.get("probabilities"), dict):
+        _show_shares(found, shares, task_of(run, how["task"]).is_multilabel)
+    else:
+        unread = found.get("notice")
         click.echo(f"{found['prediction']:.3f}{f'  ({unread})' if unread else ''}")
-        return
-    if task_of(run, task).is_multilabel:  # each has a probability of its own
+    for one in found.get("explanation", ()):
+        told = f"; {many(one['unread'], 'word')} at the end not read" if one["unread"] else ""
+        click.echo(f"why {one['label'] or 'so'}: {strongest(one) or 'no word moves it'}{told}")
+
+
+def _show_shares(found: dict[str, Any], shares: dict[str, float], each: bool) -> None:
+    """Print an answer with its probabilities: of one answer each, or `each` for itself."""
+    from gpt1.base.wording import aligned, x100
+
+    unread = found.get("notice")
+    if each:
         click.echo(f"{found['prediction'] or 'no label'}{f'  ({unread})' if unread else ''}")
     else:
         answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]

@@ -31,6 +31,7 @@ OFFERS = {
     ],
     "classification": ["head_shapes", "probabilities_by_portion"],
     "embedding": ["MEAN", "POOLINGS", "text_ids"],
+    "explaining": ["Explanation", "check_explain", "count_words", "explain_answer", "strongest"],
     "generation": [
         "BatchGenerator",
         "GeneratedSequence",

@@ -21,6 +21,7 @@ from gpt1.base.progress import Progress, Silent, clock, stage
 from gpt1.base.tables import file_format, parquet_schema
 from gpt1.base.wording import many, some
 from gpt1.inference.answering import task_of
+from gpt1.inference.explaining import Explain
 from gpt1.inference.predicting import Answering, Notice, Tally, Wanted
 from gpt1.inference.rows import CHUNK, file_chunks
 from gpt1.inference.run import Run
@@ -45,6 +46,7 @@ def answer_table(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     abstain: float | None = None,
+    explain: Explain = False,
     resume: bool = False,
     overwrite: bool = False,
     notice: Notice = warnings.warn,
@@ -61,7 +63,8 @@ def answer_table(
     may_be_done = resume and partial_path(out).is_file()
     check_target(out, overwrite=overwrite or may_be_done)
     known = with_columns(task_of(run, task), columns or {})
-    asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=has_cells(out))
+    spread = has_cells(out)
+    asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     table = _look_at(file, encoding, asked)
     identity = _identity(run, asked, table, encoding)
     if may_be_done and _is_done(out, identity):
@@ -131,6 +134,7 @@ def _identity(run: Run, asked: Wanted, table: _Table, encoding: str) -> dict[str
         "`encoding`": encoding,
         "`skip_bad`": asked.skip_bad,
         "`abstain`": asked.abstain,
+        "`explain`": asked.explain or None,  # which answers of before do not name
         "`int8`": run.int8,
         "device": run.device.type,
         "rows at once": CHUNK,

@@ -20,6 +20,7 @@ from gpt1.base.errors import FileError, InputError, SettingError
 from gpt1.base.wording import many, some, x100
 from gpt1.inference.abstaining import abstentions, in_words, promise
 from gpt1.inference.answering import Predictions, answer, reading_notices, task_of
+from gpt1.inference.explaining import Explain, Explanation, check_explain, explain_answer, in_a_line
 from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
@@ -32,7 +33,7 @@ from gpt1.tasks.sifting import unreadable
 from gpt1.tasks.unknowns import is_unread, unread_notice
 
 ROW, ANSWER, PROBABILITIES, CONFIDENCE, ERROR = "row", "prediction", "probabilities", "confidence", "error"
-ABSTAINED = "abstained"
+ABSTAINED, EXPLANATION = "abstained", "explanation"
 SHARE = "p_"  # before a label, the column of its probability
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
 
@@ -50,6 +51,16 @@ class Wanted:
     abstain: float | None = None  # an answer only where at most this share of them is wrong
     numbered: bool = False  # where it stands in its file
     spread: bool = False  # probabilities by columns, not as a mapping
+    explain: Explain = False  # which words speak for the answer, or for the one of this name
+    with_gradients: bool = False  # and what the network's gradients say of them
+
+    def __post_init__(self) -> None:
+        check_explain(self.task, self.explain)
+
+    @property
+    def explains(self) -> bool:
+        """Whether it is to be told which words speak for an answer."""
+        return self.explain is not False
 
     @property
     def spreads(self) -> bool:
@@ -77,6 +88,7 @@ class Wanted:
             found |= {CONFIDENCE: float} if self.has_confidence else {}
             found |= {SHARE + name: float for name in names} if self.spreads else {}
         found |= {} if self.abstain is None else {ABSTAINED: bool}
+        found |= {EXPLANATION: str if self.spread else list} if self.explains else {}
         return found | ({ERROR: str} if self.skip_bad else {})
 
     def notices(self) -> list[str]:
@@ -128,6 +140,7 @@ def predict_rows(
     task: str | None = None,
     skip_bad: bool = False,
     abstain: float | None = None,
+    explain: Explain = False,
     notice: Notice = warnings.warn,
 ) -> Answers:
     """Return the rows one after another, each with its answer; errors count them from 1.
@@ -135,12 +148,14 @@ def predict_rows(
     A row needs the text columns of the task; its label, if any, is not looked at. Where the task has one text, a row
     may be the text itself. With `skip_bad` a row that cannot be used comes back with an error in place of an answer.
     With `abstain` only so many answers are given that at most this share of them is wrong (`abstaining.py`); other rows
-    have None in place of one. `notice` is told what a person should know.
+    have None in place of one. With `explain` each has which words speak for its answer, or for that of this name
+    (`explaining.py`). `notice` is told what a person should know.
     """
     known = task_of(run, task)
     _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
-    return Answers(run, Wanted(known, skip_bad=skip_bad, abstain=abstain), by_chunks(found), notice)
+    asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, explain=explain, with_gradients=True)
+    return Answers(run, asked, by_chunks(found), notice)
 
 
 def _require_rows(rows: object) -> None:
@@ -170,6 +185,7 @@ def predict_texts(
     *,
     task: str | None = None,
     abstain: float | None = None,
+    explain: Explain = False,
     notice: Notice = warnings.warn,
 ) -> dict[str, object]:
     """Return the answer to one text, or to two of a pair, without the texts; and how they were read."""
@@ -183,7 +199,7 @@ def predict_texts(
         )
     cells = dict(zip(known.fields, texts, strict=True))
     chunks = iter([[Row(cells, "the text", 1)]])
-    answers = Answers(run, Wanted(known, abstain=abstain), chunks, notice)
+    answers = Answers(run, Wanted(known, abstain=abstain, explain=explain, with_gradients=True), chunks, notice)
     (row,) = answers
     told = {name: value for name, value in row.items() if name in answers.added}
     unknown, tokens = answers.unknown[0], answers.tokens[0]
@@ -201,6 +217,7 @@ def predict_file(
     skip_bad: bool = False,
     abstain: float | None = None,
     spread: bool = False,
+    explain: Explain = False,
     notice: Notice = warnings.warn,
 ) -> Answers:
     """Return the rows of a table, or of a stream of JSON lines, one after another, each with its answer.
@@ -209,7 +226,7 @@ def predict_file(
     called otherwise than in the training. With `spread` each label has a column of its own for its probability.
     """
     known = with_columns(task_of(run, task), columns or {})
-    asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread)
+    asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     if not isinstance(file, str | Path):
         return Answers(run, asked, stream_chunks(file), notice)
     chunks = file_chunks(file, encoding)
@@ -299,15 +316,26 @@ class Answering:
         tally.tokens.extend(found.tokens.tolist())
         silent = abstentions(found, self.promise)
         tally.abstained += int(silent.sum())
-        return (self._told(found, place, bool(silent[place])) for place in range(len(found)))
+        return (self._told(examples[place], found, place, bool(silent[place])) for place in range(len(found)))
 
-    def _told(self, found: Predictions, place: int, silent: bool) -> dict[str, object]:
+    def _told(self, example: Example, found: Predictions, place: int, silent: bool) -> dict[str, object]:
         told: dict[str, object] = {ANSWER: None if silent else found.name(place)}
         if (shares := found.shares(place)) is not None:
             told |= {} if self._asked.spread else {PROBABILITIES: shares}
             told |= {CONFIDENCE: max(shares.values())} if self._asked.has_confidence else {}
             told |= {SHARE + name: share for name, share in shares.items()} if self._asked.spreads else {}
-        return told if self.promise is None else {**told, ABSTAINED: silent}
+        told |= {} if self.promise is None else {ABSTAINED: silent}
+        return {**told, EXPLANATION: self._why(example, found, place, silent)} if self._asked.explains else told
+
+    def _why(self, example: Example, found: Predictions, place: int, silent: bool) -> str | list[Explanation]:
+        """Return which words speak for an answer; for one that is not given, only where it is named."""
+        asked, why = self._asked, list[Explanation]()
+        if not silent or isinstance(asked.explain, str):
+            with_gradients = asked.with_gradients
+            why = explain_answer(
+                self._run, self._task, example, found, place, asked.explain, with_gradients=with_gradients
+            )
+        return in_a_line(why) if asked.spread else why
 
 
 def row_number(found: Found) -> int:

@@ -230,15 +230,21 @@ class Run:
         return embeddings(self.network, self.tokenizer, texts, pooling, self.pause)
 
     def predict(
-        self, rows: Iterable[Mapping[str, object] | str], *, task: str | None = None, abstain: float | None = None
+        self,
+        rows: Iterable[Mapping[str, object] | str],
+        *,
+        task: str | None = None,
+        abstain: float | None = None,
+        explain: bool | str = False,
     ) -> Answers:
         """Answer rows with a fine-tuned run: each comes back with `prediction` and `probabilities`.
 
         With `abstain` only so many are answered that at most this share of the answers is wrong; see `predict_rows`.
+        With `explain` each has an `explanation`: which words speak for its answer, or for the label of this name.
         """
         from gpt1.inference.predicting import predict_rows  # which knows what a run is
 
-        return predict_rows(self, rows, task=task, abstain=abstain)
+        return predict_rows(self, rows, task=task, abstain=abstain, explain=explain)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.record.kind}, recipe {self.recipe.name!r})"

@@ -15,6 +15,7 @@ from gpt1.inference.abstaining import promise
 from gpt1.inference.answering import Predictions, answer
 from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
+from gpt1.inference.explaining import Explanation, check_explain, count_words, explain_answer
 from gpt1.inference.scoring import ScoredText
 from gpt1.recipes.values import Shape
 from gpt1.serve.completions import check_characters, check_ids
@@ -37,6 +38,7 @@ class Named(TypedDict, total=False):
     labels: list[str]
     abstained: bool  # where a request asks for it
     notice: str  # where nothing of a row is known
+    explanation: list[Explanation]  # where a request asks for it
 
 
 class RowAnswer(Named):
@@ -146,14 +148,24 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     except InputError as error:
         raise bad(str(error), param="input") from None
 
+    explain = asked.explain
+    if explain is not False:
+        _check_explain(task, explain, examples, limits)
     promised = None if asked.abstain is None else _promise(engine, task, asked.abstain)
 
     def answer_rows(examples: Sequence[Example]) -> list[tuple[RowAnswer, float]]:
         found = answer(engine.run, task, examples)
-        return [(_worded(found, place), float(found.sure[place])) for place in range(len(found))]
+        rows = [_worded(found, place) for place in range(len(found))]
+        if explain is not False:
+            for place, (row, example) in enumerate(zip(rows, examples, strict=True)):
+                row["explanation"] = explain_answer(
+                    engine.run, task, example, found, place, explain, with_gradients=True
+                )
+        return [(row, float(found.sure[place])) for place, row in enumerate(rows)]
 
     found: list[tuple[RowAnswer, float]]
-    found = await _answered(engine, ("classify", task.name), answer_rows, examples)
+    key = ("classify", task.name) if explain is False else ("explain", task.name, repr(explain))
+    found = await _answered(engine, key, answer_rows, examples)
     data: list[RowAnswer] = [{**one, "index": place} for place, (one, _) in enumerate(found)]  # of the request
     unknown_rows, truncated = sum(one["unknown_tokens"] > 0 for one in data), sum(one["truncated"] for one in data)
     if promised is None:
@@ -178,7 +190,7 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
         },
         "unknown": unknown_rows,
         "truncated": truncated,
-        "data": [_or_none(one, sure < promised.threshold) for one, (_, sure) in zip(data, found, strict=True)],
+        "data": [_or_none(one, sure < promised.threshold, explain) for one, (_, sure) in zip(data, found, strict=True)],
     }
 
 
@@ -189,8 +201,23 @@ def _promise(engine: Engine, task: Task, risk: float) -> Promise:
         raise bad(str(error), param="abstain") from None
 
 
-def _or_none(given: RowAnswer, abstained: bool) -> RowAnswer:
-    return {**given, "label": None if abstained else given.get("label"), "abstained": abstained}
+def _check_explain(task: Task, explain: bool | str, examples: Sequence[Example], limits: Limits) -> None:
+    """Refuse to explain what cannot be, or too much: the run is asked once more for each word."""
+    try:
+        check_explain(task, explain)
+    except SettingError as error:
+        raise bad(str(error), param="explain") from None
+    words = sum(count_words(task, example.texts) for example in examples)
+    if words > limits.explained_words:
+        told = f"answers to at most {limits.explained_words:,} words a request are explained, these have {words:,}"
+        raise bad(told, "too_long", param="explain")
+
+
+def _or_none(given: RowAnswer, abstained: bool, explain: bool | str) -> RowAnswer:
+    told: RowAnswer = {**given, "label": None if abstained else given.get("label"), "abstained": abstained}
+    if abstained and explain is True:
+        told["explanation"] = []
+    return told
 
 
 async def embedded(asked: EmbeddingRequest, engine: Engine, limits: Limits) -> VectorAnswers:

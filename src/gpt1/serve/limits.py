@@ -19,6 +19,7 @@ class Limits:
     body_bytes: int = 1_000_000
     characters: int = 100_000  # of all the texts of a request, counted before anything is encoded
     inputs: int = 128  # texts of a request: prompts times samples, rows, inputs
+    explained_words: int = 512  # of all its texts: for each the run is asked once more
     max_tokens: int = 1024  # new ones a text
     max_queue: int = 256  # requests that wait or are at work, for each run
     request_timeout: float = 120.0  # seconds that a request may take

@@ -15,7 +15,7 @@ PAGE = {
     "/page/style.css": ("style.css", "text/css; charset=utf-8"),
     **{
         f"/page/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("main", "asking", "drawing", "classify", "complete", "attention", "endings")
+        for name in ("main", "asking", "drawing", "classify", "explaining", "complete", "attention", "endings")
     },
 }
 # Nothing from elsewhere, nothing written into the page itself, nothing sent away, no frame around it.

@@ -97,6 +97,7 @@ class ClassifyRequest(Request):
     abstain: float | None = Field(
         None, gt=0, lt=1, description="Answer only where at most this share of the answers is wrong."
     )
+    explain: bool | str = Field(False, description="Tell which words speak for each answer, or for this label.")
 
 
 class EmbeddingRequest(Request):

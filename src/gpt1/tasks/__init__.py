@@ -4,6 +4,7 @@
 OFFERS = {
     "answers": [
         "Floats",
+        "LEAST",
         "THRESHOLD",
         "answers",
         "balanced_weights",
@@ -95,7 +96,7 @@ OFFERS = {
     ],
     "promises": ["CONFIDENCE", "Promise", "Surenesses", "find_promise", "least_examples", "surenesses"],
     "readers": ["read_folder", "read_further", "tasks_in"],
-    "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE"],
+    "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE", "lay_out"],
     "sifting": ["unreadable"],
     "spellings": ["number"],
     "splitting": ["with_dev"],

@@ -6,6 +6,7 @@ OFFERS = {
     "cleaning": ["TAME", "clean", "to_utf8"],
     "language": ["Language", "look_at_language"],
     "pieces": ["LIMIT", "pieces"],
+    "spans": ["Span", "owners", "without", "word_spans"],
     "specials": ["SPECIALS", "special_ids"],
     "streaming": ["TextStream"],
     "tokenizer": [

@@ -2,6 +2,7 @@
 
 import { ask } from "./asking.js";
 import { bars, element } from "./drawing.js";
+import { reasons } from "./explaining.js";
 
 export const path = "classify";
 
@@ -69,9 +70,11 @@ export async function answer(panel, run) {
     if (task.choices && column === task.fields.at(-1)) (row[column] ??= []).push(box.value);
     else row[column] = box.value;
   }
-  const { data: [found] } = await ask("/v1/classify", { model: run.id, task: name, input: row });
-  const shown = task.score_range ? score(found.label, task.score_range) : shares(found, row[task.fields.at(-1)]);
-  return [shown, ...asRead(found, run)];
+  const asked = { model: run.id, task: name, input: row };
+  const { data: [found] } = await ask("/v1/classify", asked);
+  const called = naming(row[task.fields.at(-1)]);
+  const shown = task.score_range ? score(found.label, task.score_range) : shares(found, called);
+  return [shown, ...asRead(found, run), reasons(asked, task, called)];
 }
 
 function asRead(found, run) {
@@ -88,8 +91,11 @@ function score(value, [low, high]) {
 }
 
 // The answers to choices are named by their place; people know them by their text.
-function shares(found, choices) {
-  const named = Array.isArray(choices) ? (key) => choices[Number(key)] : (key) => key;
+function naming(choices) {
+  return Array.isArray(choices) ? (key) => choices[Number(key)] : (key) => key;
+}
+
+function shares(found, named) {
   const given = found.labels ?? [String(found.label)];
   const rows = Object.entries(found.probabilities).map(([key, share]) => ({ name: named(key), share, best: given.includes(key) }));
   const title = !found.labels ? "How likely the run finds each answer"

@@ -13,10 +13,10 @@ export function percent(share) {
   return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 
-// Rows of { name, share, text?, best? }; a name is a text or an element.
+// Rows of { name, share, text?, best?, against? }; a name is a text or an element.
 export function bars(caption, rows) {
-  const body = rows.map(({ name, share, text, best }) =>
-    element("tr", { className: best ? "best" : "" },
+  const body = rows.map(({ name, share, text, best, against }) =>
+    element("tr", { className: best ? "best" : against ? "against" : "" },
       element("th", { scope: "row" }, name),
       element("td", {}, element("div", { className: "bar" }, element("i", { share }))),
       element("td", { className: "number" }, text ?? percent(share))));
