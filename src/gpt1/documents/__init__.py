@@ -33,5 +33,5 @@ OFFERS = {
     "study": ["KINDS", "about_study", "claims_page", "judged_row", "judged_table", "study_blocks"],
     "table": ["table_blocks"],
     "terminal": ["render"],
-    "verdict": ["commonest", "verdict", "verdict_without_rows"],
+    "verdict": ["commonest", "is_lopsided", "verdict", "verdict_without_rows"],
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import BarPlot, Beside, Block, Estimate, Note, Picture, Pictures, Table, TableCell, TableRow
 from gpt1.documents.figures import between, metric_name, score
-from gpt1.documents.verdict import Decided, Verdict, better_known_by, commonest, verdict
+from gpt1.documents.verdict import Decided, Verdict, better_known_by, by_commonest, verdict
 from gpt1.records.ensemble import WORDS as COUNTED
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
@@ -82,7 +82,7 @@ def _on_the_split(evaluation: Evaluation) -> _Held:
     found = {RUN: Estimate(x100(reached), None if low_high is None else (x100(low_high[0]), x100(low_high[1])))}
     if (words := (evaluation.words or {}).get(metric)) is not None:
         found[WORDS] = Estimate(x100(words), None)
-    if metric == "accuracy" and (common := commonest(evaluation.classes)) is not None:
+    if (common := by_commonest(evaluation)) is not None:
         found[f"always '{common[0]}', the commonest label"] = Estimate(x100(common[1]), None)
     chose = ", which also chose the epoch" if evaluation.split == "dev" else ""
     return _Held(metric, found, f"{many(evaluation.examples, 'row')} of {evaluation.split}{chose}")

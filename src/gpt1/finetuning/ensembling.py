@@ -7,7 +7,7 @@ a network less than they teach TF-IDF; so the run is never the worse for having 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -29,6 +29,7 @@ from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
 from gpt1.tasks.temperature import fit_temperature
+from gpt1.tasks.thresholds import FEWEST as FEWEST_OF_A_CLASS
 from gpt1.training.session import Notify
 
 ENOUGH = 100  # labelled examples for dev, which then decide
@@ -102,7 +103,7 @@ def make_ensembles(
 
 def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str, Places]:
     """Return the tasks of which cross-validation tells who answers, and in which part each training example is."""
-    few = {name: one for name, one in tasks.items() if _uncountable(one) is None and _dev_rows(one) < ENOUGH}
+    few = {name: one for name, one in tasks.items() if _uncountable(one) is None and _is_dev_few(one)}
     return {name: part for name, one in few.items() if (part := deal(one)) is not None} if folds else {}
 
 
@@ -163,6 +164,8 @@ def _decide(task: Task, sheet: _Sheet | None, words: str) -> TaskEnsemble:
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
         temperature=_temperature(task, sheet, choice.weights),
+        factors=_factors(task, sheet, choice.thresholds),
+        words_factors=_factors(task, sheet, choice.words),
         folds=sheet.folds,
     )
 
@@ -172,6 +175,13 @@ def _temperature(task: Task, sheet: _Sheet, weights: Weights) -> float | None:
     if not sheet.cross_validated or task.score_range is not None:
         return None
     return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
+
+
+def _factors(task: Task, sheet: _Sheet, thresholds: Floats | float) -> dict[str, float]:
+    """Return the factors of classes by those of cross-validation; by the examples for dev they are chosen later."""
+    if not (sheet.cross_validated and task.class_factors and isinstance(thresholds, np.ndarray)):
+        return {}
+    return dict(zip(task.labels, thresholds.tolist(), strict=True))
 
 
 # ---- by the examples for dev ----
@@ -185,6 +195,18 @@ def _dev(encoded: EncodedTask) -> list[EncodedSplit]:
         if places := sorted(place for own in new for place in own if split.labelled[place]):
             found.append(choose(split, places))
     return found
+
+
+def _is_dev_few(encoded: EncodedTask) -> bool:
+    """Whether the examples for dev are too few to decide, or where classes have factors, those of a class for these."""
+    if _dev_rows(encoded) < ENOUGH or not encoded.task.class_factors:
+        return _dev_rows(encoded) < ENOUGH
+    dev, train = (_counts(encoded.task, splits) for splits in (_dev(encoded), [encoded.splits["train"]]))
+    return bool(((dev < FEWEST_OF_A_CLASS) & (train >= FEWEST_OF_A_CLASS)).any())
+
+
+def _counts(task: Task, splits: Sequence[EncodedSplit]) -> Places:
+    return np.bincount(np.concatenate([split.labels for split in splits]), minlength=len(task.labels))
 
 
 def _dev_rows(encoded: EncodedTask) -> int:

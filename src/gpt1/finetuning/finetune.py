@@ -43,7 +43,7 @@ from gpt1.finetuning.seeds import (
     report_seeds,
     write_result,
 )
-from gpt1.finetuning.thresholding import choose_thresholds
+from gpt1.finetuning.thresholding import choose_factors, choose_thresholds
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import BEST, LAST, Run, load_run
@@ -117,6 +117,7 @@ def finetune(
     skip_bad: bool = False,
     fold_labels: bool = False,
     labels_sep: str | None = None,
+    metric: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
@@ -135,7 +136,8 @@ def finetune(
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
     `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
     that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
-    several labels, which that sign parts, or none. `recipe` is a name, `module:NAME` or
+    several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
+    row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
     a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
     `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
     dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
@@ -153,6 +155,7 @@ def finetune(
         skip_bad=skip_bad,
         fold_labels=fold_labels,
         labels_sep=labels_sep,
+        metric=metric,
         encoded=_several(encoded),
         examples=examples,
     )
@@ -425,8 +428,8 @@ class FinetuneSession(Session[Classifier]):
     def end(self, trainer: Trainer, notify: Notify) -> bool:
         """Decide who answers and how surely, measure the run on all it was not trained on, and note that it is over."""
         settings = read_run(self.out).recipe.finetuning
-        several = any(encoded.task.is_multilabel for encoded in self.tasks.values())
-        if trainer.best is None or settings.ensemble or settings.calibrate or several:
+        has_thresholds = any(encoded.task.has_thresholds for encoded in self.tasks.values())
+        if trainer.best is None or settings.ensemble or settings.calibrate or has_thresholds:
             trainer.wait_for_disk()  # what is decided of weights does not come there before them
         run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
         if settings.ensemble:
@@ -437,9 +440,11 @@ class FinetuneSession(Session[Classifier]):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
+        factors = choose_factors(run, self._deciding(run.recipe))
         if settings.calibrate:
-            calibrate(run, self.tasks, self.asked.seeds, notify)
-        choose_thresholds(run, self._deciding(run.recipe), notify)
+            own = {name: one.own for name, one in factors.items()}
+            calibrate(run, self.tasks, own, self.asked.seeds, notify)
+        choose_thresholds(run, self._deciding(run.recipe), factors, notify)
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()

@@ -62,7 +62,7 @@ class Wanted:
 
     @property
     def has_confidence(self) -> bool:
-        """Whether one answer is given, and has the highest of the probabilities; several labels have one each."""
+        """Whether one answer is given, and has a probability; several labels have one each."""
         return self.task.score_range is None and not self.task.is_multilabel
 
     @property
@@ -305,7 +305,7 @@ class Answering:
         told: dict[str, object] = {ANSWER: None if silent else found.name(place)}
         if (shares := found.shares(place)) is not None:
             told |= {} if self._asked.spread else {PROBABILITIES: shares}
-            told |= {CONFIDENCE: max(shares.values())} if self._asked.has_confidence else {}
+            told |= {CONFIDENCE: found.confidence(place)} if self._asked.has_confidence else {}
             told |= {SHARE + name: share for name, share in shares.items()} if self._asked.spreads else {}
         return told if self.promise is None else {**told, ABSTAINED: silent}
 

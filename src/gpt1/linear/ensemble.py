@@ -18,7 +18,7 @@ from gpt1.records.ensemble import NETWORK, TOGETHER, WORDS
 from gpt1.tasks.answers import THRESHOLD, Floats, no_and_yes, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
-from gpt1.tasks.thresholds import fit_thresholds
+from gpt1.tasks.thresholds import fit_factors, fit_thresholds
 
 ALONE = {NETWORK: 1.0}
 
@@ -34,6 +34,8 @@ class Choice:
 
     weights: dict[str, float]
     scores: dict[str, float]  # the first metric of the network, of words, and of both together
+    thresholds: Floats | float  # with which who answers was judged
+    words: Floats | float  # and counted words alone
 
 
 def pool(task: Task, members: Mapping[str, Floats], weights: Weights) -> Floats:
@@ -59,8 +61,8 @@ def choose_members(
 ) -> Choice:
     """Return who answers best: the network, words, or both; of equals the first of these but words.
 
-    `with_thresholds`: several labels are to have thresholds chosen on these examples, so each way is judged with its
-    own.
+    Each way is judged with factors of its own where classes have these, and where several labels are to have
+    thresholds chosen on these examples (`with_thresholds`) with its own too.
     """
     together = _fit(task, [members[NETWORK], members[WORDS]], labels)
     ways: dict[str, dict[str, float]] = {
@@ -69,13 +71,21 @@ def choose_members(
         WORDS: {WORDS: 1.0},
     }
     metric = task.metrics[0]
-    found = {}
+    found, thresholds = {}, {}
     for name, weights in ways.items():
         own = pool(task, members, weights)
-        thresholds = fit_thresholds(own, labels) if with_thresholds and task.is_multilabel else THRESHOLD
-        found[name] = float(scores(task, labels, predictions(task, own, thresholds))[metric])
+        is_fitted = task.class_factors or (with_thresholds and task.is_multilabel)
+        thresholds[name] = _best_thresholds(task, own, labels) if is_fitted else THRESHOLD
+        found[name] = float(scores(task, labels, predictions(task, own, thresholds[name]))[metric])
     best = max(found, key=lambda name: found[name])
-    return Choice({name: weight for name, weight in ways[best].items() if weight > 0} or ALONE, found)
+    weights = {name: weight for name, weight in ways[best].items() if weight > 0} or ALONE
+    return Choice(weights, found, thresholds[best], thresholds[WORDS])
+
+
+def _best_thresholds(task: Task, probabilities: Floats, labels: NDArray[Any]) -> Floats:
+    if task.is_multilabel:
+        return fit_thresholds(probabilities, labels)
+    return fit_factors(probabilities, labels, task.metrics[0])
 
 
 def _log(probabilities: Floats) -> Floats:
