@@ -449,3 +449,8 @@ def test_what_goes_elsewhere_is_told_to_lack_the_factors(weighed: Run) -> None:
 
 def test_a_run_of_a_catalogue_task_answers_with_the_likeliest_class_as_the_paper_does() -> None:
     assert not any(task.has_thresholds for task in CATALOGUE.values())
+
+
+def test_a_run_that_goes_on_keeps_its_metric(weighed: Run, parent: Path, faulty: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match=r"is chosen by macro F1, and accuracy is asked for; say `metric='macro_f1'`"):
+        learn(parent, weighed.path, faulty, EVERYTHING, labels_sep=None, resume=True)

@@ -18,6 +18,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
 from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
+from gpt1.documents.figures import metric_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.data import (
@@ -313,6 +314,7 @@ class FinetuneSession(Session[Classifier]):
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
         """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
         begun = begun_run(self.out, FINETUNING)
+        self._require_same_metrics(begun)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -328,6 +330,15 @@ class FinetuneSession(Session[Classifier]):
                 "begin a new run in another folder"
             )
         return found
+
+    def _require_same_metrics(self, begun: RunRecord) -> None:
+        for name, task in begun.tasks.items():
+            now = self.tasks[name].task.metrics if name in self.tasks else task.metrics
+            if now != task.metrics:
+                raise InputError(
+                    f"the run {self.out} is chosen by {metric_name(task.metrics[0])}, and {metric_name(now[0])} is "
+                    f"asked for; say `metric={task.metrics[0]!r}`, or begin a new run in another folder"
+                )
 
     def check_done(self) -> None:
         """Refuse what a run that is done was not trained with, and a damaged result; it is not made longer either."""
