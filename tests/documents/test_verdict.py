@@ -177,7 +177,7 @@ def test_one_answer_to_all_rows_is_told_where_a_cross_validated_run_may_well_mis
     found = verdict(measured([[0, 4], [0, 36]], 0.7), rare)
     assert found is not None
     assert found.sentence.startswith("5.0 points ahead of counting words")
-    assert found.sentence.endswith("; this training answered 'good' to all 40 rows for dev")
+    assert "; this training answered 'good' to all 40 rows for dev; accuracy says little" in found.sentence
 
 
 @pytest.mark.parametrize(("score", "commonest", "missed"), [(0.97, 0.9, 3), (0.96, 0.5, 2), (0.99, 0.6, 1)])
@@ -228,3 +228,21 @@ def test_what_was_measured_by_cross_validation_alone_has_a_verdict_too() -> None
         "not use it",
     )
     assert verdict_without_rows(decided(0.9, 0.5, cross_validated=False)) is None
+
+
+def test_a_gain_in_accuracy_says_little_where_nearly_all_rows_have_one_label() -> None:
+    found = verdict(measured([[6, 4], [2, 88]], 0.91))
+    assert found is not None
+    assert found.sentence.endswith("accuracy says little where 90.0 % of the rows are 'good', macro F1 says more")
+
+
+def test_macro_f1_is_held_against_always_giving_the_commonest_label() -> None:
+    found = verdict(measured([[1, 9], [30, 60]], 0.4, "macro_f1", score=0.45))
+    assert found is not None
+    assert found.sentence == "45.0 is no better than always answering 'good' (47.4); do not use it"
+    table = yardsticks(measured([[6, 4], [2, 88]], 0.5, "macro_f1", score=0.8), {})
+    assert [row.name for row in table.rows] == [
+        "this run",
+        "counting words (TF-IDF)",
+        "always 'good', the commonest label",
+    ]

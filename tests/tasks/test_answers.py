@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpt1.tasks.answers import BINS, answers, balanced_weights, predictions, soft_targets
+from gpt1.tasks.answers import BINS, answers, balanced_weights, predictions, soft_targets, surenesses_of
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
 from tests.properties import examples
@@ -92,3 +94,12 @@ def test_with_balanced_weights_every_class_that_is_there_counts_the_same(found: 
 
 def test_labels_that_are_all_as_frequent_have_the_weight_one() -> None:
     np.testing.assert_array_equal(balanced_weights(CATALOGUE["mnli"], np.array([0, 1, 2, 2, 1, 0])), np.ones(6))
+
+
+def test_with_factors_the_class_of_the_largest_product_is_answered_and_as_sure_as_its_share() -> None:
+    task = replace(CATALOGUE["sst2"], metrics=("matthews",), class_factors=True)
+    probabilities, factors = np.array([[0.7, 0.3], [0.9, 0.1], [0.2, 0.8]]), np.array([1.0, 3.0])
+    assert predictions(task, probabilities).tolist() == [0, 0, 1]
+    assert predictions(task, probabilities, factors).tolist() == [1, 0, 1]
+    assert surenesses_of(probabilities).tolist() == [0.7, 0.9, 0.8]
+    assert surenesses_of(probabilities, factors) == pytest.approx([0.9 / 1.6, 0.9 / 1.2, 2.4 / 2.6])

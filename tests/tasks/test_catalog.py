@@ -182,3 +182,14 @@ def test_a_task_of_several_labels_says_so_and_others_are_written_as_before():
 def test_what_does_not_fit_several_labels_is_refused(change, problem):
     with pytest.raises(SettingError, match=problem):
         replace(TOPICS, **change)
+
+
+def test_a_task_whose_classes_have_factors_says_so_and_all_others_are_written_as_before() -> None:
+    assert not any("class_factors" in task.as_json() for task in CATALOGUE.values())
+    skewed = replace(RTE, metrics=("macro_f1", "accuracy"), class_factors=True)
+    assert task_from_json(json.loads(json.dumps(skewed.as_json()))) == skewed
+    for change in ({"metrics": ("accuracy",)}, {"labels": (), "score_range": (0.0, 5.0), "metrics": ("pearson",)}):
+        with pytest.raises(SettingError, match="class_factors are for one label a row"):
+            replace(skewed, **change)
+    with pytest.raises(SettingError, match="macro F1 needs labels"):
+        replace(CATALOGUE["race"], metrics=("macro_f1",))

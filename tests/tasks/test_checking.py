@@ -255,7 +255,8 @@ def test_one_label_that_most_rows_have_is_told_with_its_share(tmp_path: Path) ->
     many = rows(90, ["good"]) + rows(10, ["bad"])
     found = finding(check(tmp_path, many), "imbalance")
     assert found.what == "90.0 % of the rows have the label 'good'"
-    assert "class_weights" in found.advice
+    assert "`gpt1.finetune(metric='macro-f1')`" in found.advice
+    assert keys(check(tmp_path, many, metric="macro-f1")) == []
     assert keys(check(tmp_path, rows(75, ["good"]) + rows(25, ["bad"]))) == []
 
 

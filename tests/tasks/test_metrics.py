@@ -16,7 +16,17 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, GLUE, MULTILABEL_METRICS, Task
-from gpt1.tasks.metrics import accuracy, f1, glue_score, matthews, pearson, scores, spearman
+from gpt1.tasks.metrics import (
+    accuracy,
+    f1,
+    glue_score,
+    macro_f1,
+    matthews,
+    pearson,
+    score_of_counts,
+    scores,
+    spearman,
+)
 
 NOTHING = np.array([], np.int64)
 TOPICS = replace(CATALOGUE["sst2"], labels=("a", "b", "c", "d"), labels_sep="|", metrics=MULTILABEL_METRICS)
@@ -40,6 +50,21 @@ def test_metrics_of_classes_are_those_of_scikit_learn(classes, rows):
 def test_matthews_is_that_of_scikit_learn_where_classes_are_absent_or_never_answered(pairs):
     labels, predictions = np.array(pairs).T
     assert matthews(labels, predictions) == pytest.approx(_matthews_of_sklearn(labels, predictions), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12))
+def test_macro_f1_of_classes_is_that_of_scikit_learn_also_where_some_are_absent(pairs):
+    labels, predictions = np.array(pairs).T
+    expected = f1_score(labels, predictions, average="macro", zero_division=0.0)
+    assert macro_f1(labels, predictions) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=12))
+def test_what_counts_give_is_what_answers_give(pairs):
+    labels, predictions = np.array(pairs).T
+    counts = [np.bincount(some, minlength=3) for some in (labels[labels == predictions], predictions, labels)]
+    for metric, judge in (("macro_f1", macro_f1), ("matthews", matthews), ("f1", f1)):
+        assert score_of_counts(metric, *counts) == pytest.approx(judge(labels, predictions), abs=1e-12)
 
 
 def _matthews_of_sklearn(labels, predictions):

@@ -850,3 +850,42 @@ def test_a_test_row_without_the_column_has_unknown_labels_and_an_empty_cell_none
 def test_bad_rows_among_several_labels_can_be_left_out(tmp_path: Path) -> None:
     found = read_tables({"train": topics(tmp_path, "a|b", "x" * 1001, "a", "b")}, labels_sep="|", skip_bad=True)
     assert [example.row for example in found.splits["train"]] == [2, 4, 5]
+
+
+SKEWED = [("it broke", "fault"), *((f"it runs {number}", "ok") for number in range(9))]
+
+
+@pytest.mark.parametrize(
+    ("metric", "found"), [("macro-f1", "macro_f1"), ("macro_f1", "macro_f1"), ("matthews", "matthews")]
+)
+def test_a_table_may_be_judged_by_another_metric_than_accuracy(tmp_path: Path, metric: str, found: str) -> None:
+    path = write_csv(tmp_path / "parts.csv", "text,label", *SKEWED)
+    task = read_tables({"train": path}, metric=metric).task
+    assert (task.metrics, task.class_factors) == ((found, "accuracy"), True)
+    assert read_tables({"train": path}, metric="accuracy").task == read_tables({"train": path}).task
+
+
+def test_a_table_of_which_nearly_all_rows_have_one_label_is_told_of_a_metric(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "parts.csv", "text,label", *SKEWED)
+    told = "90.0 % of the rows have the label 'ok', so accuracy says little; `metric='macro-f1'`"
+    assert any(told in notice for notice in read_tables({"train": path}).notices)
+    assert not any("accuracy" in notice for notice in read_tables({"train": path}, metric="macro-f1").notices)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reading", "problem"),
+    [
+        ("macrof1", {}, r"unknown metric 'macrof1'; did you mean 'macro-f1'\?"),
+        ("macro-f1", {"regression": True}, "`metric` is chosen where each row has one label"),
+        ("macro-f1", {"labels_sep": "|"}, "`metric` is chosen where each row has one label"),
+    ],
+)
+def test_a_metric_that_answers_cannot_be_judged_by_is_refused(
+    tmp_path: Path, metric: str, reading: dict[str, Any], problem: str
+) -> None:
+    path = (
+        write_csv(tmp_path / "marks.csv", "text,label", ("a", "1|2"), ("b", "2")) if "labels_sep" in reading else None
+    )
+    path = path or write_csv(tmp_path / "marks.csv", "text,label", ("a", "1"), ("b", "2"))
+    with pytest.raises(SettingError, match=problem):
+        read_tables({"train": path}, metric=metric, **reading)

@@ -1,4 +1,4 @@
-"""From which probability on a label is given."""
+"""From which probability on a label is given, and which factor a class has."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from gpt1.tasks.answers import THRESHOLD
 from gpt1.tasks.metrics import micro_f1
-from gpt1.tasks.thresholds import FEWEST, fit_thresholds
+from gpt1.tasks.thresholds import FEWEST, MOST_CLASSES, fit_factors, fit_thresholds
 from tests.properties import examples
 
 PROBABILITY = st.integers(0, 20).map(lambda number: number / 20)
+JUDGES = {
+    "macro_f1": lambda labels, given: f1_score(labels, given, average="macro", zero_division=0),
+    "matthews": matthews_corrcoef,
+    "f1": lambda labels, given: f1_score(labels, given, zero_division=0),
+}
+UNSURE = st.lists(  # what is 0 or 1 no factor moves
+    st.tuples(st.integers(1, 19).map(lambda number: number / 20), st.booleans()), min_size=20, max_size=60
+)
 ROWS = st.lists(st.tuples(PROBABILITY, st.booleans()), min_size=20, max_size=60)
 
 
@@ -67,3 +75,58 @@ def test_a_label_of_few_rows_keeps_one_half_beside_one_that_does_not() -> None:
     rare, common = np.arange(40) < FEWEST - 1, np.arange(40) < 20
     labels = np.stack((rare, common), 1).astype(int)
     assert fit_thresholds(np.where(labels == 1, 0.3, 0.1), labels).tolist() == [0.5, 0.2]
+
+
+def answered(probabilities: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    return (probabilities * factors).argmax(1)
+
+
+@examples(60)
+@given(UNSURE, st.sampled_from(list(JUDGES)))
+def test_of_two_classes_no_factor_is_better_than_the_one_that_is_chosen(
+    rows: list[tuple[float, bool]], metric: str
+) -> None:
+    labels, judge = np.array([int(own) for _, own in rows]), JUDGES[metric]
+    probabilities = np.array([[1 - p, p] for p, _ in rows])
+    found = fit_factors(probabilities, labels, metric)
+    if min(labels.sum(), len(labels) - labels.sum()) < FEWEST:
+        assert found.tolist() == [1, 1]
+        return
+    cuts = [(number + 1 / 2) / 20 for number in range(20)]  # between all probabilities that there are
+    best = max(judge(labels, (probabilities[:, 1] > cut).astype(int)) for cut in cuts)
+    reached, plain = (judge(labels, answered(probabilities, factors)) for factors in (found, np.ones(2)))
+    assert reached == pytest.approx(max(best, plain))
+    if plain >= best - 1e-12:
+        assert found.tolist() == [1, 1]
+
+
+@examples(8)
+@given(st.integers(0, 10**6), st.sampled_from(["macro_f1", "matthews"]))
+def test_of_more_classes_no_single_factor_makes_what_is_chosen_better(seed: int, metric: str) -> None:
+    draw, judge = np.random.default_rng(seed), JUDGES[metric]
+    labels = np.repeat(np.arange(4), (60, 20, 12, FEWEST - 1))
+    probabilities = draw.dirichlet(np.ones(4), len(labels)) + np.array([0.8, 0.1, 0.0, 0.0])
+    probabilities[np.arange(len(labels)), labels] += 0.3
+    probabilities /= probabilities.sum(1, keepdims=True)
+    found = fit_factors(probabilities, labels, metric)
+    assert found[3] == 1  # of few rows
+    reached = judge(labels, answered(probabilities, found))
+    assert reached >= judge(labels, answered(probabilities, np.ones(4))) - 1e-12
+    for one in range(3):
+        for factor in np.geomspace(0.02, 50, 40):
+            tried = found.copy()
+            tried[one] *= factor
+            assert judge(labels, answered(probabilities, tried)) <= reached + 1e-9
+
+
+def test_of_equally_good_factors_the_one_nearest_to_the_likeliest_class_is_chosen() -> None:
+    labels = np.repeat([0, 1], (30, FEWEST))
+    unsure = np.where(labels == 1, 0.4, 0.2)
+    assert fit_factors(np.stack((1 - unsure, unsure), 1), labels, "macro_f1").tolist() == pytest.approx([1, 7 / 3])
+    sure = np.where(labels == 1, 0.6, 0.2)
+    assert fit_factors(np.stack((1 - sure, sure), 1), labels, "macro_f1").tolist() == [1, 1]
+
+
+def test_of_very_many_classes_none_has_a_factor() -> None:
+    labels = np.repeat(np.arange(MOST_CLASSES + 1), FEWEST)
+    assert (fit_factors(np.ones((len(labels), MOST_CLASSES + 1)), labels, "macro_f1") == 1).all()

@@ -11,7 +11,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 from gpt1.cli.tasks import context_option, data_option, tell_task, tokenizer_option
 
-ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels", "labels_sep")
+ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels", "labels_sep", "metric")
 UNFIT = 1  # exit code of a table that cannot be trained on
 
 
@@ -24,6 +24,7 @@ UNFIT = 1  # exit code of a table that cannot be trained on
 @options.skip_bad
 @options.fold_labels
 @options.labels_sep
+@options.metric
 @tokenizer_option
 @context_option
 @data_option

@@ -28,6 +28,7 @@ from gpt1.recipes.values import AUGMENTED
 @options.skip_bad
 @options.fold_labels
 @options.labels_sep
+@options.metric
 @click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
 @click.option(
     "--epochs",
@@ -68,6 +69,7 @@ def command(
     Examples:
       gpt1 finetune --init runs/books --train reviews.csv --out runs/reviews
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
+      gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
@@ -77,7 +79,7 @@ def command(
 
     told = [*changes, *_settings(given)]
     files = ("task", "data", "train", "dev", "test", "encoded")
-    sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep")
+    sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
     asked = ("recipe", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
     named |= {name: given[name] for name in asked if given[name] is not None}

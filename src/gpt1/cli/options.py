@@ -64,6 +64,11 @@ labels_sep = click.option(
     metavar="SIGN",
     help="Of a labelled table: a row may have several labels, parted by this sign, or none.",
 )
+metric = click.option(
+    "--metric",
+    metavar="NAME",
+    help="Of a labelled table: what chooses and judges: accuracy, or macro-f1 or matthews where labels are skewed.",
+)
 recipe = click.option("--recipe", metavar="NAME", help="A recipe (gpt1 recipes lists them), or module:NAME.")
 changes = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting, such as training.batch=32."

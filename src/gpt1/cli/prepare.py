@@ -21,6 +21,7 @@ ONLY_TASK = (
     "skip_bad",
     "fold_labels",
     "labels_sep",
+    "metric",
     "context",
 )
 
@@ -59,6 +60,7 @@ ONLY_TASK = (
 @options.skip_bad
 @options.fold_labels
 @options.labels_sep
+@options.metric
 @click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.

@@ -26,6 +26,7 @@ UNFIT = 1  # exit code of a table that cannot be trained on
 @options.skip_bad
 @options.fold_labels
 @options.labels_sep
+@options.metric
 @options.device
 @options.as_json
 def command(table: str, text: tuple[str, ...], as_json: bool, **given: Any) -> int:

@@ -44,5 +44,5 @@ OFFERS = {
     "study": ["KINDS", "about_study", "claims_page", "judged_row", "judged_table", "study_blocks"],
     "table": ["table_blocks"],
     "terminal": ["render"],
-    "verdict": ["Verdict", "commonest", "verdict", "verdict_without_rows"],
+    "verdict": ["Verdict", "commonest", "is_lopsided", "verdict", "verdict_without_rows"],
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import BarPlot, Beside, Block, Estimate, Note, Picture, Pictures, Table, TableCell, TableRow
 from gpt1.documents.figures import between, metric_name, score
-from gpt1.documents.verdict import Decided, Verdict, better_known_by, commonest, verdict
+from gpt1.documents.verdict import Decided, Verdict, better_known_by, by_commonest, verdict
 from gpt1.records.ensemble import WORDS as COUNTED
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
@@ -90,7 +90,7 @@ def _best_known(evaluation: Evaluation, decided: Decided) -> HeldScore:
 def measured(evaluation: Evaluation) -> HeldScore:
     """Return what was measured on a split."""
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))
-    label, share = (commonest(evaluation.classes) if metric == "accuracy" else None) or (None, None)
+    label, share = by_commonest(evaluation) or (None, None)
     chose = ", which also chose the epoch" if evaluation.split == "dev" else ""
     return HeldScore(
         rows=f"{many(evaluation.examples, 'row')} of {evaluation.split}{chose}",

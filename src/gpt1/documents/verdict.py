@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.documents.figures import LONGEST_NAME, metric_name, shown_text
 from gpt1.documents.figures import score as written
 from gpt1.records.ensemble import WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, wilson
+from gpt1.tasks.data_warnings import COMMON_SHARE
 
 _AVOID = "do not use it"
 
@@ -42,7 +43,25 @@ def verdict(evaluation: Evaluation, decided: TaskEnsemble | None = None) -> Verd
         found = _on_the_split(evaluation)
     else:
         found = _with_only_answer(_cross_validated(by, evaluation.examples), evaluation)
+    found = _with_lopsided(found, evaluation)
     return found if evaluation.in_train is None else _with_learned(found, evaluation, evaluation.in_train)
+
+
+def is_lopsided(evaluation: Evaluation) -> bool:
+    """Whether accuracy decides, which says little where nearly all rows have one label."""
+    common = commonest(evaluation.classes)
+    return common is not None and common[1] >= COMMON_SHARE and next(iter(evaluation.metrics), "") == "accuracy"
+
+
+def _with_lopsided(found: Verdict | None, evaluation: Evaluation) -> Verdict | None:
+    """Return a verdict that tells where accuracy says little; one that a run is of no use says enough."""
+    common = commonest(evaluation.classes)
+    if found is None or common is None or not is_lopsided(evaluation):
+        return found
+    if found.is_of_use is False and not found.is_as_words:
+        return found
+    told = f"accuracy says little where {hundred(common[1])} % of the rows are '{common[0]}', macro F1 says more"
+    return replace(found, sentence=f"{found.sentence}; {told}")
 
 
 def better_known_by(evaluation: Evaluation, decided: TaskEnsemble | None) -> TaskEnsemble | None:
@@ -126,7 +145,8 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if (answer := _only_answer(evaluation)) is not None:
         return Verdict(f"it always answers '{shown_text(answer, LONGEST_NAME)}'; {_AVOID}", is_of_use=False)
-    if (common := commonest(evaluation.classes)) and metric == "accuracy" and score <= common[1]:
+    common = by_commonest(evaluation)
+    if common is not None and score <= common[1]:
         return Verdict(
             f"{written(score)} is no better than always answering '{common[0]}' ({written(common[1])}); {_AVOID}",
             is_of_use=False,
@@ -143,7 +163,7 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     if score == words:
         return Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
-    share = common[1] if common and metric == "accuracy" else None
+    share = None if common is None else common[1]
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
     ahead = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
     return _held_against_chance(ahead, evaluation.examples, low, share)
@@ -155,6 +175,17 @@ def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:
         return None
     most = max(classes, key=lambda one: one.support)
     return shown_text(str(most.label), LONGEST_NAME), most.support / sum(one.support for one in classes)
+
+
+def by_commonest(evaluation: Evaluation) -> tuple[str, float] | None:
+    """Return the commonest label, and what always answering it scores; None where that is not known, or is zero."""
+    metric, common = next(iter(evaluation.metrics), ""), commonest(evaluation.classes)
+    if common is None or evaluation.confusion is None:  # of several labels a row no one is the answer
+        return None
+    name, share = common
+    there = sum(1 for one in evaluation.classes if one.support)
+    reached = {"accuracy": share, "macro_f1": 2 * share / (1 + share) / there}.get(metric)
+    return None if reached is None else (name, reached)
 
 
 def _only_answer(evaluation: Evaluation) -> str | None:

@@ -44,6 +44,7 @@ from gpt1.runs.files import in_words
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
+from gpt1.tasks.columns import judged_by
 from gpt1.tasks.data_warnings import refuse_one_label, refuse_same_labels, seem_several
 from gpt1.tasks.examples import Labelled, label_name
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
@@ -187,6 +188,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             metrics=target.metrics,
             labels_sep=target.labels_sep,
         )
+        task = judged_by(task, getattr(self, "metric", None))  # which only classes have
         examples = zip(make_examples(task, texts), target.labels, strict=True)
         labelled = Labelled(task, {"train": [replace(example, label=label) for example, label in examples]})
         if not self.dev:
@@ -319,8 +321,9 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     one. What else is None has the recipe's value: `recipe` (a name, `module:NAME` or a value; None: the one that suits
     `init`), `epochs`, `lr`, `batch`, `lm_weight` (of the language model's loss beside the task's), `layers` (blocks to
     take over), `scratch` (take no weights over), `class_weights` (let rare classes count as much as frequent ones),
-    `seed`; `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `symmetric`: the order of a pair
-    means nothing. `dev`: keep a tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`:
+    `seed`; `settings` has any other by its name, such as `{"optimizer.clip": 0.5}`. `metric` (macro-f1 or matthews, for
+    skewed classes): what chooses in accuracy's place. `symmetric`: the order of a pair means nothing. `dev`: keep a
+    tenth of the rows, drawn evenly, and of all epochs the one that is best on them. `out`:
     a new folder for the run; without it the run is removed with the estimator. `verbose`: print how it goes.
 
     Rows are a list, array or Series of strings or of pairs, or a DataFrame of one or two columns. Where a row may have
@@ -345,6 +348,7 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         layers: int | None = None,
         scratch: bool | None = None,
         class_weights: bool | None = None,
+        metric: str | None = None,
         seed: int | None = None,
         settings: Mapping[str, object] | None = None,
         symmetric: bool | None = None,
@@ -371,9 +375,10 @@ class GPTClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
             verbose=verbose,
         )
         self.class_weights = class_weights
+        self.metric = metric
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row; of several labels, a matrix of 0 and 1."""
+        """Return the class of each row: the likeliest, or with a `metric` by factors; of several, 0 and 1 for each."""
         _, indices = self._answer(X)
         return indices if task_of(self.run_).is_multilabel else np.asarray(self.classes_[indices])
 

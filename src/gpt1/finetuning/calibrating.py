@@ -25,7 +25,7 @@ from gpt1.inference.abstaining import HALF
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
-from gpt1.tasks.answers import Floats, log_likelihoods
+from gpt1.tasks.answers import THRESHOLD, Floats, log_likelihoods, predictions, surenesses_of
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
 from gpt1.tasks.promises import Surenesses, surenesses
@@ -58,11 +58,16 @@ def parting_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
     return told
 
 
-def calibrate(run: Run, tasks: Mapping[str, EncodedTask], seeds: int, notify: Notify) -> None:
-    """Find how sure the answers to each task are to be, and keep it in the run's folder; it is the best of `seeds`."""
+def calibrate(
+    run: Run, tasks: Mapping[str, EncodedTask], factors: Mapping[str, Floats], seeds: int, notify: Notify
+) -> None:
+    """Find how sure the answers to each task are to be, and keep it in the run's folder; it is the best of `seeds`.
+
+    With the `factors` of its classes a task is answered, so what abstaining promises is of these answers.
+    """
     (run.path / CALIBRATION_FILE).unlink(missing_ok=True)  # so that answers are as sure as they come
     run.look_again()
-    found = {name: _calibrated(run, encoded) for name, encoded in tasks.items()}
+    found = {name: _calibrated(run, encoded, factors.get(name, THRESHOLD)) for name, encoded in tasks.items()}
     for name, one in found.items():
         notify(f"{name}: {one.why}")
     assert run.checkpoint.weights_hash is not None, "what vouches for weights is written after them"
@@ -71,7 +76,7 @@ def calibrate(run: Run, tasks: Mapping[str, EncodedTask], seeds: int, notify: No
     run.look_again()
 
 
-def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
+def _calibrated(run: Run, encoded: EncodedTask, factors: Floats | float) -> TaskCalibration:
     task = encoded.task
     if task.score_range is not None:
         return TaskCalibration("scores have no probabilities, so there is no temperature")
@@ -91,8 +96,8 @@ def _calibrated(run: Run, encoded: EncodedTask) -> TaskCalibration:
         why,
         temperature,
         len(labels),
-        seen=_sure(*_asked(run, task, seen)),
-        kept=_sure(labels, found),
+        seen=_sure(task, *_asked(run, task, seen), factors),
+        kept=_sure(task, labels, found, factors),
     )
 
 
@@ -136,8 +141,8 @@ def _in_words(task: Task, temperature: float, labels: NDArray[Any], found: Float
     )
 
 
-def _sure(labels: NDArray[Any], found: Floats) -> Surenesses:
-    return surenesses(found.max(1), found.argmax(1) == labels)
+def _sure(task: Task, labels: NDArray[Any], found: Floats, factors: Floats | float) -> Surenesses:
+    return surenesses(surenesses_of(found, factors), predictions(task, found, factors) == labels)
 
 
 def _asked(run: Run, task: Task, splits: Sequence[EncodedSplit]) -> tuple[NDArray[Any], Floats]:

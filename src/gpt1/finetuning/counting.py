@@ -7,7 +7,7 @@ knows before the training what the network is to be better than; at the end the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ from gpt1.tasks.answers import Floats
 from gpt1.tasks.assessment import Interval, assess, hold_against
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose, examples_by_text
+from gpt1.tasks.thresholds import FEWEST as FEWEST_OF_A_CLASS
 from gpt1.text.tokenizer import Tokenizer
 
 ENOUGH = 100  # labelled examples for dev, which then decide
@@ -179,7 +180,7 @@ def uncountable(encoded: EncodedTask) -> str | None:
 
 def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str, Places]:
     """Return the tasks of which cross-validation tells who answers, and in which part each training example is."""
-    few = {name: one for name, one in tasks.items() if uncountable(one) is None and _count(dev_rows(one)) < ENOUGH}
+    few = {name: one for name, one in tasks.items() if uncountable(one) is None and _is_dev_few(one)}
     return {name: part for name, one in few.items() if (part := deal(one)) is not None} if folds else {}
 
 
@@ -191,6 +192,19 @@ def dev_rows(encoded: EncodedTask) -> list[EncodedSplit]:
         if places := sorted(place for own in new for place in own if split.labelled[place]):
             found.append(choose(split, places))
     return found
+
+
+def _is_dev_few(encoded: EncodedTask) -> bool:
+    """Whether the examples for dev are too few to decide, or where classes have factors, those of a class for these."""
+    splits = dev_rows(encoded)
+    if _count(splits) < ENOUGH or not encoded.task.class_factors:
+        return _count(splits) < ENOUGH
+    dev, train = (_by_class(encoded.task, some) for some in (splits, [encoded.splits["train"]]))
+    return bool(((dev < FEWEST_OF_A_CLASS) & (train >= FEWEST_OF_A_CLASS)).any())
+
+
+def _by_class(task: Task, splits: Sequence[EncodedSplit]) -> Places:
+    return np.bincount(np.concatenate([split.labels for split in splits]), minlength=len(task.labels))
 
 
 def _count(splits: Iterable[EncodedSplit]) -> int:

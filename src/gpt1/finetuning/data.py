@@ -47,6 +47,7 @@ class Source:
     skip_bad: bool = False  # rows of tables that cannot be used are left out
     fold_labels: bool = False  # labels of tables that look the same are one
     labels_sep: str | None = None  # what parts the labels of a row of tables; none: each row has one
+    metric: str | None = None  # by which a table of one label a row is judged; none: accuracy
     encoded: Sequence[Path | EncodedTask] = ()
     examples: Labelled | None = None
 
@@ -69,6 +70,8 @@ class Source:
             raise SettingError("`skip_bad` and `fold_labels` go with `train`")
         if self.train is None and self.labels_sep is not None:
             raise SettingError("`labels_sep` goes with `train`")
+        if self.train is None and self.metric is not None:
+            raise SettingError("`metric` goes with `train`; other tasks have metrics of their own")
         if self.tasks and self.data is None:
             raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
@@ -89,6 +92,7 @@ class Source:
             skip_bad=self.skip_bad,
             fold_labels=self.fold_labels,
             labels_sep=self.labels_sep,
+            metric=self.metric,
             encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
         )
 
@@ -160,6 +164,7 @@ def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, 
         skip_bad=source.skip_bad,
         fold_labels=source.fold_labels,
         labels_sep=source.labels_sep,
+        metric=source.metric,
     )
 
 

@@ -112,6 +112,8 @@ def _decide(task: Task, sheet: AnswerSheet | None, words: str) -> TaskEnsemble:
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
         temperature=_temperature(task, sheet, choice.weights),
+        factors=_factors(task, sheet, choice.thresholds),
+        words_factors=_factors(task, sheet, choice.words),
         folds=sheet.folds,
     )
 
@@ -121,6 +123,13 @@ def _temperature(task: Task, sheet: AnswerSheet, weights: Weights) -> float | No
     if not sheet.cross_validated or task.score_range is not None:
         return None
     return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
+
+
+def _factors(task: Task, sheet: AnswerSheet, thresholds: Floats | float) -> dict[str, float]:
+    """Return the factors of classes by those of cross-validation; by the examples for dev they are chosen later."""
+    if not (sheet.cross_validated and task.class_factors and isinstance(thresholds, np.ndarray)):
+        return {}
+    return dict(zip(task.labels, thresholds.tolist(), strict=True))
 
 
 # ---- what the network answers to the rows that decide ----

@@ -19,6 +19,7 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
 from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
+from gpt1.documents.figures import metric_name
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
@@ -45,7 +46,7 @@ from gpt1.finetuning.seeds import (
     report_seeds,
     write_result,
 )
-from gpt1.finetuning.thresholding import choose_thresholds
+from gpt1.finetuning.thresholding import choose_factors, choose_thresholds
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import BEST, LAST, Run, load_run
@@ -119,6 +120,7 @@ def finetune(
     skip_bad: bool = False,
     fold_labels: bool = False,
     labels_sep: str | None = None,
+    metric: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
@@ -137,7 +139,8 @@ def finetune(
     folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
     `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
     that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
-    several labels, which that sign parts, or none. `recipe` is a name, `module:NAME` or
+    several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
+    row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
     a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
     `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
     dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
@@ -155,6 +158,7 @@ def finetune(
         skip_bad=skip_bad,
         fold_labels=fold_labels,
         labels_sep=labels_sep,
+        metric=metric,
         encoded=_several(encoded),
         examples=examples,
     )
@@ -329,6 +333,7 @@ class FinetuneSession(Session[Classifier]):
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
         """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
         begun = begun_run(self.out, FINETUNING)
+        self._require_same_metrics(begun)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -344,6 +349,15 @@ class FinetuneSession(Session[Classifier]):
                 "begin a new run in another folder"
             )
         return found
+
+    def _require_same_metrics(self, begun: RunRecord) -> None:
+        for name, task in begun.tasks.items():
+            now = self.tasks[name].task.metrics if name in self.tasks else task.metrics
+            if now != task.metrics:
+                raise InputError(
+                    f"the run {self.out} is chosen by {metric_name(task.metrics[0])}, and {metric_name(now[0])} is "
+                    f"asked for; say `metric={task.metrics[0]!r}`, or begin a new run in another folder"
+                )
 
     def check_done(self) -> None:
         """Refuse what a run that is done was not trained with, and a damaged result; it is not made longer either."""
@@ -452,8 +466,8 @@ class FinetuneSession(Session[Classifier]):
     def end(self, trainer: Trainer, notify: Notify) -> bool:
         """Decide who answers and how surely, measure the run on all it was not trained on, and note that it is over."""
         settings = read_run(self.out).recipe.finetuning
-        several = any(encoded.task.is_multilabel for encoded in self.tasks.values())
-        if trainer.best is None or settings.ensemble or settings.calibrate or several:
+        has_thresholds = any(encoded.task.has_thresholds for encoded in self.tasks.values())
+        if trainer.best is None or settings.ensemble or settings.calibrate or has_thresholds:
             trainer.wait_for_disk()  # what is decided of weights does not come there before them
         run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
         if settings.ensemble:
@@ -464,9 +478,11 @@ class FinetuneSession(Session[Classifier]):
                 return False
             if (self.out / PARTS_FOLDER).is_dir():
                 remove_folder(self.out / PARTS_FOLDER)
+        factors = choose_factors(run, _deciding(self.tasks, run.recipe))
         if settings.calibrate:
-            calibrate(run, self.tasks, self.asked.seeds, notify)
-        choose_thresholds(run, _deciding(self.tasks, run.recipe), notify)
+            own = {name: one.own for name, one in factors.items()}
+            calibrate(run, self.tasks, own, self.asked.seeds, notify)
+        choose_thresholds(run, _deciding(self.tasks, run.recipe), factors, notify)
         measured = {
             name: measure(run, encoded, [split for split in encoded.splits if split != "train"])
             for name, encoded in self.tasks.items()

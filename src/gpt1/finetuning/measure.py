@@ -27,12 +27,12 @@ from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporarie
 from gpt1.base.records import sealed
 from gpt1.bases.catalog import is_packaged
 from gpt1.finetuning.data import check_fit, identity, read_recorded
-from gpt1.inference.answering import answer_by_portion, task_of, temperature_of, thresholds_of
+from gpt1.inference.answering import answer_by_portion, task_of, temperature_of, thresholds_of, words_thresholds
 from gpt1.inference.run import Run
 from gpt1.linear.words import encoded_texts
 from gpt1.records.evaluation import Cut, Evaluation, InTrain, Prediction, RecordedTable, Tempered
 from gpt1.records.run import RecordedSource
-from gpt1.tasks.answers import THRESHOLD, Floats, predictions, right_rows
+from gpt1.tasks.answers import Floats, predictions, right_rows
 from gpt1.tasks.assessment import (
     Answered,
     Assessment,
@@ -341,11 +341,8 @@ def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]
     if task.name not in run.ensembles or (words := run.ensembles[task.name].words) is None:
         return None
     labelled = choose(data, known.tolist())
-    thresholds: Floats | float = THRESHOLD
-    if run.thresholds is not None and task.is_multilabel and (own := run.thresholds.tasks[task.name].words):
-        thresholds = np.array([own[name] for name in task.labels])
     found = words.probabilities(encoded_texts(task, labelled, run.tokenizer))
-    answers = predictions(task, found, thresholds)
+    answers = predictions(task, found, words_thresholds(run, task))
     return scores(task, labelled.labels, answers)
 
 
@@ -365,8 +362,10 @@ def _answer(run: Run, task: Task, data: EncodedSplit) -> tuple[Answered, Floats]
     parts, before = [], np.zeros(len(data))
     thresholds, temperature = thresholds_of(run, task), temperature_of(run, task)
     for examples, found in answer_by_portion(run, task, data):
-        parts.append((examples, hold_against(task, data.labels[examples], found, thresholds)))
-        before[examples] = tempered(task, found, 1 / temperature).max(1)
+        held = hold_against(task, data.labels[examples], found, thresholds)
+        parts.append((examples, held))
+        plain = tempered(task, found, 1 / temperature)
+        before[examples] = plain[np.arange(len(plain)), held.answers] if task.class_factors else plain.max(1)
     return joined(parts), before
 
 

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict, cast
 
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import seeds_blocks, task_scores
-from gpt1.documents.verdict import commonest, verdict, verdict_without_rows
+from gpt1.documents.verdict import commonest, is_lopsided, verdict, verdict_without_rows
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -15,6 +15,11 @@ from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.tasks.assessment import Interval
+
+_OTHER_METRIC = (
+    "Nearly all rows have one label, so accuracy says little: a new run with `metric='macro-f1'` is chosen and judged "
+    "by all labels alike, and gives rare ones more often."
+)
 
 
 class SplitResult(TypedDict):
@@ -87,6 +92,7 @@ def results_blocks(run: Run) -> list[Block]:
         *chosen,
         *sure,
         Note(f"{run.path} {_next_step(run, found)}"),
+        *([Note(_OTHER_METRIC)] if any(map(is_lopsided, found)) else []),
     ]
 
 

@@ -9,6 +9,7 @@ OFFERS = {
         "answer",
         "answer_by_portion",
         "answer_split",
+        "by_label",
         "left_behind",
         "network_temperature",
         "plain_probabilities",
@@ -16,6 +17,7 @@ OFFERS = {
         "task_of",
         "temperature_of",
         "thresholds_of",
+        "words_thresholds",
     ],
     "attention_maps": ["Looks", "as_rows", "check_layer", "looks_everywhere"],
     "blimp": [

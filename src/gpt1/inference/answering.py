@@ -6,7 +6,7 @@ fine-tuning uses, and answered by portions, whatever order they come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE, pool
 from gpt1.linear.words import encoded_texts
 from gpt1.records.ensemble import NETWORK, WORDS
-from gpt1.tasks.answers import THRESHOLD, Floats, answers, predictions
-from gpt1.tasks.assessment import answer_name, label_names, likeliest, share_names
+from gpt1.tasks.answers import THRESHOLD, Floats, answers, predictions, surenesses_of
+from gpt1.tasks.assessment import DIGITS, answer_name, label_names, likeliest, share_names
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
@@ -35,7 +35,7 @@ class Predictions:
 
     task: Task
     probabilities: Floats  # of the classes, answers or bins [examples, answers]
-    sure: Floats  # the probability of the likeliest before any temperature, by which it is decided what is not answered
+    sure: Floats  # of each answer before any temperature, by which it is decided what is not answered
     answers: NDArray[Any]  # index of the class or the answer, or the score, or 1 and 0 for each of several labels
     cut: NDArray[np.int64]  # tokens that the context had no room for
     unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
@@ -51,6 +51,10 @@ class Predictions:
     def labels(self, example: int) -> list[str]:
         """Return which of several labels are given."""
         return label_names(self.task, self.answers[example])
+
+    def confidence(self, example: int) -> float:
+        """Return the probability of the class or the answer that is given."""
+        return round(float(self.probabilities[example, self.answers[example]]), DIGITS)
 
     def shares(self, example: int) -> dict[str, float] | None:
         """Return the probabilities of an example by name, those of the likeliest of many; of a score there are none."""
@@ -68,7 +72,8 @@ def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     found = tempered(task, plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
     given = predictions(task, found, thresholds_of(run, task))
-    return Predictions(task, found, plain.max(1, initial=0), given, split.cut, counts[:, 0], counts[:, 1])
+    sure = surenesses_of(plain, _factors_of(run, task))
+    return Predictions(task, found, sure, given, split.cut, counts[:, 0], counts[:, 1])
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:
@@ -102,11 +107,34 @@ def temperature_of(run: Run, task: Task) -> float:
 
 
 def thresholds_of(run: Run, task: Task) -> Floats | float:
-    """Return from which probability on a run gives each of several labels."""
-    if run.thresholds is None or not task.is_multilabel:
+    """Return from which probability on a run gives each of several labels, or the factors of classes.
+
+    At a temperature factors are other numbers, so that it changes no answer.
+    """
+    if task.class_factors:
+        factors = _factors_of(run, task)
+        return factors if isinstance(factors, float) else factors ** (1 / temperature_of(run, task))
+    return (
+        by_label(task, run.thresholds.tasks[task.name].labels) if run.thresholds and task.is_multilabel else THRESHOLD
+    )
+
+
+def words_thresholds(run: Run, task: Task) -> Floats | float:
+    """Return the same of counted words beside the network, which answer alone where they are held against it."""
+    own = run.thresholds.tasks[task.name].words if run.thresholds and task.has_thresholds else {}
+    return by_label(task, own) if own else THRESHOLD
+
+
+def _factors_of(run: Run, task: Task) -> Floats | float:
+    """Return the factors of classes for probabilities as they come, without any temperature."""
+    if run.thresholds is None or not task.class_factors:
         return THRESHOLD
-    own = run.thresholds.tasks[task.name].labels
-    return np.array([own[name] for name in task.labels])
+    return by_label(task, run.thresholds.tasks[task.name].labels)
+
+
+def by_label(task: Task, values: Mapping[str, float]) -> Floats:
+    """Return what each label has in the order of a task's labels."""
+    return np.array([values[name] for name in task.labels])
 
 
 def _answer_by_members(run: Run, task: Task, split: EncodedSplit) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -163,6 +191,12 @@ def left_behind(run: Run, task: Task) -> list[str]:
         own = np.broadcast_to(thresholds_of(run, task), len(task.labels)).tolist()
         named = ", ".join(f"{name} {value:.3f}" for name, value in zip(task.labels, own, strict=True))
         told.append(f"each label has a probability of its own, the sigmoid of its logit, and is given from {named} on")
+    if task.class_factors and isinstance(factors := thresholds_of(run, task), np.ndarray) and (factors != 1).any():
+        named = ", ".join(f"{name} {value:.3g}" for name, value in zip(task.labels, factors.tolist(), strict=True))
+        told.append(
+            "what goes out gives probabilities, and its likeliest class is not always the run's answer: that is the "
+            f"class of the largest probability times its factor ({named})"
+        )
     if ensemble is not None and ensemble.weights != ALONE:
         why = ensemble.record.why
         told.append(f"what goes out is the network alone, and its answers are not the run's: {why}")

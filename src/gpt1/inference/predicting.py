@@ -73,7 +73,7 @@ class Wanted:
 
     @property
     def has_confidence(self) -> bool:
-        """Whether one answer is given, and has the highest of the probabilities; several labels have one each."""
+        """Whether one answer is given, and has a probability; several labels have one each."""
         return self.task.score_range is None and not self.task.is_multilabel
 
     @property
@@ -322,7 +322,7 @@ class Answering:
         told: dict[str, object] = {ANSWER: None if silent else found.name(place)}
         if (shares := found.shares(place)) is not None:
             told |= {} if self._asked.spread else {PROBABILITIES: shares}
-            told |= {CONFIDENCE: max(shares.values())} if self._asked.has_confidence else {}
+            told |= {CONFIDENCE: found.confidence(place)} if self._asked.has_confidence else {}
             told |= {SHARE + name: share for name, share in shares.items()} if self._asked.spreads else {}
         told |= {} if self.promise is None else {ABSTAINED: silent}
         return {**told, EXPLANATION: self._why(example, found, place, silent)} if self._asked.explains else told

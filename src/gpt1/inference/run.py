@@ -160,9 +160,9 @@ class Run:
 
     @cached_property
     def thresholds(self) -> ThresholdsRecord | None:
-        """From which probability on several labels are given, where it was chosen for the weights in use."""
+        """From which probability on labels are given, or their factors, where chosen for the weights in use."""
         path = self.path / THRESHOLDS_FILE
-        asked = self.has_tasks and any(task.is_multilabel for task in self.tasks.values())
+        asked = self.has_tasks and any(task.has_thresholds for task in self.tasks.values())
         if not asked or not (path.exists() or (self.path / RESULT_FILE).exists()):
             return None
         found = ThresholdsRecord.read(path)

@@ -18,7 +18,7 @@ from gpt1.records.ensemble import NETWORK, TOGETHER, WORDS
 from gpt1.tasks.answers import THRESHOLD, Floats, no_and_yes, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
-from gpt1.tasks.thresholds import fit_thresholds
+from gpt1.tasks.thresholds import fit_factors, fit_thresholds
 
 ALONE = {NETWORK: 1.0}
 
@@ -34,6 +34,8 @@ class Choice:
 
     weights: dict[str, float]
     scores: dict[str, float]  # the first metric of the network, of words, and of both together
+    thresholds: Floats | float  # with which who answers was judged
+    words: Floats | float  # and counted words alone
 
 
 def pool(task: Task, members: Mapping[str, Floats], weights: Weights) -> Floats:
@@ -59,8 +61,8 @@ def choose_members(
 ) -> Choice:
     """Return who answers best: the network, words, or both; of equals the first of these but words.
 
-    `with_thresholds`: several labels are to have thresholds chosen on these examples, so each way is judged with its
-    own.
+    Each way is judged with factors of its own where classes have these, and where several labels are to have
+    thresholds chosen on these examples (`with_thresholds`) with its own too.
     """
     together = _fit(task, [members[NETWORK], members[WORDS]], labels)
     ways: dict[str, dict[str, float]] = {
@@ -69,17 +71,23 @@ def choose_members(
         WORDS: {WORDS: 1.0},
     }
     metric = task.metrics[0]
-    found = {}
+    found, thresholds = {}, {}
     for name, weights in ways.items():
         own = pool(task, members, weights)
-        thresholds = own_thresholds(task, own, labels, with_thresholds=with_thresholds)
-        found[name] = float(scores(task, labels, predictions(task, own, thresholds))[metric])
+        thresholds[name] = own_thresholds(task, own, labels, with_thresholds=with_thresholds)
+        found[name] = float(scores(task, labels, predictions(task, own, thresholds[name]))[metric])
     best = max(found, key=lambda name: found[name])
-    return Choice({name: weight for name, weight in ways[best].items() if weight > 0} or ALONE, found)
+    weights = {name: weight for name, weight in ways[best].items() if weight > 0} or ALONE
+    return Choice(weights, found, thresholds[best], thresholds[WORDS])
 
 
 def own_thresholds(task: Task, probabilities: Floats, labels: NDArray[Any], *, with_thresholds: bool) -> Floats | float:
-    """Return from which probabilities on several labels are given, where they are to be chosen by these examples."""
+    """Return by which factors classes, or from which probabilities several labels are given, best for these examples.
+
+    Labels have their own `with_thresholds`, where these examples are to choose them.
+    """
+    if task.class_factors:
+        return fit_factors(probabilities, labels, task.metrics[0])
     return fit_thresholds(probabilities, labels) if with_thresholds and task.is_multilabel else THRESHOLD
 
 

@@ -25,6 +25,8 @@ class TaskEnsemble(RecordPart):
     cross_validated: bool = False  # the examples are those of train, each answered by who had not learned it
     commonest: float | None = None  # the share of their commonest label
     temperature: float | None = None  # that makes cross-validated answers about as sure as they are right
+    factors: dict[str, float] = field(default_factory=dict)  # of classes, by cross-validated answers
+    words_factors: dict[str, float] = field(default_factory=dict)  # of counted words alone, chosen alike
     folds: Count | None = None  # parts that were held out one after the other, if any; None: it was not kept how many
 
     @property

@@ -44,6 +44,7 @@ class RecordedSource(RecordPart):
     skip_bad: bool = False
     fold_labels: bool = False
     labels_sep: str | None = None
+    metric: str | None = None
 
 
 @dataclass(frozen=True)

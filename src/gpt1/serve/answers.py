@@ -325,7 +325,7 @@ def _worded(found: Predictions, place: int) -> RowAnswer:
         "index": place,
         **named,
         "probabilities": shares,
-        "confidence": None if shares is None or several else max(shares.values()),
+        "confidence": None if shares is None or several else found.confidence(place),
         "truncated": bool(found.cut[place] > 0),
         "tokens": tokens,
         "unknown_tokens": unknown_tokens,

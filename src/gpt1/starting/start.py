@@ -128,8 +128,8 @@ def start(
 
     `out` is the folder for all of it (None: `gpt1-NAME`, by the name of the table). `text` is read first, where it is
     enough and helps. `init` is the run or base to start from (None: the package's base). How the table is read is said
-    as to `gpt1.finetune`: `columns`, `regression`, `symmetric`, `encoding`, `skip_bad`, `fold_labels`, `labels_sep`. A
-    table that is not fit is not learned from; what is wrong with it is in the result.
+    as to `gpt1.finetune`: `columns`, `regression`, `symmetric`, `encoding`, `skip_bad`, `fold_labels`, `labels_sep`,
+    `metric`. A table that is not fit is not learned from; what is wrong with it is in the result.
     """
     if minutes <= 0:
         raise SettingError(f"a start needs some time, not {minutes:g} minutes")

@@ -13,6 +13,7 @@ OFFERS = {
         "predictions",
         "right_rows",
         "soft_targets",
+        "surenesses_of",
     ],
     "assessment": [
         "Answered",
@@ -21,6 +22,7 @@ OFFERS = {
         "Calibration",
         "ClassRates",
         "Confusion",
+        "DIGITS",
         "Interval",
         "MOST_SHARES",
         "Mistake",
@@ -40,8 +42,8 @@ OFFERS = {
     ],
     "catalog": ["CATALOGUE", "GLUE", "MULTILABEL_METRICS", "Task", "find_task"],
     "checking": ["Learner", "TableFinding", "TableReport", "check_table"],
-    "columns": ["advising", "with_columns"],
-    "data_warnings": ["look_at_commas", "refuse_one_label", "refuse_same_labels", "seem_several"],
+    "columns": ["advising", "judged_by", "with_columns"],
+    "data_warnings": ["COMMON_SHARE", "look_at_commas", "refuse_one_label", "refuse_same_labels", "seem_several"],
     "describe": ["check_task", "describe_catalogue", "describe_check", "in_lines", "show_task"],
     "drift": [
         "ANSWERS",
@@ -102,6 +104,6 @@ OFFERS = {
     "splitting": ["with_dev"],
     "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
-    "thresholds": ["FEWEST", "fit_thresholds"],
+    "thresholds": ["FEWEST", "MOST_CLASSES", "fit_factors", "fit_thresholds"],
     "unknowns": ["Unknown", "count_unknown", "is_unread", "unknown_by_example", "unread_notice"],
 }

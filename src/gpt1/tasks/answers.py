@@ -52,17 +52,29 @@ def soft_targets(task: Task, labels: NDArray[Any]) -> Floats:
 def predictions(task: Task, probabilities: Floats, thresholds: Floats | float = THRESHOLD) -> NDArray[Any]:
     """Return the likeliest class or answer of each example [examples], or the expected score.
 
-    Of several labels it is 1 for each whose probability reaches its threshold, else 0 [examples, labels].
+    Of several labels it is 1 for each whose probability reaches its threshold, else 0 [examples, labels]. Where classes
+    have factors, which stand in the thresholds' place, it is the class with the largest probability times its factor.
     """
     if task.is_multilabel:
         return (probabilities >= thresholds).astype(np.int64)
     if task.score_range is None:
-        found: NDArray[np.int64] = probabilities.argmax(1)
+        found: NDArray[np.int64] = _weighed(probabilities, thresholds).argmax(1)
         return found
     low, high = task.score_range
     # Not a product of matrices, which may round a row in another way where it stands beside others.
     expected: Floats = (probabilities * np.arange(BINS)).sum(1) / (BINS - 1)
     return low + expected * (high - low)
+
+
+def surenesses_of(probabilities: Floats, thresholds: Floats | float = THRESHOLD) -> Floats:
+    """Return how sure each answer is: the probability of the likeliest, where classes have factors weighed by these."""
+    weighed = _weighed(probabilities, thresholds)
+    largest: Floats = weighed.max(1, initial=0)
+    return largest if weighed is probabilities else largest / weighed.sum(1)
+
+
+def _weighed(probabilities: Floats, factors: Floats | float) -> Floats:
+    return probabilities * factors if isinstance(factors, np.ndarray) else probabilities
 
 
 def no_and_yes(probabilities: Floats) -> Floats:

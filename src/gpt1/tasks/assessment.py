@@ -129,7 +129,9 @@ class Assessment(RecordPart):
 class Answered:
     """What was answered to examples, an example a row; however many classes there are, a row is short."""
 
-    answers: NDArray[Any]  # the likeliest class or choice, the expected score, or 1 and 0 for each of several labels
+    answers: NDArray[
+        Any
+    ]  # the class or choice that is given, the expected score, or 1 and 0 for each of several labels
     confidence: Floats  # the probability of that answer; of scores, of the likeliest bin; of labels, as if independent
     of_label: Floats  # the probability of what is right; 0 where that is not known, and of scores
     squares: Floats  # of the errors of all probabilities, added up
@@ -147,7 +149,7 @@ def hold_against(
     """Return what probabilities (a row an example, a column a class, an answer, or a bin of scores) say of labels.
 
     Labels are indices of classes or answers, -1 for none; or scores; or 1 and 0 for each of several, given where their
-    probabilities reach `thresholds`.
+    probabilities reach `thresholds`, which are factors where classes have these.
     """
     answers, rows = predictions(task, probabilities, thresholds), np.arange(len(labels))
     places = likeliest(probabilities)
@@ -165,7 +167,7 @@ def hold_against(
         truth[rows[labels >= 0], labels[labels >= 0]] = 1.0
     return Answered(
         answers=answers,
-        confidence=probabilities.max(1),
+        confidence=probabilities.max(1) if task.score_range is not None else probabilities[rows, answers],
         of_label=probabilities[rows, labels] * (labels >= 0) if task.score_range is None else np.zeros(len(labels)),
         squares=((probabilities - truth) ** 2).sum(1),
         likeliest=places,

@@ -20,7 +20,8 @@ from gpt1.base.records import check_record
 from gpt1.base.wording import some
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
 
-CLASS_METRICS = ("accuracy", "f1", "matthews")
+CLASS_METRICS = ("accuracy", "f1", "matthews", "macro_f1")
+TABLE_METRICS = ("accuracy", "macro_f1", "matthews")  # of which one may be chosen for a table of one label a row
 SCORE_METRICS = ("pearson", "spearman")
 MULTILABEL_METRICS = ("micro_f1", "macro_f1", "exact_match")
 
@@ -51,6 +52,7 @@ class Task:
     test_splits: tuple[str, ...] = ("test",)  # the only ones whose rows may lack a label
     auxiliary_lm: bool = True  # whether the language model learns from its texts too: not from what nobody wrote
     labels_sep: str = ""  # what parts the labels of a row that may have several, or none; empty: each has one
+    class_factors: bool = False  # each class has a factor, chosen for the first metric; else the likeliest is answered
 
     def __post_init__(self) -> None:
         problems = _wrong_types(self) or _contradictions(self)
@@ -73,6 +75,11 @@ class Task:
         return bool(self.labels_sep)
 
     @property
+    def has_thresholds(self) -> bool:
+        """Whether what is answered is chosen from probabilities by numbers that a run keeps."""
+        return self.is_multilabel or self.class_factors
+
+    @property
     def texts(self) -> int:
         """How many texts an example has: a question is counted where the shape has room for one."""
         return {SINGLE: 1, PAIR: 2, BOTH: 2, CHOICES: 2 + self.choices}[self.shape]
@@ -92,6 +99,8 @@ class Task:
             del found["auxiliary_lm"]
         if not self.labels_sep:
             del found["labels_sep"]
+        if not self.class_factors:
+            del found["class_factors"]
         return found
 
     def in_short(self) -> str:
@@ -120,8 +129,9 @@ def _wrong_types(task: Task) -> list[str]:
             problems.append(f"{name} is {value!r}, expected a tuple of strings such as ('one', 'two')")
         elif len(set(value)) < len(value):
             problems.append(f"{name} repeats a name: {', '.join(value)}")
-    if not isinstance(task.auxiliary_lm, bool):
-        problems.append(f"auxiliary_lm is {task.auxiliary_lm!r}, expected True or False")
+    for name in ("auxiliary_lm", "class_factors"):
+        if not isinstance(value := getattr(task, name), bool):
+            problems.append(f"{name} is {value!r}, expected True or False")
     if not isinstance(task.choices, int):
         problems.append(f"choices is {task.choices!r}, expected a whole number")
     span = task.score_range
@@ -170,6 +180,11 @@ def _contradictions(task: Task) -> list[str]:
         (not task.metrics, "no metric is named"),
         (not set(task.metrics) <= set(metrics), f"metrics must be of {', '.join(metrics)}, found {task.metrics}"),
         ("f1" in task.metrics and len(task.labels) != 2, "F1 needs exactly two labels"),
+        ("macro_f1" in task.metrics and not task.labels, "macro F1 needs labels"),
+        (
+            task.class_factors and (not task.labels or bool(task.labels_sep) or task.metrics[:1] == ("accuracy",)),
+            "class_factors are for one label a row, and a first metric other than accuracy",
+        ),
         (
             len(task.fields) not in _FIELD_COUNTS[task.shape],
             f"shape '{task.shape}' does not take {len(task.fields)} text fields",

@@ -21,8 +21,9 @@ from gpt1.base.errors import FileError, InputError
 from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
-from gpt1.tasks.columns import Columns, check_row, check_separator, infer_columns, require_names
+from gpt1.tasks.columns import Columns, check_metric, check_row, check_separator, infer_columns, require_names
 from gpt1.tasks.data_warnings import (
+    COMMON_SHARE,
     LONG_TEXT,
     commas_in_words,
     rows_with_commas,
@@ -53,7 +54,6 @@ from gpt1.text.language import Language, look_at_language
 from gpt1.text.tokenizer import Tokenizer
 
 RARE = 10  # rows of a label, below which dev has one of them at most, and nobody sees whether it was learned
-COMMON_SHARE = 0.8  # of the commonest label, from which on a score says little
 OWN_LABELS = 0.5  # labels a row, from which on they are hardly names of classes
 FEWEST_ROWS = 20  # of which that is said
 FEW_ROWS = "few-rows"
@@ -167,6 +167,7 @@ class _Look:
     names: list[tuple[str, ...]]  # of each row's labels; none where they are scores or numbers of answers
     labels_sep: str  # what parts the labels of a row; empty: each has one
     commas: list[Row]  # rows whose score has a decimal comma
+    by_accuracy: bool = True  # are answers of one label a row to be judged
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -182,13 +183,14 @@ def check_table(
     skip_bad: bool = False,
     fold_labels: bool = False,
     labels_sep: str | None = None,
+    metric: str | None = None,
     learner: Learner | None = None,
 ) -> TableReport:
     """Return all that is wrong with a table, and what it was understood as; nothing but its absence is an error.
 
-    `columns`, `regression` and `encoding` are those of a training; with `skip_bad`, `fold_labels` and `labels_sep` the
-    table is judged as a training with them reads it. A `learner` tells how many of its tokens the rows have, and which
-    it does not know.
+    `columns`, `regression` and `encoding` are those of a training; with `skip_bad`, `fold_labels`, `labels_sep` and
+    `metric` the table is judged as a training with them reads it. A `learner` tells how many of its tokens the rows
+    have, and which it does not know.
     """
     table, damage = _read(Path(path), encoding)
     found = list(damage)
@@ -208,13 +210,16 @@ def check_table(
         require_names(understood, regression, path)
     if labels_sep is not None:
         check_separator(labels_sep, understood, regression, path)
+    if metric is not None:
+        check_metric(metric, not (regression or labels_sep or understood.shape == CHOICES))
     separator = labels_sep or ""
     regression = regression and understood.shape != CHOICES  # as a training does not look at it then
     table = sift(table, partial(check_row, understood, regression=regression, labels_sep=separator))
     found = [*_bad_rows(table.left_out, skip_bad), *found, *([] if table.rows else [_nothing(table)])]
     found += [TableFinding(key, told.what, told.advice) for key, told in understood.told.items()]
     report = TableReport(str(path), total, len(table.rows), understood.shape, _roles(understood), findings=found)
-    return _look_at_all(report, _used(table.rows, understood, regression, fold_labels, separator), learner)
+    look = _used(table.rows, understood, regression, fold_labels, separator)
+    return _look_at_all(report, replace(look, by_accuracy=metric in (None, "accuracy")), learner)
 
 
 def _read(path: Path, encoding: str) -> tuple[Sifted[Row], list[TableFinding]]:
@@ -434,12 +439,12 @@ def _rare(look: _Look) -> list[TableFinding]:
 def _imbalance(look: _Look) -> list[TableFinding]:
     (name, count), *_ = look.counts.most_common(1)
     share = count / len(look.names)
-    if share < COMMON_SHARE:
+    if share < COMMON_SHARE or not look.by_accuracy:
         return []
     what = f"{100 * share:.1f} % of the rows have the label '{name}'"
     advice = (
-        "whoever always answers that is right as often; hold scores against it, and "
-        "`gpt1.finetune(changes=['finetuning.class_weights=true'])` lets rare labels count as much"
+        "whoever always answers that is right as often, so accuracy says little; `gpt1.finetune(metric='macro-f1')` "
+        "chooses and judges by all labels alike, and gives rare ones more often"
     )
     return [TableFinding("imbalance", what, advice)]
 

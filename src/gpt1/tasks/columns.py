@@ -20,7 +20,7 @@ from typing import Any
 from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
 from gpt1.base.tables import file_format
 from gpt1.base.wording import some
-from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
+from gpt1.tasks.catalog import MULTILABEL_METRICS, TABLE_METRICS, Task
 from gpt1.tasks.data_warnings import refuse_one_label
 from gpt1.tasks.examples import (
     NO_COLUMN,
@@ -131,6 +131,26 @@ def check_separator(labels_sep: str, columns: Columns, regression: bool, place: 
         raise SettingError("`regression` has one number a row, and `labels_sep` several labels; leave one of them out")
     if columns.shape == CHOICES:
         raise SettingError(f"{place} has choices, of which one is right; leave `labels_sep` out")
+
+
+def check_metric(metric: str, has_classes: bool) -> None:
+    """Refuse a metric that no table may choose, and one for rows that have no one label each."""
+    if metric.replace("-", "_") not in TABLE_METRICS:
+        raise unknown("metric", metric, [one.replace("_", "-") for one in TABLE_METRICS])
+    if not has_classes:
+        raise SettingError(
+            "`metric` is chosen where each row has one label; scores, choices and several labels a row have metrics of "
+            "their own, so leave `metric` out"
+        )
+
+
+def judged_by(task: Task, metric: str | None) -> Task:
+    """Return a task whose answers are judged by a metric first; with another than accuracy its classes have factors."""
+    if metric is None:
+        return task
+    check_metric(metric, bool(task.labels) and not task.is_multilabel)
+    name = metric.replace("-", "_")
+    return task if name == "accuracy" else replace(task, metrics=(name, "accuracy"), class_factors=True)
 
 
 def with_columns(task: Task, chosen: Mapping[str, str]) -> Task:

@@ -22,6 +22,7 @@ LONG_TEXT = 1_000_000  # characters; encoding so long a text takes a while, and 
 Texts = tuple[str, ...]
 
 SEPARATORS = "|;,"
+COMMON_SHARE = 0.8  # of the commonest label, from which on accuracy says little
 MANY_LABELS = 20  # different numbers, beyond which they are hardly names of classes
 NUMBERS_SHARE = 0.9  # of labels, from which on they are taken for numbers, some of them mistyped
 
@@ -82,7 +83,17 @@ def look_at_labels(task: Task, train: Sequence[Example], place: object) -> tuple
     counts = Counter(name for name, _ in named)
     refuse_one_label(counts, place)
     once = [f"'{name}' (row {row})" for name, row in named if counts[name] == 1]
-    return (f"{place}: labels seen once, too rare to learn: {some(once, SHOWN)}",) if once else ()
+    seen_once = [f"{place}: labels seen once, too rare to learn: {some(once, SHOWN)}"] if once else []
+    return (*seen_once, *_lopsided(task, counts, place))
+
+
+def _lopsided(task: Task, counts: Counter[str], place: object) -> list[str]:
+    """Tell where accuracy says little, for nearly all rows having one label."""
+    (name, count), *_ = counts.most_common(1)
+    if task.metrics[0] != "accuracy" or count < COMMON_SHARE * counts.total():
+        return []
+    said = f"{100 * count / counts.total():.1f} % of the rows have the label '{name}', so accuracy says little"
+    return [f"{place}: {said}; `metric='macro-f1'` chooses and judges by all labels alike"]
 
 
 def refuse_one_label(labels: Iterable[Any], place: object) -> None:

@@ -1,7 +1,7 @@
 """Scores of a task's answers: accuracy, F1, Matthews' and Pearson's and Spearman's correlations, the score of GLUE.
 
-Where a row may have several labels, F1 is taken over all decisions (micro) or label by label (macro), and a row is
-right where all its labels are.
+Macro F1 is taken class by class; where a row may have several labels, label by label, and micro F1 over all decisions,
+and a row is right where all its labels are.
 
 Numpy alone, as fine-tuning needs it on machines that have little else; scikit-learn and SciPy are the judges in the
 tests. All scores are between 0 and 1, correlations between -1 and 1. Where a score is not defined (no rows, a class
@@ -50,6 +50,22 @@ def matthews(labels: Values, predictions: Values) -> float:
     return together / math.sqrt(alone) if alone else 0.0
 
 
+def score_of_counts(metric: str, hits: Values, given: Values, there: Values) -> Values:
+    """Return F1, macro F1 or Matthews' correlation from how often classes were right, answered and there [.., classes].
+
+    It is what the functions of these names return, for many sets of answers to the same rows at once.
+    """
+    named = given + there
+    if metric == "f1":
+        return np.asarray(2 * hits[..., 1] / np.maximum(named[..., 1], 1))
+    if metric == "macro_f1":
+        return np.asarray((2 * hits / np.maximum(named, 1)).sum(-1) / np.maximum((named > 0).sum(-1), 1))
+    rows = float(there.sum())
+    together = rows * hits.sum(-1) - given @ there
+    alone = (rows**2 - float(there @ there)) * (rows**2 - (given.astype(np.float64) ** 2).sum(-1))
+    return np.asarray(together / np.sqrt(np.where(alone > 0, alone, np.inf)))
+
+
 def pearson(labels: Values, predictions: Values) -> float:
     """Return how well a straight line links two sets of numbers."""
     one, other = _direction(labels), _direction(predictions)
@@ -67,7 +83,15 @@ def micro_f1(labels: Values, predictions: Values) -> float:
 
 
 def macro_f1(labels: Values, predictions: Values) -> float:
-    """Return the mean of the F1 of each label [rows, labels]: every label counts the same, however rare."""
+    """Return the mean of the F1 of each label [rows, labels]: every label counts the same, however rare.
+
+    Of classes [rows] it is that of those that are there or answered.
+    """
+    if labels.ndim == 1:
+        present = np.union1d(labels, predictions)
+        labels, predictions = (found[:, None] == present for found in (labels, predictions))
+        if not len(present):
+            return 0.0
     hits, named = ((labels == 1) & (predictions == 1)).sum(0), (labels == 1).sum(0) + (predictions == 1).sum(0)
     return float((2 * hits / np.maximum(named, 1)).mean())
 

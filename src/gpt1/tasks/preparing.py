@@ -39,6 +39,7 @@ def prepare_task(
     skip_bad: bool = False,
     fold_labels: bool = False,
     labels_sep: str | None = None,
+    metric: str | None = None,
     restart: bool = False,
 ) -> tuple[EncodedTask, tuple[str, ...]]:
     """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
@@ -58,6 +59,7 @@ def prepare_task(
         skip_bad=skip_bad,
         fold_labels=fold_labels,
         labels_sep=labels_sep,
+        metric=metric,
     )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
     with lock_folder(Path(out)):

@@ -25,6 +25,7 @@ from gpt1.tasks.columns import (
     check_separator,
     infer_columns,
     infer_task,
+    judged_by,
     require_names,
     with_columns,
 )
@@ -153,6 +154,7 @@ def read_tables(
     skip_bad: bool = False,
     fold_labels: bool = False,
     labels_sep: str | None = None,
+    metric: str | None = None,
 ) -> Labelled:
     """Read labelled tables (train, and dev and test where given) as a task of their own.
 
@@ -160,7 +162,8 @@ def read_tables(
     inferred stands in `fields`, `label_field` and `labels` or `score_range` of the returned task. The two texts of a
     `symmetric` pair say the same in either order, and are read in both. With `skip_bad` rows that cannot be used are
     left out, and with `fold_labels` labels that look the same are taken for the commonest of them; both are told. With
-    `labels_sep` a row may have several labels, which that sign parts, or none.
+    `labels_sep` a row may have several labels, which that sign parts, or none. `metric` is what answers of one label a
+    row are judged by first, and with another than accuracy classes have factors.
     """
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
@@ -179,7 +182,7 @@ def read_tables(
         rows = {split: table.rows for split, table in tables.items()}
         if fold_labels:
             rows, folding = _fold(rows, understood, regression, paths["train"], separator)
-        task = infer_task(rows, paths["train"], understood, regression, separator)
+        task = judged_by(infer_task(rows, paths["train"], understood, regression, separator), metric)
         if separator:
             said += look_at_cells(rows["train"], understood.label, separator, paths["train"])
         task = _as_symmetric(task, paths["train"]) if symmetric else task
