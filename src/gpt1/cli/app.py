@@ -35,6 +35,7 @@ VERBS = {
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
+    "labels": ("gpt1.cli.labels", "Tell which labels are likely wrong, and which rows to label next."),
     "submit": ("gpt1.cli.submit", "Answer GLUE's test sets with fine-tuned runs, as a zip for its server."),
     "generate": ("gpt1.cli.generate", "Let a run continue a text."),
     "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),

@@ -218,14 +218,13 @@ def _cross_validated(
     """
     members: dict[str, dict[str, Floats]] = {name: {} for name in parts}
     for number in range(folds if parts else 0):
-        others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
+        others = {name: without_part(encoded, parts.get(name), number) for name, encoded in tasks.items()}
         if (run := retrain(number, others)) is None:
             return None
         for name, part in parts.items():
             task, train, inside = tasks[name].task, tasks[name].splits["train"], part == number
-            words = learn_words(task, _some(texts[name], ~inside), train.labels[~inside])
-            _keep(members[name], NETWORK, inside, answer_split(run, task, _chosen(train, inside))[0])
-            _keep(members[name], WORDS, inside, words.probabilities(_some(texts[name], inside)))
+            keep(members[name], NETWORK, inside, answer_split(run, task, chosen(train, inside))[0])
+            keep(members[name], WORDS, inside, words_of_others(tasks[name], texts[name], inside))
     return {name: _held_out(tasks[name], members[name], part < folds, folds) for name, part in parts.items()}
 
 
@@ -236,11 +235,21 @@ def _held_out(encoded: EncodedTask, members: Mapping[str, Floats], which: NDArra
     return _Sheet(labels, own, where, cross_validated=True, folds=folds)
 
 
+def words_of_others(encoded: EncodedTask, texts: Texts, inside: NDArray[np.bool_]) -> Floats:
+    """Return what counted words answer to some training examples, having learned the others."""
+    labels = encoded.splits["train"].labels
+    words = learn_words(encoded.task, _some(texts, ~inside), labels[~inside])
+    return words.probabilities(_some(texts, inside))
+
+
 def deal(encoded: EncodedTask) -> Places | None:
-    """Return in which part each training example is, labels dealt evenly and equal texts together; None: too few."""
+    """Return in which part each training example is; None: too few, or too many to train again and again."""
     train = encoded.splits["train"]
-    if not len(train) <= MOST_REPEATED:
-        return None
+    return deal_evenly(train) if len(train) <= MOST_REPEATED else None
+
+
+def deal_evenly(train: EncodedSplit) -> Places | None:
+    """Return in which part each example is, labels dealt evenly and equal texts together; None: too few."""
     units = list(examples_by_text(train).values())
     shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
     shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
@@ -251,7 +260,7 @@ def deal(encoded: EncodedTask) -> Places | None:
     return None if few or len(units) < 2 * FOLDS else found
 
 
-def _chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
+def chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
     return choose(split, np.flatnonzero(which).tolist())
 
 
@@ -259,11 +268,11 @@ def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
     return [texts[place] for place in np.flatnonzero(which).tolist()]
 
 
-def _without(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
+def without_part(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
     """Return a task with the training examples of all parts but one, and nothing else."""
     train = encoded.splits["train"]
-    return replace(encoded, splits={"train": train if part is None else _chosen(train, part != number)})
+    return replace(encoded, splits={"train": train if part is None else chosen(train, part != number)})
 
 
-def _keep(members: dict[str, Floats], name: str, inside: NDArray[np.bool_], found: Floats) -> None:
+def keep(members: dict[str, Floats], name: str, inside: NDArray[np.bool_], found: Floats) -> None:
     members.setdefault(name, np.zeros((len(inside), found.shape[1])))[inside] = found

@@ -41,7 +41,7 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
-    "predicting": ["predict_file", "predict_texts"],
+    "predicting": ["ROW", "free_names", "predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "run": [
         "BEST",

@@ -65,6 +65,7 @@ OFFERS = {
         "brief",
         "example_to_answer",
         "label_name",
+        "same_texts",
         "to_score",
     ],
     "hub": ["HUB"],
