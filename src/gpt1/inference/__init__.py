@@ -58,6 +58,6 @@ OFFERS = {
     ],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
-    "sheets": ["check_target", "has_cells", "json_line", "write_rows"],
+    "sheets": ["FORMS", "SheetColumns", "check_target", "has_cells", "json_line", "kinds_of", "write_rows", "write_to"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

@@ -120,12 +120,12 @@ def _free(rows: EncodedTask, run: Run, path: Path, notice: Notice) -> list[int]:
         first.setdefault(same_texts(rows.task, [examples[place]])[0], place)
     again = len(split) - int((labelled | learned).sum()) - len(first)
     left = {
-        "have a label": int(labelled.sum()),
-        "were learned": int((learned & ~labelled).sum()),
-        "repeat a text": again,
+        "with a label": int(labelled.sum()),
+        "learned": int((learned & ~labelled).sum()),
+        "of a text that is there": again,
     }
     if told := [f"{number:,} {why}" for why, number in left.items() if number]:
-        notice(f"{path}: of {many(len(split), 'row')} {', '.join(told)}; they are left out")
+        notice(f"{path}: left out of {many(len(split), 'row')}: {', '.join(told)}")
     if not first:
         raise InputError(f"{path} has no row to choose: all have a label, or were learned; name rows without labels")
     return list(first.values())

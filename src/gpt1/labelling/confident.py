@@ -2,12 +2,14 @@
 
 After Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels" (2021). A class has a
 threshold: how sure answers are of it, on average, in the rows that have it as their label. A row counts as one of the
-likeliest class whose threshold it reaches; where that is not its label's, the label is flagged. So a class of which one
-is never sure, and a class that is given too readily, are each held to their own measure.
+likeliest class whose threshold it reaches, so that a class of which one is never sure, and a class that is given too
+readily, are each held to their own measure. That tells which share of the rows of each label belongs to each other
+class, and so many are flagged: those in which the other class is furthest ahead of the label ("prune by noise rate").
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,17 +23,35 @@ from gpt1.tasks.answers import Floats
 class Doubts:
     """What is doubtful about labels: each with the class in its place, whether it is flagged, and all in an order."""
 
-    suggested: NDArray[np.int64]  # the class that a flagged row counts as; of others the likeliest
+    suggested: NDArray[np.int64]  # the class that a flagged row is taken for; of others the likeliest
     flagged: NDArray[np.bool_]
     order: NDArray[np.int64]  # rows, the worst first: flagged ones, then by how far the label is behind
 
 
 def find_doubts(probabilities: Floats, labels: NDArray[Any]) -> Doubts:
     """Return what is doubtful about labels, by the probabilities of classes [rows, classes]."""
-    counted = _counted_as(probabilities, _thresholds(probabilities, labels))
-    flagged = (counted >= 0) & (counted != labels)
-    suggested = np.where(flagged, counted, probabilities.argmax(1))
+    suggested, likeliest = probabilities.argmax(1), probabilities.argmax(1)
+    ahead, flagged = np.zeros(len(labels)), np.zeros(len(labels), np.bool_)
+    for label, other, count in _wrong(probabilities, labels):
+        rows = np.flatnonzero((labels == label) & (likeliest != label))
+        lead = probabilities[rows, other] - probabilities[rows, label]
+        for place in np.argsort(-lead, kind="stable")[:count].tolist():
+            row = rows[place]
+            if not flagged[row] or lead[place] > ahead[row]:
+                flagged[row], ahead[row], suggested[row] = True, lead[place], other
     return Doubts(suggested, flagged, np.lexsort((_margins(probabilities, labels), ~flagged)))
+
+
+def _wrong(probabilities: Floats, labels: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
+    """Yield for each label and each other class how many rows of the label are thought to belong to it."""
+    counted = _counted_as(probabilities, _thresholds(probabilities, labels))
+    classes = probabilities.shape[1]
+    for label in np.unique(labels).tolist():
+        joint = np.bincount(counted[(labels == label) & (counted >= 0)], minlength=classes)
+        shares = joint / max(1, joint.sum()) * int((labels == label).sum())
+        for other in range(classes):
+            if other != label and (count := round(float(shares[other]))):
+                yield label, other, count
 
 
 def _thresholds(probabilities: Floats, labels: NDArray[Any]) -> Floats:

@@ -7,7 +7,7 @@ that what was stopped goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -39,21 +39,34 @@ def cross_validated(
 ) -> Floats:
     """Return what those who have not learned a row answer to it, for all that `encoded` has to learn from."""
     task = encoded.task
+    ensemble = run.ensembles.get(task.name)
+    weights = ALONE if ensemble is None else ensemble.weights
+    members = answers_of_others(run, encoded, weights, workings, notice, listeners)
+    return tempered(task, pool(task, members, weights), temperature_of(run, task))
+
+
+def answers_of_others(
+    run: Run,
+    encoded: EncodedTask,
+    who: Container[str],
+    workings: Path,
+    notice: Notice,
+    listeners: Iterable[Listener],
+) -> dict[str, Floats]:
+    """Return what network and words (those of `who`) answer to each row, having learned two thirds without it."""
     parts = deal_evenly(encoded.splits["train"])
     if parts is None:
         raise InputError(
-            f"{many(len(encoded.splits['train']), 'row')} are too few: in each third of them, and in what is left, at "
-            "least two labels must be found; add rows, or read so few yourself"
+            f"{many(len(encoded.splits['train']), 'row')} are too few: there must be six different texts, and two "
+            "labels in any two thirds of them; add rows, or read so few yourself"
         )
-    ensemble = run.ensembles.get(task.name)
-    weights = ALONE if ensemble is None else ensemble.weights
     members: dict[str, Floats] = {}
-    if WORDS in weights:
+    if WORDS in who:
         _ask_words(run, encoded, parts, members)
-    if NETWORK in weights:
+    if NETWORK in who:
         with or_begin_anew(workings), alone(own_folder(workings, PARTS)):
             _ask_networks(run, encoded, parts, members, workings, _tells_length(notice, listeners))
-    return tempered(task, pool(task, members, weights), temperature_of(run, task))
+    return members
 
 
 def _ask_words(run: Run, encoded: EncodedTask, parts: NDArray[np.int64], members: dict[str, Floats]) -> None:

@@ -20,13 +20,19 @@ def suspect_blocks(found: Sequence[Suspect], out: str) -> list[Block]:
     flagged = [one for one in found if one.flagged]
     share = f"{x100(len(flagged) / len(found)):.1f} %"
     verdict = Note(f"{len(flagged):,} of {many(len(found), 'label')} are likely wrong ({share}).", leads=True)
+    agreed = sum(one.suggested == one.label for one in found)
+    label, count = Counter(one.label for one in found).most_common(1)[0]
+    of = f"Those who had not learned a row agree with {x100(agreed / len(found)):.1f} % of the labels"
+    worth = f"{of}; '{label}' alone is {x100(count / len(found)):.1f} %."
+    if agreed <= count:
+        worth = f"{worth} That is no better than always saying it: what is flagged says little."
     how = [
         f"All rows are in {out}, the worst first; row is that of your table.",
         f"Read those with {FLAGGED} = True and decide by the text, not by '{SUGGESTED}': it is what others would say, "
         "and on hard texts the label is right.",
         "Mend your own table where it is wrong, then teach it anew; leave alone what you cannot decide.",
     ]
-    return [verdict, *([_table(flagged[:SHOWN])] if flagged else []), Lines(how)]
+    return [verdict, Note(worth), *([_table(flagged[:SHOWN])] if flagged else []), Lines(how)]
 
 
 def _table(shown: Sequence[Suspect]) -> Table:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gpt1.base.files import remove_folder
+from gpt1.base.files import remove_folder, remove_temporaries, result_file
 from gpt1.base.wording import many
 from gpt1.finetuning.measure import TableReading, read_beside_train
 from gpt1.inference.answering import answer_split, task_of
 from gpt1.inference.predicting import ROW, free_names
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import check_target, write_rows
+from gpt1.inference.sheets import FORMS, SheetColumns, check_target, kinds_of, write_to
 from gpt1.labelling.confident import Doubts, find_doubts
 from gpt1.labelling.cross_validating import cross_validated
 from gpt1.labelling.sheet import require_one_label, text_cells
@@ -80,9 +80,7 @@ def suspect_labels(
     doubts = find_doubts(probabilities, rows.splits[_ROWS].labels)
     shown = with_columns(known, columns or {})
     found = _suspects(shown, rows.examples[_ROWS], probabilities, doubts)
-    _write(shown, found, out, overwrite, notice)
-    if workings.is_dir():
-        remove_folder(workings)
+    _write(shown, found, out, workings, notice, overwrite=overwrite)
     return found
 
 
@@ -115,13 +113,19 @@ def _suspects(task: Task, examples: Sequence[Example], probabilities: Floats, do
     ]
 
 
-def _write(task: Task, found: Sequence[Suspect], out: Path, overwrite: bool, notice: Notice) -> None:
+def _write(task: Task, found: Sequence[Suspect], out: Path, workings: Path, notice: Notice, *, overwrite: bool) -> None:
+    """Write the sheet, and remove what was trained for it: last, but before the sheet has its name."""
     ours = (ROW, SUGGESTED, P_LABEL, P_SUGGESTED, FLAGGED)
     names = free_names(ours, (*task.fields, task.label_field), notice)
 
     def cells(one: Suspect) -> dict[str, object]:
-        told = dict(zip(ours, (one.row, one.suggested, one.p_label, one.p_suggested, one.flagged), strict=True))
+        told = zip(ours[1:], (one.suggested, one.p_label, one.p_suggested, one.flagged), strict=True)
         given = {names[ROW]: one.row, **one.texts, task.label_field: one.label}
-        return given | {names[name]: value for name, value in told.items()}
+        return given | {names[name]: value for name, value in told}
 
-    write_rows(map(cells, found), out, [names[name] for name in ours[1:]], overwrite=overwrite, notice=notice)
+    rows = [cells(one) for one in found]
+    with result_file(out, overwrite=overwrite) as file:
+        write_to(file, out, rows, SheetColumns(list(rows[0]), kinds_of(rows)), FORMS.get(out.suffix.lower()), notice)
+        remove_temporaries(out.parent, of=workings.name)
+        if workings.is_dir():
+            remove_folder(workings)
