@@ -17,7 +17,10 @@ task_option = click.option("--task", metavar="NAME", help="Which of the run's ta
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """Labels after the first run: which are likely wrong, and which rows to label next."""
+    """Labels after the first run: which are likely wrong, and which rows to label next.
+
+    Example: gpt1 labels suspect runs/reviews reviews.csv --out suspects.csv
+    """
 
 
 @command.command("suspect")

@@ -261,6 +261,7 @@ def deal_evenly(train: EncodedSplit) -> Places | None:
 
 
 def chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
+    """Return the examples of a split that are marked."""
     return choose(split, np.flatnonzero(which).tolist())
 
 
@@ -275,4 +276,5 @@ def without_part(encoded: EncodedTask, part: Places | None, number: int) -> Enco
 
 
 def keep(members: dict[str, Floats], name: str, inside: NDArray[np.bool_], found: Floats) -> None:
+    """Keep what a member answered to the examples that are marked."""
     members.setdefault(name, np.zeros((len(inside), found.shape[1])))[inside] = found

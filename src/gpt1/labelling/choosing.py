@@ -47,7 +47,7 @@ Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowToLabel:
     """A row that is to be labelled, and why."""
 
     row: int  # of the file
@@ -81,7 +81,7 @@ def next_labels(
     fold_labels: bool | None = None,
     overwrite: bool = False,
     notice: Notice = warnings.warn,
-) -> list[Wanted]:
+) -> list[RowToLabel]:
     """Return `count` rows of a table that are worth a label, in the order of the file, and write them to `out`.
 
     `random_share` of them are drawn from all. Rows that have a label, were learned, or stand there twice are left out.
@@ -189,18 +189,18 @@ def _far_apart(
         distances[furthest] = -1.0
 
 
-def _wanted(candidates: _Candidates, place: int, why: str) -> Wanted:
+def _wanted(candidates: _Candidates, place: int, why: str) -> RowToLabel:
     example = candidates.examples[place]
     margin = round(float(candidates.margins[place]), 6)
-    return Wanted(example.row, text_cells(candidates.task, example), why, margin)
+    return RowToLabel(example.row, text_cells(candidates.task, example), why, margin)
 
 
-def _write(task: Task, found: Sequence[Wanted], out: Path, overwrite: bool, notice: Notice) -> None:
+def _write(task: Task, found: Sequence[RowToLabel], out: Path, overwrite: bool, notice: Notice) -> None:
     names = free_names((ROW, CHOOSE_FROM, WHY), (*task.fields, task.label_field), notice)
     labels = task.labels or [str(place) for place in range(task.choices)]
     named = some(labels, _MOST_LABELS)
 
-    def cells(one: Wanted) -> dict[str, object]:
+    def cells(one: RowToLabel) -> dict[str, object]:
         filled = {names[ROW]: one.row, **one.texts, task.label_field: None}
         return filled | {names[CHOOSE_FROM]: named, names[WHY]: one.why}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import Block, Lines, Note, Table, TableCell, TableRow
 from gpt1.documents.figures import shown_text
-from gpt1.labelling.choosing import Wanted
+from gpt1.labelling.choosing import RowToLabel
 from gpt1.labelling.suspects import FLAGGED, SUGGESTED, Suspect
 
 SHOWN = 5
@@ -46,7 +46,7 @@ def _table(shown: Sequence[Suspect]) -> Table:
     return Table("The likeliest to be wrong", ["row", "label", SUGGESTED, "text"], rows)
 
 
-def next_blocks(found: Sequence[Wanted], out: str, label: str) -> list[Block]:
+def next_blocks(found: Sequence[RowToLabel], out: str, label: str) -> list[Block]:
     """Return how many rows were chosen, why, and what to do with the sheet."""
     why = ", ".join(f"{count:,} {name}" for name, count in Counter(one.why for one in found).most_common())
     how = [
