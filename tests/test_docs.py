@@ -31,7 +31,6 @@ NOT_RUN = (
     "pip install",
     "eval ",
     "python benchmarks/",
-    "python tools/",
     "python -m benchmarks.",
     "python -m gpt1.demo.tuning",
     "gpt1 demo",
