@@ -122,6 +122,8 @@ MANY_PARAMETERS = {
     "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
     "inference/answer_files.py: answer_table": "for users: one for each way to read a table and to write it",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
+    "labelling/choosing.py: next_labels": "for users: one for each way to read a table and to choose from it",
+    "labelling/suspects.py: suspect_labels": "for users: one for each way to read a table",
     "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
     "model/kernels/attention.py: _attend": "a kernel has its pointers and sizes",
     "model/kernels/attention.py: _attend_backward": "a kernel has its pointers and sizes",
@@ -223,10 +225,12 @@ def test_public_names_are_the_stable_ones_and_all_can_be_imported() -> None:
         "load_base",
         "load_run",
         "load_tokenizer",
+        "next_labels",
         "prepare",
         "pretrain",
         "recipe",
         "start",
+        "suspect_labels",
         "train_tokenizer",
     ]
     assert all(getattr(gpt1, name).__doc__ for name in gpt1.__all__)

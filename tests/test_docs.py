@@ -72,6 +72,8 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     topics = ("billing", "login|billing", "login", "", "refund|login", "refund")
     tickets = "".join(f"ticket {number} of {label},{label}\n" for number, label in enumerate(topics * 4))
     (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)
+    letters = "".join(f"letter {number} is {word},{word}\n" for number, word in enumerate(("kind", "rude") * 6))
+    (tmp_path / "letters.csv").write_text("text,label\n" + letters)
     (tmp_path / "mails.csv").write_text("body,date\nHello there,1\nDear Sir,2\n")
     (tmp_path / "tasks" / "rte").mkdir(parents=True)
     for split in ("train", "dev"):

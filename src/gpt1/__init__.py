@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpt1.estimators import GPTClassifier, GPTEmbedder, GPTRegressor
     from gpt1.finetuning.finetune import finetune
     from gpt1.inference.run import load_base, load_run
+    from gpt1.labelling.choosing import next_labels
+    from gpt1.labelling.suspects import suspect_labels
     from gpt1.pretraining.pretrain import pretrain
     from gpt1.recipes.catalog import recipe
     from gpt1.starting.start import start
@@ -32,10 +34,12 @@ __all__ = [
     "load_base",
     "load_run",
     "load_tokenizer",
+    "next_labels",
     "prepare",
     "pretrain",
     "recipe",
     "start",
+    "suspect_labels",
     "train_tokenizer",
 ]
 
@@ -48,10 +52,12 @@ _HOMES = {
     "load_base": "gpt1.inference.run",
     "load_run": "gpt1.inference.run",
     "load_tokenizer": "gpt1.text.tokenizer",
+    "next_labels": "gpt1.labelling.choosing",
     "prepare": "gpt1.corpus.prepare",
     "pretrain": "gpt1.pretraining.pretrain",
     "recipe": "gpt1.recipes.catalog",
     "start": "gpt1.starting.start",
+    "suspect_labels": "gpt1.labelling.suspects",
     "train_tokenizer": "gpt1.corpus.vocabularies",
 }
 

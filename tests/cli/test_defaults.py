@@ -26,6 +26,8 @@ from gpt1.inference.sampling import SamplingParams
 from gpt1.inference.zeroshot import zeroshot
 from gpt1.inspection.doctor import examine
 from gpt1.inspection.plan import RECIPE, plan
+from gpt1.labelling.choosing import next_labels
+from gpt1.labelling.suspects import suspect_labels
 from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
@@ -74,6 +76,8 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         evaluate_run,
         load_run,
     ),
+    "labels suspect": (suspect_labels, load_run),
+    "labels next": (next_labels, load_run),
     "predict": ({"out": None}, answer_table, load_run),
     "submit": (load_run,),
     "generate": (SamplingParams, load_run),

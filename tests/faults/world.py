@@ -87,6 +87,7 @@ def write_inputs(folder: Path) -> None:
             )
     (folder / "prose.txt").write_text(library(documents=1, length=150)[0].text)  # of whole sentences, for lessons
     (folder / "lines.txt").write_text("Ann sold 3 apples\nthe cat lost the well-known map.\n")
+    (folder / "unlabelled.csv").write_text("text\nAnn sold 3 maps\nTom lost nothing\nthe cat sold an umbrella\n")
     write_tasks(folder / "tasks", "sst2", "storycloze")
 
 

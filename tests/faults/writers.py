@@ -55,6 +55,8 @@ def resumed(name: str, *words: str) -> Writer:
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
 TABLE = ("--train", "reviews.csv")
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
+SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
+NEXT = ("labels", "next", "runs/reviews", "unlabelled.csv", "--count", "2", *CPU)
 
 WRITERS = (
     once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
@@ -68,6 +70,8 @@ WRITERS = (
     same("evaluate", "evaluate", "runs/reviews", *CPU),
     Writer("predict --out", verb(*PREDICT), verb(*PREDICT, "--resume"), once=True),
     once("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
+    once("labels suspect", *SUSPECT, "--out", "new.csv"),
+    once("labels next", *NEXT, "--out", "new.csv"),
     same("study labels", *LABELS, "--out", "new"),
     same("study transfer", "study", "transfer", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("study zeroshot", *ZEROSHOT, "--out", "new"),

@@ -36,7 +36,7 @@ def test_without_cross_validation_nothing_is_told() -> None:
 def test_the_updates_of_a_fold_say_which_it_is_and_how_long_all_that_are_left_take() -> None:
     heard: list[Event] = []
     for number in (1, 2):
-        hear = in_fold(heard.append, number, 3, 20.0)
+        hear = in_fold(heard.append, number, 3, lambda: 20.0)
         hear(stepped(10, 5.0))
         hear(Noticed("of the fold, not of the run"))
     wanted = [replace(stepped(10, 5.0), fold=fold) for fold in (Fold(2, 3, 25.0), Fold(3, 3, 5.0))]
@@ -48,5 +48,5 @@ def test_a_forecast_is_not_made_by_the_updates_of_a_fold() -> None:
     told: list[str | None] = []
     forecast = Forecast(told.append)
     forecast.expect(3)  # of a run that goes on behind its last update
-    in_fold(forecast, 0, 3, 20.0)(stepped(10, 28.0))
+    in_fold(forecast, 0, 3, lambda: 20.0)(stepped(10, 28.0))
     assert told == []

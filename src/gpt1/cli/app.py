@@ -36,6 +36,7 @@ VERBS = {
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
     "drift": ("gpt1.cli.drift", "Tell whether what comes in has changed since a run was judged."),
+    "labels": ("gpt1.cli.labels", "Tell which labels are likely wrong, and which rows to label next."),
     "submit": ("gpt1.cli.submit", "Answer GLUE's test sets with fine-tuned runs, as a zip for its server."),
     "generate": ("gpt1.cli.generate", "Let a run continue a text."),
     "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),

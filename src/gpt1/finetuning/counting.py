@@ -103,7 +103,10 @@ class CountedWords:
     @cached_property
     def models(self) -> dict[str, WordModel]:
         """What has learned all training examples, of each task whose words are counted."""
-        return {name: self._learn(name, np.arange(len(texts))) for name, texts in self._texts.items()}
+        splits = {name: one.splits["train"] for name, one in self.tasks.items()}
+        return {
+            name: learn_words(self.tasks[name].task, texts, splits[name].labels) for name, texts in self._texts.items()
+        }
 
     def sheet(self, name: str, folds: int) -> AnswerSheet | None:
         """Return what words answer to the rows that decide a task, of so many folds; None where there are too few."""
@@ -127,10 +130,6 @@ class CountedWords:
             if uncountable(one) is None
         }
 
-    def _learn(self, name: str, places: Places) -> WordModel:
-        task, train = self.tasks[name].task, self.tasks[name].splits["train"]
-        return learn_words(task, _some(self._texts[name], places), train.labels[places])
-
     def _on_dev(self, name: str) -> AnswerSheet | None:
         task, splits = self.tasks[name].task, dev_rows(self.tasks[name])
         if _count(splits) < FEWEST:
@@ -141,18 +140,22 @@ class CountedWords:
 
     def _cross_validated(self, name: str, part: Places, folds: int) -> AnswerSheet:
         """Return what words answer to the training examples of the first `folds` parts, having learned the others."""
-        held_out, found = [np.flatnonzero(part == number) for number in range(folds)], []
-        for number, places in enumerate(held_out):
-            model = self._learn(name, np.flatnonzero(part != number))
-            found.append(model.probabilities(_some(self._texts[name], places)))
-        order = np.argsort(np.concatenate(held_out))
+        texts = self._texts[name]
+        found = [words_of_others(self.tasks[name], texts, part == number) for number in range(folds)]
+        order = np.argsort(np.concatenate([np.flatnonzero(part == number) for number in range(folds)]))
         labels = self.tasks[name].splits["train"].labels[part < folds]
         where = f"{len(labels):,} rows {'held out once' if folds == 1 else 'cross-validated'}"
         return AnswerSheet(labels, {WORDS: np.concatenate(found)[order]}, where, cross_validated=True, folds=folds)
 
 
-def _some(texts: Texts, places: Places) -> Texts:
-    return [texts[place] for place in places.tolist()]
+def words_of_others(encoded: EncodedTask, texts: Texts, inside: NDArray[np.bool_]) -> Floats:
+    """Return what counted words answer to the training examples that are marked, having learned the others."""
+    labels = encoded.splits["train"].labels[~inside]
+    return learn_words(encoded.task, _some(texts, ~inside), labels).probabilities(_some(texts, inside))
+
+
+def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
+    return [texts[place] for place in np.flatnonzero(which).tolist()]
 
 
 def _reached(task: Task, sheet: AnswerSheet) -> WordsReached:
@@ -212,10 +215,13 @@ def _count(splits: Iterable[EncodedSplit]) -> int:
 
 
 def deal(encoded: EncodedTask) -> Places | None:
-    """Return in which part each training example is, labels dealt evenly and equal texts together; None: too few."""
+    """Return in which part each training example is; None: too few, or too many to train again and again."""
     train = encoded.splits["train"]
-    if not len(train) <= MOST_REPEATED:
-        return None
+    return deal_evenly(train) if len(train) <= MOST_REPEATED else None
+
+
+def deal_evenly(train: EncodedSplit) -> Places | None:
+    """Return in which part each example is, labels dealt evenly and equal texts together; None: too few."""
     units = list(examples_by_text(train).values())
     shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
     shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())

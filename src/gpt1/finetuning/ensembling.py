@@ -149,21 +149,26 @@ def _cross_validated(
     found: dict[str, Floats] = {}
     for number in range(folds if parts else 0):
         notify(f"cross-validation: fold {number + 1} of {folds}" if folds > 1 else None)
-        others = {name: _without(encoded, parts.get(name), number) for name, encoded in tasks.items()}
+        others = {name: without_part(encoded, parts.get(name), number) for name, encoded in tasks.items()}
         if (run := retrain(number, others)) is None:
             return None
         for name, part in parts.items():
             inside, train = part == number, tasks[name].splits["train"]
-            answers = answer_split(run, tasks[name].task, _chosen(train, inside))[0]
-            found.setdefault(name, np.zeros((len(part), answers.shape[1])))[inside] = answers
+            keep(found, name, inside, answer_split(run, tasks[name].task, chosen(train, inside))[0])
     return {name: found[name][part < folds] for name, part in parts.items()}
 
 
-def _chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
+def chosen(split: EncodedSplit, which: NDArray[np.bool_]) -> EncodedSplit:
+    """Return the examples of a split that are marked."""
     return choose(split, np.flatnonzero(which).tolist())
 
 
-def _without(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
+def without_part(encoded: EncodedTask, part: Places | None, number: int) -> EncodedTask:
     """Return a task with the training examples of all parts but one, and nothing else."""
     train = encoded.splits["train"]
-    return replace(encoded, splits={"train": train if part is None else _chosen(train, part != number)})
+    return replace(encoded, splits={"train": train if part is None else chosen(train, part != number)})
+
+
+def keep(found: dict[str, Floats], name: str, inside: NDArray[np.bool_], answers: Floats) -> None:
+    """Keep what was answered, under a name, to the examples that are marked."""
+    found.setdefault(name, np.zeros((len(inside), answers.shape[1])))[inside] = answers

@@ -90,6 +90,8 @@ if TYPE_CHECKING:
 # Tokens; a packed row is filled up to a multiple, so that a device meets few different sizes. A CPU in 16 bits keeps
 # code and memory for each: 3.6 GB after 80 updates of 33 M parameters, 2.0 GB with the block.
 CUDA_BLOCK, CPU_BLOCK = 128, 64
+# Settings of a network that learns some of the rows as another learned all, and answers alone.
+FOR_A_PART = ("finetuning.ensemble=false", "finetuning.calibrate=false", "training.patience=none")
 
 
 @dataclass(frozen=True)
@@ -495,9 +497,7 @@ class FinetuneSession(Session[Classifier]):
         """Return a run that has learned some of the examples as this one has learned all; None: the time was up."""
         # Parts are short, and begun anew after a kill: a checkpoint at the end is enough.
         changes = [
-            "finetuning.ensemble=false",
-            "finetuning.calibrate=false",
-            "training.patience=none",
+            *FOR_A_PART,
             "logging.save_every=1000000",
             "logging.keep_every=none",
             "logging.keep_weights=none",
@@ -509,7 +509,7 @@ class FinetuneSession(Session[Classifier]):
             resume=True,
             minutes=self._minutes_left(),
             curves=False,
-            listeners=tuple(in_fold(one, part, folds, seconds_each) for one in self.conditions.listeners),
+            listeners=tuple(in_fold(one, part, folds, lambda: seconds_each) for one in self.conditions.listeners),
         )
         session = FinetuneSession(own, here, tasks, [])
         return load_run(here.out, device=str(self.device), step=LAST) if session.train() else None

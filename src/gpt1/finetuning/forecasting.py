@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpt1.base.wording import duration
@@ -36,15 +37,14 @@ class Forecast:
         self._folds = 0
 
 
-def in_fold(listener: Listener, number: int, of: int, seconds_each: float) -> Listener:
+def in_fold(listener: Listener, number: int, of: int, seconds_each: Callable[[], float]) -> Listener:
     """Return a listener that hears how far a training of a cross-validation is, and nothing else of it.
 
-    It is training `number` (from 0 on) of so many, each of which takes about so many seconds.
+    It is training `number` (from 0 on) of so many, each of which takes about so many seconds, as far as is known then.
     """
-    after = (of - number - 1) * seconds_each
 
     def hear(event: Event) -> None:
         if isinstance(event, Stepped):
-            listener(replace(event, fold=Fold(number + 1, of, event.seconds_left + after)))
+            listener(replace(event, fold=Fold(number + 1, of, event.seconds_left + (of - number - 1) * seconds_each())))
 
     return hear

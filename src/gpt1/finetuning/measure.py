@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,16 @@ from gpt1.text.tokenizer import Tokenizer
 Notice = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class TableReading:
+    """How a further table of a run is read: what is not said is as it was in the training."""
+
+    columns: Mapping[str, str] | None = None  # of roles that are called otherwise
+    encoding: str = "utf-8"
+    skip_bad: bool | None = None
+    fold_labels: bool | None = None
+
+
 def evaluate_run(
     run: Run,
     *,
@@ -97,9 +107,8 @@ def evaluate_run(
     if table is not None:
         learned = task_of(run, task)
         name = split or _name_of(Path(table), learned)
-        how = _as_in_training(run, skip_bad, fold_labels)
-        rows = _read_table(run, learned, Path(table), name, notice, columns=columns, encoding=encoding, **how)
-        (rows,) = _beside_train(run, [rows], notice)
+        how = TableReading(columns, encoding, skip_bad, fold_labels)
+        rows = read_beside_train(run, learned, Path(table), name, how, notice)
         measured_on = RecordedTable(str(Path(table).resolve()), file_hash(Path(table)))
 
         def may_write() -> None:
@@ -197,6 +206,23 @@ def _require_same_table(kept: Path, task: Task, name: str, table: RecordedTable)
         )
 
 
+def read_beside_train(
+    run: Run, task: Task, path: Path, name: str, how: TableReading, notice: Notice, *, labelled: bool = True
+) -> EncodedTask:
+    """Return the rows of a table as a split of its own, beside those that the run learned from where they can be read.
+
+    All rows need a label, unless they are said not to be `labelled`.
+    """
+    splits = {"dev_splits": () if name == "train" else (name,), "test_splits": ()}
+    task = replace(task, **(splits if labelled else {"dev_splits": (), "test_splits": (name,)}))
+    bad = _as_in_training(run, how.skip_bad, how.fold_labels)
+    examples, told = read_further(task, path, name, columns=how.columns, encoding=how.encoding, **bad)
+    for text in told:
+        notice(text)
+    (found,) = _beside_train(run, [_encode(run, Labelled(task, {name: examples}), [name])], notice)
+    return found
+
+
 def _as_in_training(run: Run, skip_bad: bool | None, fold_labels: bool | None) -> dict[str, bool]:
     """Return what is done with bad rows and with labels that look the same; what is not said is as it was."""
     source = run.record.source
@@ -204,15 +230,6 @@ def _as_in_training(run: Run, skip_bad: bool | None, fold_labels: bool | None) -
         "skip_bad": (source is not None and source.skip_bad) if skip_bad is None else skip_bad,
         "fold_labels": (source is not None and source.fold_labels) if fold_labels is None else fold_labels,
     }
-
-
-def _read_table(run: Run, task: Task, path: Path, name: str, notice: Notice, **how: Any) -> EncodedTask:
-    """Return the rows of a table as a split of its own, for which all rows need a label."""
-    task = replace(task, dev_splits=() if name == "train" else (name,), test_splits=())
-    examples, told = read_further(task, path, name, **how)
-    for text in told:
-        notice(text)
-    return _encode(run, Labelled(task, {name: examples}), [name])
 
 
 def _beside_train(run: Run, found: Sequence[EncodedTask], notice: Notice) -> list[EncodedTask]:

@@ -44,7 +44,7 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
-    "predicting": ["predict_file", "predict_texts"],
+    "predicting": ["ROW", "free_names", "predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["file_chunks"],
     "run": [
@@ -62,6 +62,6 @@ OFFERS = {
     ],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
-    "sheets": ["check_target", "has_cells", "json_line", "write_rows"],
+    "sheets": ["FORMS", "SheetColumns", "check_target", "has_cells", "json_line", "kinds_of", "write_rows", "write_to"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

@@ -243,7 +243,7 @@ class Answering:
         self._run, self._asked, self._task = run, asked, asked.task
         self.promise = None if asked.abstain is None else promise(run, asked.task, asked.abstain)
         self.total, self.last = Tally(), Tally()  # of all chunks so far, and of the last one
-        self._names = _free_names(asked.columns, taken, notice)
+        self._names = free_names(asked.columns, taken, notice)
         for text in asked.notices():
             notice(text)
 
@@ -343,7 +343,7 @@ def row_number(found: Found) -> int:
     return found.number if isinstance(found, Row) else unreadable(found).row
 
 
-def _free_names(ours: Iterable[str], taken: Collection[str], notice: Notice) -> dict[str, str]:
+def free_names(ours: Iterable[str], taken: Collection[str], notice: Notice) -> dict[str, str]:
     """Return names for our columns, none of which a table has."""
     names = {name: name for name in ours}
     there = [name for name in names if name in taken]

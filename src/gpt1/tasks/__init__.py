@@ -80,6 +80,7 @@ OFFERS = {
         "brief",
         "example_to_answer",
         "label_name",
+        "same_texts",
         "to_score",
     ],
     "hub": ["HUB"],

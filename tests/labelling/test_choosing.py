@@ -1,0 +1,120 @@
+"""Which rows to label next: the unsure, different ones, some at random; none twice, labelled or learned."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.tables import read_rows
+from gpt1.finetuning.finetune import finetune
+from gpt1.inference.predicting import predict_file
+from gpt1.inference.run import Run
+from gpt1.labelling.choosing import DIFFERENT, RANDOM, UNSURE, next_labels
+from gpt1.text.tokenizer import Tokenizer
+from tests.finetuning.tools import SETTINGS, make_examples, make_pretrained, make_task
+
+MOODS = make_task()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, bytes_tokenizer: Tokenizer) -> Run:
+    """A run that has learned a table."""
+    folder = tmp_path_factory.mktemp("run")
+    parent = make_pretrained(folder / "parent", bytes_tokenizer)
+    rows = [[*row.texts, MOODS.labels[int(str(row.label))]] for row in make_examples(MOODS, 30)]
+    write(folder / "moods.csv", rows, "text", "label")
+    return finetune(
+        parent, folder / "run", train=folder / "moods.csv", changes=SETTINGS, recipe="finetune", device="cpu"
+    )
+
+
+def write(path: Path, rows: list[list[str]], *names: str) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([list(names), *rows])
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return write(tmp_path / "new.csv", [[row.texts[0]] for row in make_examples(MOODS, 120, seed=5)], "text")
+
+
+def quiet(said: str) -> None:
+    pass
+
+
+def test_each_row_has_a_reason_and_a_place_for_its_label(run: Run, texts: Path, tmp_path: Path) -> None:
+    found = next_labels(run, texts, tmp_path / "next.csv", count=20, notice=quiet)
+    sheet = [row for _, row in read_rows(tmp_path / "next.csv")]
+    assert list(sheet[0]) == ["row", "text", "label", "choose_from", "why"]
+    assert {row["label"] for row in sheet} == {""}
+    assert {row["choose_from"] for row in sheet} == {"bad, good"}
+    given = {str(number): row["text"] for number, row in read_rows(texts)}
+    assert all(given[str(row["row"])] == row["text"] for row in sheet)
+    assert [int(str(row["row"])) for row in sheet] == sorted({one.row for one in found})
+    assert Counter(row["why"] for row in sheet) == {RANDOM: 4, UNSURE: 8, DIFFERENT: 8}
+
+
+def test_the_unsure_have_the_smallest_margins_of_those_that_are_no_copies(
+    run: Run, texts: Path, tmp_path: Path
+) -> None:
+    found = next_labels(run, texts, tmp_path / "next.csv", count=20, random_share=0, notice=quiet)
+    margins = {
+        row["row"]: abs(2 * max(row["probabilities"].values()) - 1)  # type: ignore[attr-defined]
+        for row in predict_file(run, texts)
+    }
+    assert all(one.margin == pytest.approx(margins[one.row], abs=5e-6) for one in found)
+    assert min(found, key=lambda one: one.margin).why == UNSURE
+    unsure = [one.margin for one in found if one.why == UNSURE]
+    assert max(unsure) <= np.median(list(margins.values()))  # type: ignore[arg-type]
+
+
+def test_rows_that_differ_in_a_number_alone_are_asked_for_once(run: Run, tmp_path: Path) -> None:
+    rows = [[f"Ann lost ticket {number}"] for number in range(40)]
+    rows += [[row.texts[0]] for row in make_examples(MOODS, 10, seed=3)]
+    path = write(tmp_path / "new.csv", rows, "text")
+    found = next_labels(run, path, tmp_path / "next.csv", count=6, random_share=0, notice=quiet)
+    assert sum("ticket" in str(one.texts["text"]) for one in found if one.why == UNSURE) <= 1
+
+
+def test_what_is_labelled_learned_or_there_twice_is_left_out(run: Run, tmp_path: Path) -> None:
+    learned = make_examples(MOODS, 30)
+    new = make_examples(MOODS, 6, seed=9)
+    rows = [[row.texts[0], ""] for row in learned] + [[row.texts[0], ""] for row in new]
+    rows += [[new[0].texts[0].upper(), ""], ["Ann gave up", "bad"]]
+    path, told = write(tmp_path / "new.csv", rows, "text", "label"), list[str]()
+    found = next_labels(run, path, tmp_path / "next.csv", count=50, notice=told.append)
+    known = run.record.examples["moods"]["train"]  # others of them were held out
+    assert f"left out of 38 rows: 1 with a label, {known} learned, 1 of a text that is there" in told[0]
+    assert f"there are {36 - known} rows to choose from, fewer than 50: all are taken" in told[1]
+    assert len(found) == 36 - known
+
+
+def test_the_same_call_writes_the_same_bytes(run: Run, texts: Path, tmp_path: Path) -> None:
+    for name in ("one.csv", "two.csv"):
+        next_labels(run, texts, tmp_path / name, count=10, notice=quiet)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+
+
+def test_cells_that_would_be_formulas_are_made_harmless(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "new.csv", [["=HYPERLINK(1)"], ["Ann sold nothing"]], "text")
+    next_labels(run, path, tmp_path / "next.csv", count=2, notice=quiet)
+    assert "'=HYPERLINK" in (tmp_path / "next.csv").read_text()
+
+
+def test_bad_input_is_told(run: Run, texts: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="`count` is 0"):
+        next_labels(run, texts, tmp_path / "next.csv", count=0)
+    with pytest.raises(SettingError, match="`random_share` is 2"):
+        next_labels(run, texts, tmp_path / "next.csv", random_share=2)
+    labelled = write(tmp_path / "labelled.csv", [["Ann sold it", "bad"]], "text", "label")
+    with pytest.raises(InputError, match="has no row to choose"):
+        next_labels(run, labelled, tmp_path / "next.csv", notice=quiet)
+    (tmp_path / "next.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"next\.csv"):
+        next_labels(run, texts, tmp_path / "next.csv")

@@ -1,0 +1,203 @@
+"""Measure what `gpt1 labels` is worth on real tasks: `python tools/suspects.py TASKS --out figures [--rows 600]`.
+
+Of each task some rows are drawn. For `suspect` a tenth of their labels is flipped, the base learns them, and it is
+measured how well the flipped ones are found: the average precision of the ranking for the run (as it answers), its
+network alone and counted words alone, precision and recall of the flags. For `next` a run learns a few rows and asks
+for more; it is measured on other rows what it gains from those, and from as many drawn at random; `--words` has counted
+words learn and answer, which takes seconds. Figures that are there are not made again, so that the same call goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt1.base.files import read_json, write_json
+from gpt1.finetuning.finetune import finetune
+from gpt1.finetuning.measure import evaluate_run
+from gpt1.inference.run import Run, load_run
+from gpt1.labelling.choosing import next_labels
+from gpt1.labelling.confident import find_doubts
+from gpt1.labelling.cross_validating import answers_of_others
+from gpt1.linear.ensemble import ALONE, pool
+from gpt1.linear.words import answer_by_words
+from gpt1.records.ensemble import NETWORK, WORDS
+from gpt1.tasks.answers import Floats
+from gpt1.tasks.catalog import Task
+from gpt1.tasks.encoded import encode_task
+from gpt1.tasks.examples import Example
+from gpt1.tasks.preparing import read_task
+
+Figures = dict[str, float]
+Labels = NDArray[np.int64]
+FLIPPED = 0.1
+
+
+def average_precision(is_flipped: NDArray[np.bool_]) -> float:
+    """Return the mean precision at the places of flipped rows, which are in the order of the ranking."""
+    hits = np.flatnonzero(is_flipped)
+    return float(np.mean(np.arange(1, len(hits) + 1) / (hits + 1)))
+
+
+def draw(task: str, given: argparse.Namespace, seed: int) -> tuple[Task, list[Example], random.Random]:
+    """Return the rows of a task in an order that the seed says."""
+    labelled = read_task(task, data=str(given.data))
+    rows, dice = list(labelled.splits["train"]), random.Random(seed)
+    dice.shuffle(rows)
+    return labelled.task, rows, dice
+
+
+def write_table(path: Path, task: Task, rows: Sequence[Example], labels: Sequence[int] | None) -> None:
+    """Write rows as a table; without labels the column is not there."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        sheet = csv.writer(file)
+        fields = ("text",) if len(task.fields) == 1 else ("sentence1", "sentence2")
+        sheet.writerow([*fields, *([] if labels is None else ["label"])])
+        for place, row in enumerate(rows):
+            sheet.writerow([*row.texts, *([] if labels is None else [f"L{labels[place]}"])])
+
+
+def labels_of(rows: Sequence[Example]) -> list[int]:
+    """Return the labels of rows, each the place of a class."""
+    return [row.label for row in rows if isinstance(row.label, int)]
+
+
+def learn(out: Path, table: Path, given: argparse.Namespace) -> Run:
+    """Return the base that has learned a table; who answers is decided by its rows for dev."""
+    changes = ["finetuning.folds=0", *given.changes]
+    return finetune(given.init, out, train=table, changes=changes, resume=True, device=given.device)
+
+
+def suspects(name: str, seed: int, given: argparse.Namespace, folder: Path) -> Figures:
+    """Return how well flipped labels are found."""
+    task, rows, dice = draw(name, given, seed)
+    rows = rows[: given.rows]
+    labels = np.array([row.label for row in rows], np.int64)
+    places = dice.sample(range(len(rows)), round(FLIPPED * len(rows)))
+    flipped = np.isin(np.arange(len(rows)), places)
+    labels[places] = [(labels[place] + dice.randrange(1, len(task.labels))) % len(task.labels) for place in places]
+    write_table(folder / "rows.csv", task, rows, labels.tolist())
+    own = replace(task, name="rows", labels=tuple(f"L{place}" for place in range(len(task.labels))))
+    found: Figures = {}
+    run = None if given.words else learn(folder / "run", folder / "rows.csv", given)
+    if run is not None:
+        own = replace(run.tasks["rows"], dev_splits=(), test_splits=())
+        given_rows = [replace(row, label=int(label)) for row, label in zip(rows, labels, strict=True)]
+        encoded = encode_task(own, {"train": given_rows}, run.tokenizer, run.recipe.shape.context)
+        members = answers_of_others(run, encoded, (NETWORK, WORDS), folder / "workings", print, [])
+        ensemble = run.ensembles.get("rows")
+        weights = ALONE if ensemble is None else ensemble.weights
+        answers = {"run": pool(own, members, weights), **members}
+    else:
+        answers = {WORDS: _by_words(own, rows, labels)}
+    for who, shares in answers.items():
+        doubts = find_doubts(shares, labels)
+        found[f"average precision, {who}"] = average_precision(flipped[doubts.order])
+        found[f"precision of flags, {who}"] = float(flipped[doubts.flagged].mean()) if doubts.flagged.any() else 0.0
+        found[f"recall of flags, {who}"] = float(doubts.flagged[flipped].mean())
+        found[f"agrees with the labels, {who}"] = float((shares.argmax(1) == labels).mean())
+    return found
+
+
+def _by_words(task: Task, rows: Sequence[Example], labels: Labels) -> Floats:
+    """Return what counted words answer to rows, having learned two thirds without them."""
+    from gpt1.linear.words import learn_words
+
+    found, parts = np.zeros((len(rows), len(task.labels))), np.arange(len(rows)) % 3
+    for part in range(3):
+        inside = parts == part
+        texts = [[rows[place].texts for place in np.flatnonzero(which).tolist()] for which in (~inside, inside)]
+        found[inside] = learn_words(task, texts[0], labels[~inside]).probabilities(texts[1])
+    return found
+
+
+def next_rows(name: str, seed: int, given: argparse.Namespace, folder: Path) -> Figures:
+    """Return the accuracy on other rows before and after rows were labelled, those asked for or random ones."""
+    task, rows, dice = draw(name, given, seed)
+    start, pool_rows, test = given.start, rows[given.start : given.start + given.pool], rows[-given.test :]
+    asked: dict[str, list[int]] = {"before": [], "random": dice.sample(range(len(pool_rows)), given.count)}
+    write_table(folder / "first.csv", task, rows[:start], labels_of(rows[:start]))
+    write_table(folder / "pool.csv", task, pool_rows, None)
+    if given.words:
+        asked["asked for"] = _unsure_by_words(task, rows[:start], pool_rows, given.count)
+    else:
+        first = learn(folder / "first", folder / "first.csv", given)
+        sheet = next_labels(first, folder / "pool.csv", folder / "next.csv", count=given.count, overwrite=True)
+        asked["asked for"] = [one.row - 2 for one in sheet]  # the header is row 1
+    found: Figures = {}
+    for who, places in asked.items():
+        known = [*rows[:start], *(pool_rows[place] for place in places)]
+        found[f"accuracy, {who}"] = _accuracy(task, known, test, given, folder, who)
+    return found
+
+
+def _unsure_by_words(task: Task, known: Sequence[Example], pool_rows: Sequence[Example], count: int) -> list[int]:
+    """Return the rows that counted words are least sure of, alone: no draw, no differences."""
+    from gpt1.linear.words import learn_words
+
+    model = learn_words(task, [row.texts for row in known], np.array([row.label for row in known]))
+    shares = np.sort(model.probabilities([row.texts for row in pool_rows]), 1)
+    return [int(place) for place in np.argsort(shares[:, -1] - shares[:, -2], kind="stable")[:count]]
+
+
+def _accuracy(
+    task: Task, known: Sequence[Example], test: Sequence[Example], given: argparse.Namespace, folder: Path, who: str
+) -> float:
+    labels = labels_of(test)
+    if given.words:
+        return float(np.mean(answer_by_words(task, known, test) == np.array(labels)))
+    name = who.replace(" ", "-")
+    write_table(folder / f"{name}.csv", task, known, labels_of(known))
+    write_table(folder / "test.csv", task, test, labels)
+    learn(folder / name, folder / f"{name}.csv", given)
+    (measured,) = evaluate_run(load_run(folder / name), table=folder / "test.csv", overwrite=True)
+    return measured.metrics["accuracy"]
+
+
+KINDS: dict[str, Callable[[str, int, argparse.Namespace, Path], Figures]] = {"suspect": suspects, "next": next_rows}
+
+
+def parse() -> argparse.Namespace:
+    """Return what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", help="of the catalogue, parted by commas, with labels: sst2,mrpc,cola")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the tasks")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kinds", default="suspect,next")
+    parser.add_argument("--init", help="the base  [that of the package]")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=600, help="suspect: how many are looked at")
+    parser.add_argument("--start", type=int, default=100, help="next: rows that are labelled at first")
+    parser.add_argument("--pool", type=int, default=2000, help="next: rows to choose from")
+    parser.add_argument("--count", type=int, default=100, help="next: rows to choose")
+    parser.add_argument("--test", type=int, default=1000, help="next: rows to measure on")
+    parser.add_argument("--words", action="store_true", help="counted words alone")
+    parser.add_argument("--set", dest="changes", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--device")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Make the figures that are not there, and print all as a table."""
+    given = parse()
+    for name in given.tasks.split(","):
+        for kind in given.kinds.split(","):
+            for seed in range(given.seeds):
+                folder = given.out / f"{name}-{kind}-{seed}{'-words' if given.words else ''}"
+                folder.mkdir(parents=True, exist_ok=True)
+                kept = folder / "figures.json"
+                if not kept.exists():
+                    write_json(kept, KINDS[kind](name, seed, given, folder))
+                for what, value in read_json(kept, "figures").items():
+                    print(f"{name}\t{kind}\tseed {seed}\t{what}\t{100 * value:.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
