@@ -135,7 +135,7 @@ def test_settings_of_fine_tuning_are_tried_on_rows_for_training_alone(
     tool = load_tool("settings")
     monkeypatch.setattr(tool, "TASKS", ("sst2",))
     monkeypatch.setattr(tool, "TRIED", {"as it is": ["pre-trained", *FEW], "scratch 1e-3": ["scratch", *FEW]})
-    monkeypatch.setattr(tool, "COUNTS", (8, "all"))
+    monkeypatch.setattr(tool, "DRAWS", {8: 2, "all": 1})
     monkeypatch.setattr("lessons.TASKS", ("sst2",))
     monkeypatch.setattr("lessons.FEWEST_JUDGING", 8)
     rows = [json.dumps({"text": f"a {'good' if n % 2 else 'bad'} day {n}", "label": n % 2}) for n in range(30)]

@@ -36,7 +36,8 @@ def formats() -> dict[str, int]:
     for module in pkgutil.walk_packages(gpt1.__path__, "gpt1."):
         if not module.name.startswith("gpt1.model.kernels.") and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found = {one.FORMAT: one.VERSION or 1 for one in kinds(Record) if one.FORMAT}
+    own = [one for one in kinds(Record) if one.FORMAT and one.__module__.startswith("gpt1.")]
+    found = {one.FORMAT: one.VERSION or 1 for one in own}
     for files in (checkpoints, encoded, answer_files):
         found[files.FORMAT] = files.VERSION
     return {**found, shards.MAGIC.decode().strip(): shards.VERSION}

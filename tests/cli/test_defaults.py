@@ -17,6 +17,7 @@ from gpt1.corpus.vocabularies import train_tokenizer
 from gpt1.demo import tour as demo
 from gpt1.demo.books_tour import BOOKS_FOLDER
 from gpt1.exchange.importing import import_openai, import_transformers
+from gpt1.finetuning.drifting import find_drift
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
 from gpt1.inference.answer_files import answer_table
@@ -79,6 +80,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "labels suspect": (suspect_labels, load_run),
     "labels next": (next_labels, load_run),
     "predict": ({"out": None}, answer_table, load_run),
+    "drift": ({"reference": "the run's own for dev and test, where they still lie as they did"}, find_drift, load_run),
     "submit": (load_run,),
     "generate": (SamplingParams, load_run),
     "zeroshot": ({"split": DEV}, zeroshot, load_run),

@@ -198,7 +198,7 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
         f"text,x,y\n{PAIRS}",
         [],
         1,
-        ["which column is the label?", "y ('0'); name them", "--column label=y"],
+        ["which column is the label?", "y (2 different: '0', '1'); name them", "--column label=y"],
     ),
     "two label columns": ("t.csv", f"text,class,stars\n{PAIRS}", [], 1, ["label, class or stars?"]),
     "no header": ("t.csv", "good film,1\nbad film,0\ngood film,1\n", [], 1, ["is the header missing?"]),

@@ -246,3 +246,21 @@ def test_macro_f1_is_held_against_always_giving_the_commonest_label() -> None:
         "counting words (TF-IDF)",
         "always 'good', the commonest label",
     ]
+
+
+def test_what_is_no_better_than_knowing_nothing_of_the_texts_is_of_no_use() -> None:
+    by = replace(decided(-0.02, -0.05, commonest=0.5), metric="matthews", examples=50, blind=0.0, interval=(-0.3, 0.25))
+    found = verdict_without_rows(by)
+    assert found is not None
+    assert found.is_of_use is False
+    assert "no better than answers that know nothing of the texts (0.0)" in found.sentence
+    better = verdict_without_rows(replace(by, scores={**by.scores, by.best: 0.1}))
+    assert better is not None
+    assert better.may_be_chance
+    sure = verdict_without_rows(replace(by, scores={**by.scores, by.best: 0.6}, interval=(0.4, 0.8)))
+    assert sure is not None
+    assert sure.is_of_use
+    assert not sure.may_be_chance
+    split = verdict(measured([[25, 25], [25, 25]], 0.4, "macro_f1", score=0.5))
+    assert split is not None
+    assert split.is_of_use is False

@@ -197,7 +197,7 @@ def test_arguments_are_looked_at_by_fit_alone(trained: Path) -> None:
 
 def test_a_regressor_has_no_weights_of_classes() -> None:
     names = set(GPTClassifier("run").get_params()) - set(GPTRegressor("run").get_params())
-    assert names == {"class_weights"}
+    assert names == {"class_weights", "metric"}
     with pytest.raises(TypeError, match="class_weights"):
         GPTRegressor("run", class_weights=True)  # type: ignore[call-arg]
 
@@ -499,7 +499,7 @@ def test_how_a_training_goes_is_printed_when_that_is_asked_for(
     assert capsys.readouterr().out == ""
     GPTClassifier(trained, epochs=2, device="cpu", verbose=True, dev=True).fit(TEXTS, MOODS)
     lines = capsys.readouterr().out.splitlines()
-    steps = [line for line in lines if re.fullmatch(r"update \d+ of \d+, loss \d+\.\d{4}", line)]
+    steps = [line for line in lines if re.fullmatch(r"update \d+/\d+, loss \d+\.\d{4}", line)]
     looks = [re.fullmatch(r"update (\d+), dev accuracy \d\.\d{4}, dev loss \d+\.\d{4}", line) for line in lines]
     assert steps
     assert len([look for look in looks if look]) == 2
@@ -511,7 +511,7 @@ def test_what_is_waited_for_after_a_training_is_printed_too(trained: Path, capsy
     follows = next(place for place, line in enumerate(lines) if line.startswith("cross-validation follows: the netw"))
     assert "3 more times, on two thirds of the rows each" in lines[follows]
     steps = [line for line in lines if "update" in line and "loss" in line]
-    assert [line.rpartition("update 1 of 1, ")[0] for line in steps] == ["", "fold 1, ", "fold 2, ", "fold 3, "]
+    assert [line.rpartition("update 1/1, ")[0] for line in steps] == ["", *(f"fold {n} of 3, " for n in (1, 2, 3))]
     assert lines.index(steps[0]) < follows < lines.index(steps[1])
     assert estimator.report_.why is not None
     assert f"classification: {estimator.report_.why}" in lines

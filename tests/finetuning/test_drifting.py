@@ -88,6 +88,15 @@ def test_rows_of_ones_own_may_be_what_is_held_against(run: Run, tmp_path: Path) 
     assert report.known == f"60 rows of {before}"
 
 
+def test_rows_that_the_run_learned_are_no_reference(run: Run, tmp_path: Path) -> None:
+    told: list[str] = []
+    learned, new = [row(seed) for seed in range(40)], [row(seed) for seed in range(2000, 2000 + FEWEST)]
+    mixed = write(tmp_path / "mixed.csv", [*learned, *new])
+    after = write(tmp_path / "later.csv", [row(seed) for seed in range(3000, 3000 + FEWEST)])
+    assert find_drift(run, after, reference=mixed, notice=told.append).known == f"{FEWEST} rows of {mixed}"
+    assert told == [f"40 of 70 rows of {mixed} were learned, and are left out"]
+
+
 def test_of_many_rows_some_are_drawn_and_that_is_told(run: Run, tmp_path: Path) -> None:
     told: list[str] = []
     table = write(tmp_path / "many.csv", ["The cat saw Tom."] * (MOST + 5))
@@ -96,7 +105,7 @@ def test_of_many_rows_some_are_drawn_and_that_is_told(run: Run, tmp_path: Path) 
 
 
 def test_what_cannot_be_told_is_refused_by_name(run: Run, tmp_path: Path) -> None:
-    few = write(tmp_path / "few.csv", [row(seed) for seed in range(FEWEST - 1)])
+    few = write(tmp_path / "few.csv", [row(seed) for seed in range(4000, 4000 + FEWEST - 1)])
     enough = write(tmp_path / "enough.csv", [row(seed) for seed in range(900, 900 + FEWEST)])
     with pytest.raises(InputError, match=r"few\.csv: drift is told of 30 rows and more, there are 29$"):
         find_drift(run, few)

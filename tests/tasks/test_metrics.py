@@ -18,6 +18,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, GLUE, MULTILABEL_METRICS, Task
 from gpt1.tasks.metrics import (
     accuracy,
+    blind_score,
     f1,
     glue_score,
     macro_f1,
@@ -203,3 +204,13 @@ def test_metrics_of_several_labels_are_those_of_scikit_learn(rows):
 def test_rows_whose_labels_are_not_known_are_left_out():
     labels = np.array([[1, 0, 0, 0], [-1, -1, -1, -1]])
     assert scores(TOPICS, labels, np.ones((2, 4), np.int64))["micro_f1"] == pytest.approx(0.4)
+
+
+def test_what_answers_that_know_nothing_score_is_what_they_score() -> None:
+    random = np.random.default_rng(0)
+    labels = random.choice(3, 200_000, p=[0.6, 0.3, 0.1])
+    always, in_shares = np.zeros_like(labels), random.permutation(labels)
+    for metric, score in (("accuracy", accuracy), ("macro_f1", macro_f1), ("matthews", matthews)):
+        best = max(score(labels, answers) for answers in (always, in_shares))
+        assert blind_score(metric, [0.6, 0.3, 0.1]) == pytest.approx(best, abs=0.005)
+    assert blind_score("pearson", [1.0]) is None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from gpt1.tasks.answers import THRESHOLD
-from gpt1.tasks.metrics import micro_f1
-from gpt1.tasks.thresholds import FEWEST, MOST_CLASSES, fit_factors, fit_thresholds
+from gpt1.tasks.metrics import macro_f1, matthews, micro_f1
+from gpt1.tasks.thresholds import FEWEST, MOST_CLASSES, MOST_COUNTS, factors_of_others, fit_factors, fit_thresholds
 from tests.properties import examples
 
 PROBABILITY = st.integers(0, 20).map(lambda number: number / 20)
@@ -130,3 +130,27 @@ def test_of_equally_good_factors_the_one_nearest_to_the_likeliest_class_is_chose
 def test_of_very_many_classes_none_has_a_factor() -> None:
     labels = np.repeat(np.arange(MOST_CLASSES + 1), FEWEST)
     assert (fit_factors(np.ones((len(labels), MOST_CLASSES + 1)), labels, "macro_f1") == 1).all()
+
+
+def test_factors_of_others_score_nothing_where_there_is_nothing_to_learn() -> None:
+    flattered, honest = [], []
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        labels, one = random.integers(0, 2, 100), random.beta(5, 5, 100)
+        probabilities = np.stack([1 - one, one], 1)
+        for found, factors in (
+            (flattered, fit_factors(probabilities, labels, "matthews")),
+            (honest, factors_of_others(probabilities, labels, "matthews")),
+        ):
+            found.append(matthews(labels, (probabilities * factors).argmax(1)))
+    assert np.mean(flattered) > 0.15
+    assert abs(np.mean(honest)) < 0.04
+
+
+def test_many_rows_of_many_classes_are_drawn_from_in_the_shares_of_the_classes() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 40, 2 * MOST_COUNTS // 40)
+    probabilities = random.dirichlet(np.ones(40), len(labels))
+    factors = fit_factors(probabilities, labels, "macro_f1")
+    before, after = (macro_f1(labels, (probabilities * one).argmax(1)) for one in (np.ones(40), factors))
+    assert after >= before

@@ -168,7 +168,7 @@ def _show_shares(found: dict[str, Any], shares: dict[str, float], each: bool) ->
         click.echo(f"{found['prediction'] or 'no label'}{f'  ({unread})' if unread else ''}")
     else:
         answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]
-        click.echo(f"{answer}  ({x100(max(shares.values())):.1f} % sure{f'; {unread}' if unread else ''})")
+        click.echo(f"{answer}  ({x100(found['confidence']):.1f} % sure{f'; {unread}' if unread else ''})")
     likeliest = sorted(shares.items(), key=lambda one: -one[1])
     for line in aligned([(name, f"{share:.3f}") for name, share in likeliest[:SHOWN]]):
         click.echo(f"  {line}")

@@ -113,7 +113,7 @@ def measured_by_folds(by: TaskEnsemble) -> HeldScore:
         examples=by.examples,
         metric=by.metric,
         score=reached,
-        interval=wilson(round(reached * by.examples), by.examples) if is_share else None,
+        interval=wilson(round(reached * by.examples), by.examples) if is_share else by.interval,
         words=by.scores[COUNTED],
         commonest=by.commonest if is_share else None,
     )

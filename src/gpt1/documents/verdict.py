@@ -12,6 +12,7 @@ from gpt1.records.ensemble import WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, wilson
 from gpt1.tasks.data_warnings import COMMON_SHARE
+from gpt1.tasks.metrics import blind_score
 
 _AVOID = "do not use it"
 
@@ -123,22 +124,34 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
     if decided.metric == "micro_f1" and score == 0:
         return Verdict(f"no label that it gives is right, {by}; {_AVOID}", is_of_use=False)
+    if decided.blind is not None and score <= decided.blind:
+        return Verdict(f"{metric} {written(score)} is no better than {_blind(decided.blind)}, {by}; {_AVOID}", False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
     if score <= words:  # never behind: they answer themselves then
         return Verdict(f"no better than counting words ({held}), {by}", is_of_use=False, is_as_words=True)
     found = Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
+    if decided.blind is not None and decided.interval is not None:
+        return _held_against_chance(found, decided.examples, decided.interval[0], decided.blind, _blind(decided.blind))
     if decided.metric != "accuracy":
         return found
     low, _ = wilson(round(score * decided.examples), decided.examples)
     return _held_against_chance(found, decided.examples, low, decided.commonest)
 
 
-def _held_against_chance(found: Verdict, rows: int, low: float, commonest: float | None) -> Verdict:
-    """Return a verdict that says where the interval of its score reaches down to the share of the commonest answer."""
-    if commonest is None or low > commonest:
+def _held_against_chance(found: Verdict, rows: int, low: float, chance: float | None, what: str = "") -> Verdict:
+    """Return a verdict that says where the interval of its score reaches down to what needs no text.
+
+    That is the share of the commonest answer, unless it is said what.
+    """
+    if chance is None or low > chance:
         return found
-    told = f"{many(rows, 'row')} are too few to tell it from always giving the commonest answer ({written(commonest)})"
+    named = what or f"always giving the commonest answer ({written(chance)})"
+    told = f"{many(rows, 'row')} are too few to tell it from {named}"
     return replace(found, sentence=f"{found.sentence}; {told}", may_be_chance=True)
+
+
+def _blind(score: float) -> str:
+    return f"answers that know nothing of the texts ({written(score)})"
 
 
 def _on_the_split(evaluation: Evaluation) -> Verdict | None:
@@ -153,6 +166,9 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
         )
     if metric == "micro_f1" and score == 0:
         return Verdict(f"no label that it gives is right; {_AVOID}", is_of_use=False)
+    blind = _blind_score(evaluation, metric)
+    if blind is not None and score <= blind:
+        return Verdict(f"{metric_name(metric)} {written(score)} is no better than {_blind(blind)}; {_AVOID}", False)
     words = (evaluation.words or {}).get(metric)
     if words is None:
         return None
@@ -163,10 +179,19 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     if score == words:
         return Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
-    share = None if common is None else common[1]
     chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
     ahead = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
-    return _held_against_chance(ahead, evaluation.examples, low, share)
+    if blind is not None:
+        return _held_against_chance(ahead, evaluation.examples, low, blind, _blind(blind))
+    return _held_against_chance(ahead, evaluation.examples, low, None if common is None else common[1])
+
+
+def _blind_score(evaluation: Evaluation, metric: str) -> float | None:
+    """Return what answers that know nothing of the texts score, by another metric of classes than accuracy."""
+    rows = [one.support for one in evaluation.classes if one.support]
+    if metric not in ("macro_f1", "matthews") or evaluation.confusion is None or not rows:
+        return None
+    return blind_score(metric, [count / sum(rows) for count in rows])
 
 
 def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:

@@ -280,7 +280,8 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         learned: dict[str, object] = {"n_features_in_": len(task.fields)}
         if task.score_range is None:
             learned["classes_"] = np.array(task.labels)
-        estimator = cls(run.record.parent, symmetric=True if task.shape == BOTH else None, device=device)
+        asked: dict[str, Any] = {"metric": task.metrics[0]} if task.class_factors else {}
+        estimator = cls(run.record.parent, symmetric=True if task.shape == BOTH else None, device=device, **asked)
         estimator._learn(run, learned)
         return estimator
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpt1.base.errors import FormatError, InputError
 from gpt1.base.wording import many
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.headline import (
@@ -61,7 +63,15 @@ class Worth:
 
 
 def worth_of(run: Run) -> Worth:
-    """Return what a run that has learned one task is worth, as far as it was measured."""
+    """Return what a run that has learned one task is worth, as far as it was measured and can be read."""
+    try:
+        return _worth_of(run)
+    except (FormatError, InputError) as error:  # answers need none of it
+        warnings.warn(f"what {run.path} is worth cannot be read: {error}", stacklevel=2)
+        return Worth(f"What it is worth is not known: {error}.", None, False, False, (), (), None, None, None, None)
+
+
+def _worth_of(run: Run) -> Worth:
     name = task_of(run).name
     found, decided = evaluations(run), decisions(run).get(name)
     by_folds = None if decided is None or not decided.cross_validated else decided
@@ -100,5 +110,5 @@ def _unmeasured(run: Run) -> str:
         return "What it is worth is not known: nothing that was measured is kept with it."
     return (
         f"What it is worth was not measured: all {many(rows['train'], 'row')} were trained on, without "
-        "cross-validation; `dev=True` keeps a tenth of them aside to measure it, and `score` does on rows of your own."
+        "cross-validation; `dev=True` keeps a tenth of them aside to measure it, and rows of your own can be scored."
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import hundred
-from gpt1.linear.ensemble import own_thresholds
+from gpt1.linear.ensemble import judging_thresholds, own_thresholds
 from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import WORDS
@@ -160,7 +160,8 @@ def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
 
 def _reached(task: Task, sheet: AnswerSheet) -> WordsReached:
     labels, found = sheet.labels, sheet.members[WORDS]
-    thresholds = own_thresholds(task, found, labels, with_thresholds=sheet.is_dev)
+    chosen = own_thresholds(task, found, labels, with_thresholds=sheet.is_dev)
+    thresholds = judging_thresholds(task, found, labels, chosen)
     assessed, metric = assess(task, labels, hold_against(task, labels, found, thresholds)), task.metrics[0]
     score, interval = float(assessed.metrics[metric]), assessed.intervals[metric]
     return WordsReached(task.name, metric, score, interval, len(labels), sheet.where)

@@ -38,7 +38,7 @@ from gpt1.tasks.drift import (
     find_shifts,
     tail_share,
 )
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.encoded import EncodedTask, text_digests
 from gpt1.tasks.examples import Example, example_to_answer
 from gpt1.tasks.learned import in_train
 
@@ -74,7 +74,7 @@ def find_drift(
     if reference is None:
         known, which = _judged_by(run, known_task)
     else:
-        known, _, _ = _read(reference, asking, encoding, skip_bad)
+        known = _never_learned(run, known_task, _read(reference, asking, encoding, skip_bad)[0], reference, notice)
         which = f"{many(len(known), 'row')} of {reference}"
     for some, where in ((new, str(table)), (known, which)):
         if len(some) < FEWEST:
@@ -109,6 +109,19 @@ def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple
                 raise
             bad += 1
     return found, len(found) + bad, bad
+
+
+def _never_learned(run: Run, task: Task, rows: list[Example], reference: str | Path, notice: Notice) -> list[Example]:
+    """Return the rows of a reference that a run did not learn: what it learned it expects, and is surer of."""
+    try:
+        tasks, _ = read_again(run)
+    except InputError:
+        notice(f"whether {run.path} learned rows of {reference} is not known; learned ones look unlike all others")
+        return rows
+    learned = np.isin(text_digests(task, rows), tasks[task.name].train_texts)
+    if learned.any():
+        notice(f"{int(learned.sum()):,} of {many(len(rows), 'row')} of {reference} were learned, and are left out")
+    return [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
 
 
 def _judged_by(run: Run, task: Task) -> tuple[list[Example], str]:

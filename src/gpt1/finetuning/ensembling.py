@@ -18,13 +18,15 @@ from gpt1.base.wording import duration, hundred
 from gpt1.finetuning.counting import FEWEST, AnswerSheet, CountedWords, Places, dev_rows, parts_to_hold_out, uncountable
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.linear.ensemble import ALONE, Weights, choose_members, pool
+from gpt1.linear.ensemble import ALONE, Weights, choose_members, judging_thresholds, pool
 from gpt1.linear.files import read_ensembles, write_words
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, TOGETHER, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.answers import Floats
+from gpt1.tasks.assessment import Interval, assess, hold_against
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, choose
+from gpt1.tasks.metrics import blind_score
 from gpt1.tasks.temperature import fit_temperature
 from gpt1.training.session import Notify
 
@@ -112,6 +114,8 @@ def _decide(task: Task, sheet: AnswerSheet | None, words: str) -> TaskEnsemble:
         cross_validated=sheet.cross_validated,
         commonest=None if common is None else float(common),
         temperature=_temperature(task, sheet, choice.weights),
+        blind=_blind(task, sheet),
+        interval=_interval(task, sheet, choice.weights),
         factors=_factors(task, sheet, choice.thresholds),
         words_factors=_factors(task, sheet, choice.words),
         folds=sheet.folds,
@@ -123,6 +127,22 @@ def _temperature(task: Task, sheet: AnswerSheet, weights: Weights) -> float | No
     if not sheet.cross_validated or task.score_range is not None:
         return None
     return fit_temperature(pool(task, sheet.members, weights), sheet.labels)
+
+
+def _blind(task: Task, sheet: AnswerSheet) -> float | None:
+    """Return what answers that know nothing of the texts score, of a task that is not judged by accuracy."""
+    if not task.class_factors:
+        return None
+    shares = np.unique(sheet.labels, return_counts=True)[1] / len(sheet.labels)
+    return blind_score(task.metrics[0], shares.tolist())
+
+
+def _interval(task: Task, sheet: AnswerSheet, weights: Weights) -> Interval | None:
+    if not task.class_factors:
+        return None
+    found = pool(task, sheet.members, weights)
+    judged = judging_thresholds(task, found, sheet.labels, 1.0)
+    return assess(task, sheet.labels, hold_against(task, sheet.labels, found, judged)).intervals[task.metrics[0]]
 
 
 def _factors(task: Task, sheet: AnswerSheet, thresholds: Floats | float) -> dict[str, float]:

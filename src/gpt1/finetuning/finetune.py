@@ -354,11 +354,13 @@ class FinetuneSession(Session[Classifier]):
 
     def _require_same_metrics(self, begun: RunRecord) -> None:
         for name, task in begun.tasks.items():
-            now = self.tasks[name].task.metrics if name in self.tasks else task.metrics
-            if now != task.metrics:
+            now = self.tasks[name].task if name in self.tasks else task
+            may_be_chosen = task.class_factors or now.class_factors  # of other tasks no metric is asked for
+            if may_be_chosen and now.labels == task.labels and now.metrics != task.metrics:
                 raise InputError(
-                    f"the run {self.out} is chosen by {metric_name(task.metrics[0])}, and {metric_name(now[0])} is "
-                    f"asked for; say `metric={task.metrics[0]!r}`, or begin a new run in another folder"
+                    f"the run {self.out} is chosen by {metric_name(task.metrics[0])}, and "
+                    f"{metric_name(now.metrics[0])} is asked for; say `metric={task.metrics[0]!r}`, or begin a new run "
+                    "in another folder"
                 )
 
     def check_done(self) -> None:

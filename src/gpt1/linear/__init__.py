@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "ensemble": ["ALONE", "Weights", "choose_members", "own_thresholds", "pool"],
+    "ensemble": ["ALONE", "Weights", "choose_members", "judging_thresholds", "own_thresholds", "pool"],
     "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
     "words": ["Texts", "WordModel", "answer_by_words", "encoded_texts", "learn_words", "version"],
 }

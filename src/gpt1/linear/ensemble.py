@@ -18,7 +18,7 @@ from gpt1.records.ensemble import NETWORK, TOGETHER, WORDS
 from gpt1.tasks.answers import THRESHOLD, Floats, no_and_yes, predictions
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
-from gpt1.tasks.thresholds import fit_factors, fit_thresholds
+from gpt1.tasks.thresholds import factors_of_others, fit_factors, fit_thresholds
 
 ALONE = {NETWORK: 1.0}
 
@@ -75,7 +75,8 @@ def choose_members(
     for name, weights in ways.items():
         own = pool(task, members, weights)
         thresholds[name] = own_thresholds(task, own, labels, with_thresholds=with_thresholds)
-        found[name] = float(scores(task, labels, predictions(task, own, thresholds[name]))[metric])
+        judged = judging_thresholds(task, own, labels, thresholds[name])
+        found[name] = float(scores(task, labels, predictions(task, own, judged))[metric])
     best = max(found, key=lambda name: found[name])
     weights = {name: weight for name, weight in ways[best].items() if weight > 0} or ALONE
     return Choice(weights, found, thresholds[best], thresholds[WORDS])
@@ -89,6 +90,16 @@ def own_thresholds(task: Task, probabilities: Floats, labels: NDArray[Any], *, w
     if task.class_factors:
         return fit_factors(probabilities, labels, task.metrics[0])
     return fit_thresholds(probabilities, labels) if with_thresholds and task.is_multilabel else THRESHOLD
+
+
+def judging_thresholds(
+    task: Task, probabilities: Floats, labels: NDArray[Any], chosen: Floats | float
+) -> Floats | float:
+    """Return with which thresholds or factors answers to the examples that chose these are scored.
+
+    Factors of each row are those that others chose: rows that chose them would flatter the score, and it is told.
+    """
+    return factors_of_others(probabilities, labels, task.metrics[0]) if task.class_factors else chosen
 
 
 def _log(probabilities: Floats) -> Floats:

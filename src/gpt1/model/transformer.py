@@ -75,9 +75,9 @@ def transformer_blocks(shape: Shape, *, fused: bool = False) -> list[nn.Module]:
 
 def _fused_block(shape: Shape) -> type[Block]:
     if importlib.util.find_spec("triton") is None:
-        raise SettingError("blocks cannot be fused: the package triton is not installed; take `fused=False`")
+        raise SettingError("blocks cannot be fused: the package triton is not installed; leave them as they are")
     from gpt1.model.kernels.block import FusedBlock, why_not
 
     if (reason := why_not(shape)) is not None:
-        raise SettingError(f"blocks cannot be fused: {reason}; take `fused=False`")
+        raise SettingError(f"blocks cannot be fused: {reason}; leave them as they are")
     return FusedBlock

@@ -12,14 +12,17 @@ import copy
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from gpt1.base.strict_json import to_json
+
+if TYPE_CHECKING:
+    from gpt1.serve.answers import RowAnswer
 
 LINES, MINUTE = 20, 60.0  # of one kind, in so many seconds
 
@@ -160,7 +163,7 @@ class Meters:
 
         return count
 
-    def classified(self, model: str, task: str, answers: Iterable[Mapping[str, Any]]) -> None:
+    def classified(self, model: str, task: str, answers: Iterable[RowAnswer]) -> None:
         """Count the answers to rows: when their figures change, so has what comes in."""
         for one in answers:
             for label in one.get("labels", [one.get("label")]):

@@ -85,7 +85,7 @@ OFFERS = {
     ],
     "hub": ["HUB"],
     "learned": ["in_train"],
-    "metrics": ["glue_score", "matthews", "scores", "task_score"],
+    "metrics": ["blind_score", "glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": [
         "complete",
@@ -105,6 +105,6 @@ OFFERS = {
     "splitting": ["with_dev"],
     "submissions": ["GLUE_FILES", "check_submission", "write_submission"],
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
-    "thresholds": ["FEWEST", "MOST_CLASSES", "fit_factors", "fit_thresholds"],
+    "thresholds": ["FEWEST", "MOST_CLASSES", "factors_of_others", "fit_factors", "fit_thresholds"],
     "unknowns": ["Unknown", "count_unknown", "is_unread", "unknown_by_example", "unread_notice"],
 }

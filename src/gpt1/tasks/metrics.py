@@ -11,7 +11,7 @@ that is neither there nor answered, one side that never changes) it is 0.0: it h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,16 @@ def score_of_counts(metric: str, hits: Values, given: Values, there: Values) -> 
     together = rows * hits.sum(-1) - given @ there
     alone = (rows**2 - float(there @ there)) * (rows**2 - (given.astype(np.float64) ** 2).sum(-1))
     return np.asarray(together / np.sqrt(np.where(alone > 0, alone, np.inf)))
+
+
+def blind_score(metric: str, shares: Sequence[float]) -> float | None:
+    """Return what answers that know nothing of the texts reach at most, given the shares of classes; None: not known.
+
+    They give the commonest class always, or each class in its share.
+    """
+    most, classes = max(shares), len(shares)
+    found = {"accuracy": most, "macro_f1": max(2 * most / (1 + most), 1.0) / classes, "matthews": 0.0}
+    return found.get(metric)
 
 
 def pearson(labels: Values, predictions: Values) -> float:
