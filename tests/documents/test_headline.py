@@ -40,10 +40,10 @@ def test_table_and_sentence_are_of_the_same_rows() -> None:
 
 
 def test_nothing_is_said_to_be_of_use_that_was_held_against_nothing() -> None:
-    alone = measured([[40, 10], [10, 40]], None, "matthews", score=0.2, in_train=InTrain(1, {"matthews": 0.19}))
+    alone = measured([[40, 10], [10, 40]], None, "matthews", score=0.2, in_train=InTrain(1, {"matthews": 0.195}))
     assert headline(alone, {}) == (
         "Matthews 20.0 on 100 rows; counted words were not asked the same; of dev, 1 of its 100 rows stand in "
-        "train too, without them Matthews is 19.0."
+        "train too, without them Matthews is 19.5."
     )
 
 
