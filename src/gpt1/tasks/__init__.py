@@ -71,6 +71,7 @@ OFFERS = {
         "examples_by_text",
         "load",
         "save",
+        "text_digests",
     ],
     "examples": [
         "Example",
