@@ -220,3 +220,29 @@ def test_answers_that_are_worth_nothing_are_said_to_be(run: Run, table: Path, tm
     bad = [Suspect(2 + n, {"text": "a"}, ("x", "y")[n % 2], "x" if n else "y", 0.4, 0.6, n % 2 == 1) for n in range(8)]
     told = str(suspect_blocks(bad, "out.csv"))
     assert "says little" in told
+
+
+def test_a_folder_of_somebody_else_is_refused_and_stays(run: Run, table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "suspects.csv"
+    (foreign := tmp_path / f"suspects.csv{WORKINGS}").mkdir()
+    (foreign / "precious.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something else"):
+        suspect_labels(run, table, out)
+    assert (foreign / "precious.txt").read_text() == "mine"
+    assert not out.exists()
+
+
+def test_networks_of_another_base_are_not_taken(
+    run: Run, parent: Path, table: Path, tmp_path: Path, bytes_tokenizer: Tokenizer
+) -> None:
+    out, told = tmp_path / "suspects.csv", list[str]()
+
+    def stop(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        suspect_labels(run, table, out, listeners=[stop], notice=told.append)
+    assert Path(f"{out}{WORKINGS}").is_dir()
+    other = learn(make_pretrained(tmp_path / "other", bytes_tokenizer, seed=1), table, tmp_path / "other-run")
+    with pytest.raises(InputError, match="networks of another base"):
+        suspect_labels(other, table, out, notice=told.append)

@@ -20,7 +20,7 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many, some
 from gpt1.finetuning.measure import TableReading, read_beside_train
-from gpt1.inference.answering import answer_split, task_of
+from gpt1.inference.answering import answer_split, task_of, thresholds_of
 from gpt1.inference.predicting import ROW, free_names
 from gpt1.inference.run import Run
 from gpt1.inference.sheets import check_target, write_rows
@@ -53,7 +53,7 @@ class RowToLabel:
     row: int  # of the file
     texts: dict[str, object]  # by their columns
     why: str
-    margin: float  # by how much the likeliest label is likelier than the next
+    margin: float  # by how much the label that the run would give is ahead of the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +113,19 @@ def _check(count: int, random_share: float) -> None:
 
 def _free(rows: EncodedTask, run: Run, path: Path, notice: Notice) -> list[int]:
     """Return the rows that may be chosen, each text once, and tell which others there are."""
-    split, examples = rows.splits[_ROWS], rows.examples[_ROWS]
-    labelled, learned = split.labelled, in_train(rows, _ROWS, run.tokenizer.unknown_id)
+    split, texts = rows.splits[_ROWS], same_texts(rows.task, rows.examples[_ROWS])
+    labelled = split.labelled
+    have_label = {texts[place] for place in np.flatnonzero(labelled)}
+    answered = np.array([text in have_label for text in texts], np.bool_)  # by a person: here or in another row
+    learned = in_train(rows, _ROWS, run.tokenizer.unknown_id) & ~answered
     first: dict[tuple[str, ...], int] = {}
-    for place in np.flatnonzero(~labelled & ~learned).tolist():
-        first.setdefault(same_texts(rows.task, [examples[place]])[0], place)
-    again = len(split) - int((labelled | learned).sum()) - len(first)
+    for place in np.flatnonzero(~answered & ~learned).tolist():
+        first.setdefault(texts[place], place)
     left = {
         "with a label": int(labelled.sum()),
-        "learned": int((learned & ~labelled).sum()),
-        "of a text that is there": again,
+        "of a text that has one elsewhere": int((answered & ~labelled).sum()),
+        "learned": int(learned.sum()),
+        "of a text that is there": len(split) - int((answered | learned).sum()) - len(first),
     }
     if told := [f"{number:,} {why}" for why, number in left.items() if number]:
         notice(f"{path}: left out of {many(len(split), 'row')}: {', '.join(told)}")
@@ -134,7 +137,10 @@ def _free(rows: EncodedTask, run: Run, path: Path, notice: Notice) -> list[int]:
 def _candidates(run: Run, rows: EncodedTask, places: list[int]) -> _Candidates:
     split = choose(rows.splits[_ROWS], places)
     examples = [rows.examples[_ROWS][place] for place in places]
-    found = np.sort(answer_split(run, run.tasks[rows.task.name], split)[0], 1)
+    known = run.tasks[rows.task.name]
+    # By classes' factors where there are any, and else all alike: near is near to where the answer would be another.
+    weighed = answer_split(run, known, split)[0] * thresholds_of(run, known)
+    found = np.sort(weighed / weighed.sum(1, keepdims=True), 1)
     words = [frozenset(_WORD.findall(" ".join(example.texts).casefold())) for example in examples]
     return _Candidates(rows.task, examples, split, found[:, -1] - found[:, -2], words)
 

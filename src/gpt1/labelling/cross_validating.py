@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError
-from gpt1.base.stages import alone, or_begin_anew, own_folder
 from gpt1.base.wording import duration, many
 from gpt1.finetuning.counting import deal_evenly, words_of_others
 from gpt1.finetuning.ensembling import chosen, keep, without_part
@@ -22,6 +21,7 @@ from gpt1.finetuning.finetune import FOR_A_PART, finetune
 from gpt1.finetuning.forecasting import in_fold
 from gpt1.inference.answering import answer_split, temperature_of
 from gpt1.inference.run import LAST, Run, load_run
+from gpt1.labelling.workings import PARTS, at_work_in, base_of, made_for
 from gpt1.linear.ensemble import ALONE, pool
 from gpt1.linear.words import encoded_texts
 from gpt1.recipes.values import FOLDS
@@ -32,8 +32,6 @@ from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.temperature import tempered
 
 Notice = Callable[[str], None]
-
-PARTS = tuple(f"part-{number}" for number in range(FOLDS))
 
 
 class _Progress:
@@ -82,11 +80,12 @@ def answers_of_others(
             "labels in any two thirds of them; add rows, or read so few yourself"
         )
     members: dict[str, Floats] = {}
+    base = base_of(run) if NETWORK in who else None  # told before words are counted
     if WORDS in who:
         _ask_words(run, encoded, parts, members)
-    if NETWORK in who:
-        with or_begin_anew(workings), alone(own_folder(workings, PARTS)):
-            _ask_networks(run, encoded, parts, members, workings, _Progress(notice, listeners))
+    if base is not None:
+        with at_work_in(workings, made_for(run, base, encoded, notice)):
+            _ask_networks(run, base, encoded, parts, members, workings, _Progress(notice, listeners))
     return members
 
 
@@ -98,6 +97,7 @@ def _ask_words(run: Run, encoded: EncodedTask, parts: NDArray[np.int64], members
 
 def _ask_networks(
     run: Run,
+    base: Path,
     encoded: EncodedTask,
     parts: NDArray[np.int64],
     members: dict[str, Floats],
@@ -106,7 +106,7 @@ def _ask_networks(
 ) -> None:
     for number, name in enumerate(PARTS):
         finetune(
-            run.record.parent,
+            base,
             workings / name,
             encoded=without_part(encoded, parts, number),
             recipe=run.recipe,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpt1.base.files import remove_folder, remove_temporaries, result_file
+from gpt1.base.files import result_file
 from gpt1.base.wording import many
 from gpt1.finetuning.measure import TableReading, read_beside_train
 from gpt1.inference.answering import answer_split, task_of
@@ -19,6 +19,7 @@ from gpt1.inference.sheets import FORMS, SheetColumns, check_target, kinds_of, w
 from gpt1.labelling.confident import Doubts, find_doubts
 from gpt1.labelling.cross_validating import cross_validated
 from gpt1.labelling.sheet import require_one_label, text_cells
+from gpt1.labelling.workings import WORKINGS, refuse_foreign, remove_workings
 from gpt1.runs.events import Listener
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.assessment import answer_name
@@ -29,7 +30,6 @@ from gpt1.tasks.examples import Example
 from gpt1.tasks.learned import in_train
 
 SUGGESTED, P_LABEL, P_SUGGESTED, FLAGGED = "suggested", "p_label", "p_suggested", "flagged"
-WORKINGS = ".workings"  # behind the name of the result: the folder of what is trained for it
 
 Notice = Callable[[str], None]
 
@@ -73,9 +73,10 @@ def suspect_labels(
     known, out = task_of(run, task), Path(out)
     require_one_label(known)
     check_target(out, overwrite=overwrite)
+    workings = out.with_name(out.name + WORKINGS)
+    refuse_foreign(workings)
     how = TableReading(columns, encoding, skip_bad, fold_labels)
     rows = read_beside_train(run, known, Path(table), _ROWS, how, notice)
-    workings = out.with_name(out.name + WORKINGS)
     probabilities = _out_of_fold(run, rows, workings, notice, listeners)
     doubts = find_doubts(probabilities, rows.splits[_ROWS].labels)
     shown = with_columns(known, columns or {})
@@ -126,6 +127,4 @@ def _write(task: Task, found: Sequence[Suspect], out: Path, workings: Path, noti
     rows = [cells(one) for one in found]
     with result_file(out, overwrite=overwrite) as file:
         write_to(file, out, rows, SheetColumns(list(rows[0]), kinds_of(rows)), FORMS.get(out.suffix.lower()), notice)
-        remove_temporaries(out.parent, of=workings.name)
-        if workings.is_dir():
-            remove_folder(workings)
+        remove_workings(workings)
