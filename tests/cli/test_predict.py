@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.tables import read_rows
+from gpt1.inference import explaining
 from gpt1.records.thresholds import THRESHOLDS_FILE, TaskThresholds, ThresholdsRecord
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.shapes import SINGLE
@@ -314,6 +315,21 @@ def test_it_tells_which_words_speak_for_an_answer(moods: str, capsys: pytest.Cap
         ("key", 11),
     ]
     assert all({"weight", "gradient"} <= word.keys() for word in found["words"])
+
+
+def test_a_line_of_reasons_has_no_gradients_made(
+    moods: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    making = explaining.integrated_gradients
+    monkeypatch.setattr(
+        explaining, "integrated_gradients", lambda *given, **more: (made.append(given), making(*given, **more))[1]
+    )
+    command = "predict", moods, "Ann lost a key", "--explain", "--device", "cpu"
+    assert run(capsys, *command)[0] == 0
+    assert made == []
+    assert run(capsys, *command, "--json")[0] == 0
+    assert len(made) == 1
 
 
 def test_words_at_the_end_that_are_not_read_are_counted(moods: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from gpt1.base.errors import SettingError
 from gpt1.inference import explaining
-from gpt1.inference.explaining import Explanation, count_words, in_a_line, strongest
+from gpt1.inference.answering import answer
+from gpt1.inference.explaining import Explanation, explaining_tokens, in_a_line, strongest
+from gpt1.inference.gradients import MOST_READINGS
 from gpt1.inference.portions import on_device
 from gpt1.inference.predicting import predict_rows
 from gpt1.inference.run import Run, load_run
@@ -222,12 +224,107 @@ def test_what_the_context_has_no_room_for_has_no_weight_and_is_told(many: Run, t
     assert again["unread"] == 0
 
 
+@pytest.mark.parametrize("run_name", ["glad", "many"])
+def test_a_word_that_is_read_in_part_ends_where_reading_ended(
+    run_name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = request.getfixturevalue(run_name)
+    (why,) = explained(run, "a" * 3000, task="moods")
+    (word,) = why["words"]
+    assert (word["field"], word["start"], why["unread"]) == ("text", 0, 0)
+    assert word["word"] == "a" * word["end"]
+    assert CONTEXT - 2 <= word["end"] < 3000
+    assert word["weight"] == pytest.approx(answered_less(run, "a" * 3000, "", str(why["label"])), abs=1e-3)
+    text = "Ann lost " + "key" * 1000 + " to Tom"
+    (why,) = explained(run, text, task="moods")
+    assert [text[one["start"] : one["end"]] for one in why["words"]] == [one["word"] for one in why["words"]]
+    assert [one["word"] for one in why["words"][:2]] == ["Ann", "lost"]
+    assert why["words"][2]["word"].startswith("keykey")
+    assert (len(why["words"]), why["unread"]) == (3, 2)
+    # Without its beginning the word goes on no further than it did.
+    seen: list[list[int]] = []
+    answering = explaining.answer_split
+    monkeypatch.setattr(
+        explaining,
+        "answer_split",
+        lambda run, task, split: (
+            seen.extend(split.sequences(place)[0].tolist() for place in range(len(split)))
+            or answering(run, task, split)
+        ),
+    )
+    explained(run, text, task="moods")
+    whole, without_ann, _, without_last = seen
+    assert whole == encode_examples(MOODS, [Example((text,), None, 1)], run.tokenizer, CONTEXT).sequences(0)[0].tolist()
+    assert len(whole) == CONTEXT
+    assert whole[-3:] == without_ann[-3:]
+    assert len(without_ann) == 2 + len(run.tokenizer.encode(text[4:])) - (len(run.tokenizer.encode(text)) - 30)
+    assert without_last[1:-1] == run.tokenizer.encode("Ann lost")
+
+
+def answered_less(run: Run, text: str, lacking: str, label: str) -> float:
+    """Return how far a label's log-odds fall from a text to another."""
+    whole, rest = (answer(run, MOODS, [Example((one,), None, 1)]).probabilities[0] for one in (text, lacking))
+    place = MOODS.labels.index(label)
+    return float(np.log(whole[place] / (1 - whole[place])) - np.log(rest[place] / (1 - rest[place])))
+
+
+def test_weights_of_one_text_are_made_beside_what_was_read_of_the_other(many: Run) -> None:
+    task = many.tasks["stsb"]
+    row = {"a": "x" * 300, "b": "somebody sold nothing"}
+    (why,) = explained(many, row, task="stsb")
+    assert [(one["field"], one["word"].strip("x")) for one in why["words"]] == [
+        ("a", ""),
+        ("b", "somebody"),
+        ("b", "sold"),
+        ("b", "nothing"),
+    ]
+    assert why["unread"] == 0
+    read = why["words"][0]["end"]
+    assert 0 < read < 300
+    whole, alone, without_a = (
+        float(answer(many, task, [Example(texts, None, 1)]).answers[0])
+        for texts in ((row["a"], row["b"]), (row["a"], "somebody nothing"), ("", row["b"]))
+    )
+    assert why["words"][0]["weight"] == pytest.approx(whole - without_a, abs=1e-3)
+    # Asked so by hand, what was not read of `a` moves into the room that the word of `b` has left.
+    assert why["words"][2]["weight"] != pytest.approx(whole - alone, abs=1e-3)
+
+
+def test_what_an_explanation_has_read_is_no_more_than_was_told_before(
+    many: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    answering = explaining.answer_split
+    monkeypatch.setattr(
+        explaining,
+        "answer_split",
+        lambda run, task, split: (read.append(len(split.ids)), answering(run, task, split))[1],
+    )
+    cases: list[tuple[str, tuple[str, ...]]] = [
+        ("moods", ("Ann lost a silver key to Tom",)),
+        ("stsb", ("Ann lost a key " * 30, "Tom sold a hat")),
+        ("race", ("Ann lost a key.", "What?", "a", "b", "c", "d")),
+    ]
+    for name, texts in cases:
+        task, example = many.tasks[name], Example(texts, None, 1)
+        explaining.explain_answer(many, task, example, answer(many, task, [example]), 0, True)
+        told = explaining_tokens(many, task, example, True)
+        assert read[-1] <= told <= 1.5 * read[-1]
+        whole = sum(map(len, encode_examples(task, [example], many.tokenizer, CONTEXT).sequences(0)))
+        assert explaining_tokens(many, task, example, True, with_gradients=True) == told + MOST_READINGS * whole
+    marked, example = many.tasks["marks"], Example(("Ann",), None, 1)
+    one, every = (explaining_tokens(many, marked, example, why, with_gradients=True) for why in ("glad", True))
+    assert every > (len(MARKS.labels) - 0.5) * one  # each label that may be given has gradients of its own
+    # A word of which only the beginning is read is encoded all the same.
+    long = Example(("a" * 30_000 + " b",), None, 1)
+    assert explaining_tokens(many, MOODS, long, True) > len(many.tokenizer.encode(long.texts[0]))
+
+
 def test_a_long_text_is_taken_by_stretches(many: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explaining, "MOST_WORDS", 3)
     (why,) = explained(many, "Ann lost a silver key to Tom", task="moods")
     assert [word["word"] for word in why["words"]] == ["Ann lost a", "silver key to", "Tom"]
     assert all("gradient" in word for word in why["words"])
-    assert count_words(MOODS, ["Ann lost a silver key to Tom"]) == 3
 
 
 def test_words_stand_where_they_stood_in_the_persons_own_text(many: Run) -> None:

@@ -14,10 +14,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from gpt1.inference.explaining import explaining_tokens
 from gpt1.inference.run import load_run
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import host_of
 from gpt1.serve.schemas import ClassifyRequest, CompletionRequest, EmbeddingRequest, Request, ScoreRequest
+from gpt1.tasks.examples import Example
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.inference.tools import make_run, sure_run
@@ -195,35 +197,71 @@ def test_reasons_are_those_that_the_run_gives(client: httpx.Client, taught: Path
     texts = ["Ann lost a key", "Tom sold a hat!"]
     before = ask(client, "classify", model="taught", task="moods", input=texts).json()["data"]
     assert not any("explanation" in row for row in before)
-    for explain in (True, "sad"):
-        found = ask(client, "classify", model="taught", task="moods", input=texts, explain=explain).json()["data"]
+    for explain, given in ((True, {"gradients": True}), ("sad", {"gradients": True}), ("sad", {})):
+        asked = {"model": "taught", "task": "moods", "input": texts, "explain": explain}
+        found = ask(client, "classify", **asked, **given).json()["data"]
         wanted = run.predict(texts, task="moods", explain=explain)
         for row, own in zip(found, wanted, strict=True):
             ((why,), (same,)) = row["explanation"], own["explanation"]
             assert why["label"] == same["label"]
+            assert ("gap" in why) == bool(given)
             for one, other in zip(why["words"], same["words"], strict=True):
+                if not given:  # which cost more than all else, and are made where they are asked for
+                    del other["gradient"]
                 assert one == pytest.approx(other, abs=1e-3)
+    refused = ask(client, "classify", model="taught", task="moods", input=texts, gradients=True)
+    assert (error_of(refused)[0], refused.json()["error"]["param"]) == (400, "gradients")
     pair = {"a": "It rains.", "b": "It is wet."}
     ((row,),) = [ask(client, "classify", model="taught", task="rte", input=pair, explain=True).json()["data"]]
     assert {word["field"] for word in row["explanation"][0]["words"]} == {"a", "b"}
 
 
-def test_more_words_than_the_limit_are_not_explained_and_nothing_is_worked_on(
+def test_what_would_have_the_run_read_too_much_is_not_explained_and_nothing_is_worked_on(
     client: Client, taught: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
     monkeypatch.setattr(Engine, "ask", lambda *given: asked.append(given))
-    texts = ["Ann lost a key " * 30] * 6  # of each at most 128 are counted: beyond, neighbours are taken together
+    run, texts = load_run(taught, device="cpu"), ["Ann lost a key " * 30] * 128
+    tokens = 128 * explaining_tokens(run, MOODS, Example((texts[0],), None, 1), True)
+    assert tokens > 100_000
     refused = ask(client, "classify", model="taught", task="moods", input=texts, explain=True)
     status, code, message = error_of(refused)
     assert (status, code, refused.json()["error"]["param"]) == (400, "too_long", "explain")
-    assert message == "answers to at most 512 words a request are explained, these have 720"
+    assert message == (
+        f"to explain this the run would read {tokens:,} tokens, and it reads at most 100,000 for a request; "
+        "give fewer or shorter texts"
+    )
+    refused = ask(client, "classify", model="taught", task="moods", input=texts[:8], explain=True, gradients=True)
+    status, code, message = error_of(refused)
+    assert (status, code, refused.json()["error"]["param"]) == (400, "too_long", "gradients")
+    assert message.endswith("; leave out 'gradients', or give fewer or shorter texts")
     for label, task in (("", "moods"), ("joyful", "moods"), ("4", "race")):
         row = {"context": "Ann", "question": "Who?", "choices": list("abcd")} if task == "race" else "Ann"
         refused = ask(client, "classify", model="taught", task=task, input=row, explain=label)
         assert f"unknown label '{label}' of '{task}' to explain" in error_of(refused)[2]
         assert refused.json()["error"]["param"] == "explain"
     assert asked == []
+
+
+def test_each_row_is_explained_by_itself_so_that_others_have_their_turn(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    asking = Engine.ask
+
+    def watched(engine: Engine, key: tuple[str, ...], answering: Any, items: Any) -> Any:
+        assert all(future.done() for future in futures)  # what came meanwhile stands before the next row
+        asked.append(len(items))
+        futures.append(asking(engine, key, answering, items))
+        return futures[-1]
+
+    futures: list[Any] = []
+    monkeypatch.setattr(Engine, "ask", watched)
+    texts = ["Ann lost a key", "Tom", "Ann"]
+    data = ask(client, "classify", model="taught", task="moods", input=texts, explain=True).json()["data"]
+    assert asked == [1, 1, 1]
+    assert [row["index"] for row in data] == [0, 1, 2]
+    assert [len(row["explanation"][0]["words"]) for row in data] == [4, 1, 1]
 
 
 def test_what_is_not_answered_is_not_explained(tmp_path: Path, words_tokenizer: Tokenizer) -> None:

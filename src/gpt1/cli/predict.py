@@ -97,13 +97,18 @@ def command(
     if explain and explain_label is not None:
         raise click.UsageError("--explain is of the answer that is given, --explain-label of another; give one")
     why = explain if explain_label is None else explain_label
+    how: dict[str, Any]
     file = _table(asked)
     if file is None:
         if given := [name for name, value in for_tables.items() if value]:
             raise click.UsageError(f"{given[0]} is for tables, and '{asked[0]}' is no file: it is answered as a text")
-        _answer_text(
-            open_run(run, step, device, int8), asked, as_json, {"task": task, "abstain": abstain, "explain": why}
-        )
+        how = {
+            "task": task,
+            "abstain": abstain,
+            "explain": why,
+            "with_gradients": as_json,
+        }  # which a line does not tell
+        _answer_text(open_run(run, step, device, int8), asked, as_json, how)
         return
     if as_json:
         raise click.UsageError("--json is for a text; rows of a table are JSON lines already, or go to --out")
@@ -111,7 +116,7 @@ def command(
         raise click.UsageError("JSON lines on standard input are UTF-8; --encoding is for files")
     if resume and (out is None or file == STANDARD_INPUT):
         raise click.UsageError("--resume goes on with the --out of a table")
-    how: dict[str, Any] = {"task": task, "columns": options.roles_and_names(columns), "skip_bad": skip_bad}
+    how = {"task": task, "columns": options.roles_and_names(columns), "skip_bad": skip_bad}
     how |= {"abstain": abstain, "explain": why, "notice": words.notice} | (
         {} if encoding is None else {"encoding": encoding}
     )

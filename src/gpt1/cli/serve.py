@@ -24,7 +24,9 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--max-tokens", type=options.WholeNumber(1), metavar="N", help="New tokens a text, at most.  [1024]")
 @click.option("--characters", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [100000]")
 @click.option("--inputs", type=options.WholeNumber(1), metavar="N", help="Texts of a request, at most.  [128]")
-@click.option("--explained-words", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [512]")
+@click.option(
+    "--explained-tokens", type=options.WholeNumber(1), metavar="N", help="Read to explain, a request.  [100000]"
+)
 @click.option("--body-bytes", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [1000000]")
 @click.option("--request-timeout", type=options.Number(0), metavar="X", help="Seconds that a request may take.  [120]")
 @click.option(

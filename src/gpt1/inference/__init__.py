@@ -33,7 +33,7 @@ OFFERS = {
     ],
     "classification": ["head_shapes", "probabilities_by_portion"],
     "embedding": ["MEAN", "POOLINGS", "text_ids"],
-    "explaining": ["Explanation", "check_explain", "count_words", "explain_answer", "strongest"],
+    "explaining": ["Explanation", "check_explain", "explain_answer", "explaining_tokens", "strongest"],
     "generation": [
         "BatchGenerator",
         "GeneratedSequence",

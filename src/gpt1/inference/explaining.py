@@ -3,30 +3,33 @@
 Leave-one-out asks the very thing that answers, be it a network, counted words or both: a word's weight is how much the
 answer's log-odds fall when the word is taken out (of a score: how much the score falls). Beside it stand the integrated
 gradients of the network (`gradients.py`), which count a word beside all others, not in their absence. What the context
-has no room for is not read, so it has no weight; a long text is taken by stretches of words.
+has no room for is not read, so it has no weight, and nothing of it moves into the room that a word leaves; a long text
+is taken by stretches of words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt1.base.errors import SettingError, unknown
-from gpt1.inference.answering import Predictions, answer, network_temperature
-from gpt1.inference.gradients import integrated_gradients
+from gpt1.inference.answering import Predictions, answer_split, network_temperature
+from gpt1.inference.gradients import MOST_READINGS, integrated_gradients
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE
 from gpt1.records.ensemble import NETWORK
 from gpt1.tasks.answers import LEAST, Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import encode_examples
+from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.examples import Example
-from gpt1.tasks.shapes import CHOICES, lay_out
+from gpt1.tasks.shapes import CHOICES, lay_out, trim
 from gpt1.text.spans import Span, owners, without, word_spans
+from gpt1.text.tokenizer import Tokenizer
 
 Explain = bool | str  # the answer that was given, or the one of this name
 MOST_WORDS = 128  # of a text, beyond which neighbours are taken out together
@@ -52,7 +55,7 @@ class Explanation(TypedDict):
 
     label: str | None  # None: the score
     words: list[Word]
-    unread: int  # words that the context had no room for
+    unread: int  # words of which the context had room for nothing
     gap: NotRequired[float]  # by how much all gradients miss what they should add up to
 
 
@@ -81,20 +84,25 @@ def explain_answer(
     if not targets:
         return []
     reading = _read(run, task, example)
-    weights = _leave_one_out(run, task, reading, targets)
+    weights = _leave_one_out(run, reading, targets)
     ensemble = run.ensembles.get(task.name)
     has_network = NETWORK in (ALONE if ensemble is None else ensemble.weights)
     made = []
     for target, own in zip(targets, weights.T, strict=True):
         name = None if target is None else _names(task)[target]
         plain: Explanation = {"label": name, "words": reading.words(own), "unread": reading.unread}
-        made.append(_with_gradients(run, task, reading, target, plain) if with_gradients and has_network else plain)
+        made.append(_with_gradients(run, reading, target, plain) if with_gradients and has_network else plain)
     return made
 
 
-def count_words(task: Task, texts: Sequence[str]) -> int:
-    """Return how many times a run is asked to explain its answer to a row of these texts."""
-    return sum(min(MOST_WORDS, len(word_spans(text))) for text in texts[: _explained(task)])
+def explaining_tokens(run: Run, task: Task, example: Example, explain: Explain, *, with_gradients: bool = False) -> int:
+    """Return how many tokens a run reads at most to explain its answer to an example: nothing is asked for that."""
+    reading = _read(run, task, example)
+    tokens = sum(map(len, reading.sequences()))
+    over = sum(text.over for text in reading.texts)  # encoded each time, if not read
+    labels = min(MOST_LABELS, len(task.labels)) if task.is_multilabel and explain is True else 1
+    gradients = labels * MOST_READINGS * tokens if with_gradients else 0
+    return (1 + len(reading.places)) * (tokens + over) + gradients
 
 
 def in_a_line(explanations: Sequence[Explanation]) -> str:
@@ -140,115 +148,143 @@ def _explained(task: Task) -> int:
 
 
 @dataclass(frozen=True)
+class _ReadText:
+    """A text as far as it is read, which of its last word may be the beginning alone."""
+
+    text: str  # to the end of the last word of which anything is read
+    end: int  # where reading ended
+    ids: Sequence[int]  # that are read
+    spans: list[Span]  # words, or stretches of them
+    whose: list[int]  # of each token which of them; behind the last one: len(spans)
+    unread: int = 0  # words of which nothing is read
+    over: int = 0  # tokens of the text that are not read
+
+    def word(self, field: str, span: Span, weight: float) -> Word:
+        """Return a word as far as it is read, with this weight."""
+        end = min(span.end, max(self.end, span.start + 1))  # of a sign that is read in part, the sign
+        word = self.text[span.start : end]
+        return {"field": field, "word": word, "start": span.start, "end": end, "weight": round(float(weight), DIGITS)}
+
+    def without(self, tokenizer: Tokenizer, span: Span) -> Sequence[int]:
+        """Return what is read, without a word: nothing else moves into the room that it leaves."""
+        ids = tokenizer.encode(without(self.text, span))
+        return ids[: len(ids) - self.over] if span.end <= self.end else ids
+
+
+@dataclass(frozen=True)
 class _Reading:
-    """An example as far as it is read, and the words of its texts."""
+    """An example as far as it is read."""
 
     task: Task
-    example: Example
-    spans: list[list[Span]]  # by text
-    unread: int
+    tokenizer: Tokenizer
+    context: int
+    texts: list[_ReadText]
 
     @property
     def places(self) -> list[tuple[int, Span]]:
         """In which text each word stands, and where there."""
-        return [(text, span) for text, spans in enumerate(self.spans) for span in spans]
+        return [(place, span) for place, text in enumerate(self.texts) for span in text.spans]
+
+    @property
+    def unread(self) -> int:
+        """How many words have no weight because nothing of them was read."""
+        return sum(text.unread for text in self.texts)
 
     def words(self, weights: Floats) -> list[Word]:
         """Return the words with these weights."""
-        texts, fields = self.example.texts, self.task.fields
-        return [
-            {
-                "field": fields[text],
-                "word": texts[text][start:end],
-                "start": start,
-                "end": end,
-                "weight": round(float(weight), DIGITS),
-            }
-            for (text, (start, end)), weight in zip(self.places, weights, strict=True)
-        ]
+        placed = zip(self.places, weights, strict=True)
+        return [self.texts[place].word(self.task.fields[place], span, weight) for (place, span), weight in placed]
 
-    def without(self, text: int, span: Span) -> Example:
-        """Return the example without a word of one of its texts."""
-        texts = list(self.example.texts)
-        texts[text] = without(texts[text], span)
-        return replace(self.example, texts=tuple(texts))
+    def sequences(self, lacking: tuple[int, Span] | None = None) -> list[list[int]]:
+        """Return what the network reads, without a word of one of the texts where one is to be lacking."""
+        parts = [text.ids for text in self.texts]
+        if lacking is not None:
+            place, span = lacking
+            parts[place] = self.texts[place].without(self.tokenizer, span)
+        return self._laid_out(parts, self.tokenizer.vocab_size)
+
+    def token_places(self) -> list[list[int]]:
+        """Return the sequences with the place of each token among all that are read in the place of its id.
+
+        Special tokens have places behind all others.
+        """
+        ends = np.cumsum([0, *(len(text.ids) for text in self.texts)]).tolist()
+        return self._laid_out([range(start, end) for start, end in pairwise(ends)], ends[-1])
+
+    def _laid_out(self, parts: Sequence[Sequence[int]], vocab_size: int) -> list[list[int]]:
+        return lay_out(self.task.shape, parts, vocab_size=vocab_size, context=self.context).sequences
 
 
 def _read(run: Run, task: Task, example: Example) -> _Reading:
-    """Return an example that ends where reading ends: what is taken out of it makes no room for what was not read."""
-    texts = list(example.texts)
-    every = [word_spans(text) if place < _explained(task) else [] for place, text in enumerate(texts)]
-    whose = _whose(run, texts, every)
-    read = [0, *np.cumsum(list(map(len, whose)))]
-    seen = {token for sequence in _token_places(run, task, whose) for token in sequence}
-    kept = []
-    for text, spans in enumerate(every):
-        cut = [word for token, word in enumerate(whose[text], read[text]) if token not in seen]
-        kept.append(words := spans[: cut[0]] if cut else spans)
-        if len(words) < len(spans):
-            texts[text] = texts[text][: words[-1].end] if words else ""
-    unread = sum(map(len, every)) - sum(map(len, kept))
-    return _Reading(task, replace(example, texts=tuple(texts)), list(map(_stretches, kept)), unread)
+    """Return an example as it is read to be answered."""
+    tokenizer, context = run.tokenizer, run.recipe.shape.context
+    ids = tokenizer.encode_batch(list(example.texts))
+    kept = [list(part) for part in trim(task.shape, ids, context)]
+    words = [word_spans(text) if place < _explained(task) else [] for place, text in enumerate(example.texts)]
+    given = zip(example.texts, words, kept, ids, strict=True)
+    texts = [_read_text(tokenizer, text, own, part, len(part) < len(every)) for text, own, part, every in given]
+    return _Reading(task, tokenizer, context, texts)
 
 
-def _whose(run: Run, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[list[int]]:
-    """Return for each token of each text, as many as there may be room for, of which word it is."""
-    context = run.recipe.shape.context
-    return [owners(run.tokenizer, text, own, context) for text, own in zip(texts, spans, strict=True)]
+def _read_text(tokenizer: Tokenizer, text: str, words: list[Span], ids: list[int], is_cut: bool) -> _ReadText:
+    """Return a text as far as it is read, of which these ids are."""
+    whose = owners(tokenizer, text, words, len(ids) + 1)  # and of the first token that is not read
+    last = len(words) if not is_cut else whose[len(ids) - 1] if ids else -1
+    read = words[: last + 1]
+    size = -(-len(read) // MOST_WORDS) or 1
+    spans = [Span(read[at].start, read[at : at + size][-1].end) for at in range(0, len(read), size)]
+    own = [word // size if word < len(read) else len(spans) for word in whose[: len(ids)]]
+    if last == len(words):
+        return _ReadText(text, len(text), ids, spans, own)
+    head = text[: read[-1].end] if read else ""
+    end, over = len(head), max(0, len(tokenizer.encode(head)) - len(ids))
+    if read and whose[len(ids)] == last:  # the word goes on where reading ends
+        begun = tokenizer.decode([id for id, word in zip(ids, whose, strict=False) if word == last]).strip()
+        end = min(read[-1].start + len(begun), end - 1)
+    return _ReadText(head, end, ids, spans, own, len(words) - len(read), over)
 
 
-def _token_places(run: Run, task: Task, parts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the sequences of an example with the place of each token among all its parts' in the place of its id.
-
-    Special tokens have places behind all others.
-    """
-    ends = np.cumsum([0, *map(len, parts)]).tolist()
-    places = [range(start, end) for start, end in pairwise(ends)]
-    return lay_out(task.shape, places, vocab_size=ends[-1], context=run.recipe.shape.context).sequences
-
-
-def _stretches(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans, of too many as few stretches of neighbours as there may be."""
-    size = -(-len(spans) // MOST_WORDS) or 1
-    return [Span(spans[at].start, spans[at : at + size][-1].end) for at in range(0, len(spans), size)]
-
-
-def _leave_one_out(run: Run, task: Task, reading: _Reading, targets: Sequence[int | None]) -> Floats:
+def _leave_one_out(run: Run, reading: _Reading, targets: Sequence[int | None]) -> Floats:
     """Return how far each answer falls without each word [words, answers]."""
-    found = answer(run, task, [reading.example, *(reading.without(*place) for place in reading.places)])
-    speaks = np.stack([_speaks_for(found, target) for target in targets], 1)
+    asked = [reading.sequences(), *map(reading.sequences, reading.places)]
+    probabilities, given = answer_split(run, reading.task, _split(asked))
+    speaks = np.stack([_speaks_for(reading.task, probabilities, given, target) for target in targets], 1)
     return np.asarray(speaks[0] - speaks[1:])
 
 
-def _speaks_for(found: Predictions, target: int | None) -> Floats:
+def _split(examples: Sequence[Sequence[Sequence[int]]]) -> EncodedSplit:
+    """Return examples without labels, each of these sequences."""
+    sequences = [np.array(ids, np.uint32) for example in examples for ids in example]
+    none = np.full(len(examples), -1, np.int64)
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return EncodedSplit(np.concatenate(sequences), offsets, labels=none, groups=none, cut=np.zeros_like(none))
+
+
+def _speaks_for(task: Task, probabilities: Floats, given: NDArray[Any], target: int | None) -> Floats:
     """Return the log-odds of an answer to each example, or the score."""
     if target is None:
-        return np.asarray(found.answers, np.float64)
-    own = found.probabilities[:, target]
-    others = 1 - own if found.task.is_multilabel else np.delete(found.probabilities, target, 1).sum(1)
+        return np.asarray(given, np.float64)
+    own = probabilities[:, target]
+    others = 1 - own if task.is_multilabel else np.delete(probabilities, target, 1).sum(1)
     return np.asarray(np.log(np.maximum(own, LEAST)) - np.log(np.maximum(others, LEAST)))
 
 
-def _with_gradients(run: Run, task: Task, reading: _Reading, target: int | None, plain: Explanation) -> Explanation:
+def _with_gradients(run: Run, reading: _Reading, target: int | None, plain: Explanation) -> Explanation:
     """Return an explanation with what the network's gradients say of each word."""
-    whose = _whose(run, reading.example.texts, reading.spans)
-    places = np.concatenate(_token_places(run, task, whose))
-    split = encode_examples(task, [reading.example], run.tokenizer, run.recipe.shape.context)
     found = integrated_gradients(
         run.classifier,
-        task,
-        split.sequences(0),
+        reading.task,
+        [np.array(ids) for ids in reading.sequences()],
         target,
         specials=run.tokenizer.vocab_size,
-        temperature=network_temperature(run, task),
+        temperature=network_temperature(run, reading.task),
         pause=run.pause,
     )
-    total = sum(map(len, whose))
-    by_token = np.bincount(places, found.tokens, total)[:total]
-    parts = np.split(by_token, np.cumsum(list(map(len, whose)))[:-1])
+    ends = np.cumsum([len(text.ids) for text in reading.texts])
+    by_token = np.bincount(np.concatenate(reading.token_places()), found.tokens, ends[-1])[: ends[-1]]
     by_word = [
-        np.bincount(np.array(own, np.int64), part, len(spans) + 1)[: len(spans)]  # behind the last word is none
-        for own, part, spans in zip(whose, parts, reading.spans, strict=True)
+        np.bincount(np.array(text.whose, np.int64), part, len(text.spans) + 1)[: len(text.spans)]
+        for text, part in zip(reading.texts, np.split(by_token, ends[:-1]), strict=True)
     ]
     moved = zip(plain["words"], np.concatenate(by_word), strict=True)
     words: list[Word] = [{**word, "gradient": round(float(own), DIGITS)} for word, own in moved]

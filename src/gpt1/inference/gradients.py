@@ -25,6 +25,8 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.packed import pack_sequences
 
 FIRST, MOST = 16, 128  # steps
+# How often an example is read at most: there and back, which costs twice as much, in all steps; and at both ends.
+MOST_READINGS = 3 * (2 * MOST - FIRST) + 2
 TOLERANCE = 0.02  # of how far the answer has moved, or of 1
 
 _TOKENS = "body.tokens"  # the classifier's parameter that holds the vectors of tokens

@@ -186,6 +186,7 @@ def predict_texts(
     task: str | None = None,
     abstain: float | None = None,
     explain: Explain = False,
+    with_gradients: bool = False,
     notice: Notice = warnings.warn,
 ) -> dict[str, object]:
     """Return the answer to one text, or to two of a pair, without the texts; and how they were read."""
@@ -199,7 +200,8 @@ def predict_texts(
         )
     cells = dict(zip(known.fields, texts, strict=True))
     chunks = iter([[Row(cells, "the text", 1)]])
-    answers = Answers(run, Wanted(known, abstain=abstain, explain=explain, with_gradients=True), chunks, notice)
+    asked = Wanted(known, abstain=abstain, explain=explain, with_gradients=with_gradients)
+    answers = Answers(run, asked, chunks, notice)
     (row,) = answers
     told = {name: value for name, value in row.items() if name in answers.added}
     unknown, tokens = answers.unknown[0], answers.tokens[0]

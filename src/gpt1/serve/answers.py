@@ -15,7 +15,7 @@ from gpt1.inference.abstaining import promise
 from gpt1.inference.answering import Predictions, answer
 from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
-from gpt1.inference.explaining import Explanation, check_explain, count_words, explain_answer
+from gpt1.inference.explaining import Explanation, check_explain, explain_answer, explaining_tokens
 from gpt1.inference.scoring import ScoredText
 from gpt1.recipes.values import Shape
 from gpt1.serve.completions import check_characters, check_ids
@@ -148,9 +148,8 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
     except InputError as error:
         raise bad(str(error), param="input") from None
 
-    explain = asked.explain
-    if explain is not False:
-        _check_explain(task, explain, examples, limits)
+    explain, gradients = asked.explain, asked.gradients
+    await _check_explain(task, asked, examples, engine, limits)
     promised = None if asked.abstain is None else _promise(engine, task, asked.abstain)
 
     def answer_rows(examples: Sequence[Example]) -> list[tuple[RowAnswer, float]]:
@@ -159,13 +158,16 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
         if explain is not False:
             for place, (row, example) in enumerate(zip(rows, examples, strict=True)):
                 row["explanation"] = explain_answer(
-                    engine.run, task, example, found, place, explain, with_gradients=True
+                    engine.run, task, example, found, place, explain, with_gradients=gradients
                 )
         return [(row, float(found.sure[place])) for place, row in enumerate(rows)]
 
-    found: list[tuple[RowAnswer, float]]
-    key = ("classify", task.name) if explain is False else ("explain", task.name, repr(explain))
-    found = await _answered(engine, key, answer_rows, examples)
+    found: list[tuple[RowAnswer, float]] = []
+    if explain is False:
+        found = await _answered(engine, ("classify", task.name), answer_rows, examples)
+    else:  # one after the other and none with another request's, so that what has come meanwhile has its turn between
+        for example in examples:
+            found += await _answered(engine, ("explain", str(id(asked))), answer_rows, [example])
     data: list[RowAnswer] = [{**one, "index": place} for place, (one, _) in enumerate(found)]  # of the request
     unknown_rows, truncated = sum(one["unknown_tokens"] > 0 for one in data), sum(one["truncated"] for one in data)
     if promised is None:
@@ -201,16 +203,28 @@ def _promise(engine: Engine, task: Task, risk: float) -> Promise:
         raise bad(str(error), param="abstain") from None
 
 
-def _check_explain(task: Task, explain: bool | str, examples: Sequence[Example], limits: Limits) -> None:
-    """Refuse to explain what cannot be, or too much: the run is asked once more for each word."""
+async def _check_explain(
+    task: Task, asked: ClassifyRequest, examples: Sequence[Example], engine: Engine, limits: Limits
+) -> None:
+    """Refuse to explain what cannot be, or what has the run read too much: all of a text again for each word."""
+    explain, gradients = asked.explain, asked.gradients
+    if explain is False:
+        if gradients:
+            raise bad("'gradients' are told beside 'explain'; give both", param="gradients")
+        return
     try:
         check_explain(task, explain)
     except SettingError as error:
         raise bad(str(error), param="explain") from None
-    words = sum(count_words(task, example.texts) for example in examples)
-    if words > limits.explained_words:
-        told = f"answers to at most {limits.explained_words:,} words a request are explained, these have {words:,}"
-        raise bad(told, "too_long", param="explain")
+
+    def tokens_read() -> int:
+        return sum(explaining_tokens(engine.run, task, one, explain, with_gradients=gradients) for one in examples)
+
+    tokens, most = await asyncio.wrap_future(engine.encode(tokens_read)), limits.explained_tokens
+    if tokens > most:
+        helps = "leave out 'gradients', or give fewer or shorter texts" if gradients else "give fewer or shorter texts"
+        told = f"to explain this the run would read {tokens:,} tokens, and it reads at most {most:,} for a request"
+        raise bad(f"{told}; {helps}", "too_long", param="gradients" if gradients else "explain")
 
 
 def _or_none(given: RowAnswer, abstained: bool, explain: bool | str) -> RowAnswer:

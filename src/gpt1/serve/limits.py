@@ -19,7 +19,7 @@ class Limits:
     body_bytes: int = 1_000_000
     characters: int = 100_000  # of all the texts of a request, counted before anything is encoded
     inputs: int = 128  # texts of a request: prompts times samples, rows, inputs
-    explained_words: int = 512  # of all its texts: for each the run is asked once more
+    explained_tokens: int = 100_000  # read to explain a request: all of a text again for each of its words
     max_tokens: int = 1024  # new ones a text
     max_queue: int = 256  # requests that wait or are at work, for each run
     request_timeout: float = 120.0  # seconds that a request may take

@@ -98,6 +98,7 @@ class ClassifyRequest(Request):
         None, gt=0, lt=1, description="Answer only where at most this share of the answers is wrong."
     )
     explain: bool | str = Field(False, description="Tell which words speak for each answer, or for this label.")
+    gradients: bool = Field(False, description="Beside `explain`: tell of each word what the gradients say too.")
 
 
 class EmbeddingRequest(Request):

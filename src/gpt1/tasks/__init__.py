@@ -100,7 +100,7 @@ OFFERS = {
     ],
     "promises": ["CONFIDENCE", "Promise", "Surenesses", "find_promise", "least_examples", "surenesses"],
     "readers": ["read_folder", "read_further", "tasks_in"],
-    "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE", "lay_out"],
+    "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE", "lay_out", "trim"],
     "sifting": ["unreadable"],
     "spellings": ["number"],
     "splitting": ["with_dev"],
