@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from gpt1.base.errors import InputError, SettingError
 from gpt1.base.tables import read_rows
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.predicting import predict_file
-from gpt1.inference.run import Run
+from gpt1.inference.run import Run, load_run
 from gpt1.labelling.choosing import DIFFERENT, RANDOM, UNSURE, next_labels
+from gpt1.records.thresholds import THRESHOLDS_FILE, ThresholdsRecord
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import SETTINGS, make_examples, make_pretrained, make_task
 
@@ -93,6 +95,37 @@ def test_what_is_labelled_learned_or_there_twice_is_left_out(run: Run, tmp_path:
     assert f"left out of 38 rows: 1 with a label, {known} learned, 1 of a text that is there" in told[0]
     assert f"there are {36 - known} rows to choose from, fewer than 50: all are taken" in told[1]
     assert len(found) == 36 - known
+
+
+def test_a_text_that_has_a_label_in_another_row_is_left_out(run: Run, tmp_path: Path) -> None:
+    rows = [["Ann sold a kite", "good"], [" ann  sold a KITE", ""], ["Tom lost a drum", ""]]
+    path, told = write(tmp_path / "new.csv", rows, "text", "label"), list[str]()
+    found = next_labels(run, path, tmp_path / "next.csv", count=1, notice=told.append)
+    assert [one.row for one in found] == [4]
+    assert "left out of 3 rows: 1 with a label, 1 of a text that has one elsewhere" in told[0]
+
+
+def test_unsure_is_near_where_the_answer_would_be_another(run: Run, texts: Path, tmp_path: Path) -> None:
+    """Classes of a run that is judged by macro F1 have factors, by which it answers."""
+    rows = [[*row.texts, MOODS.labels[int(str(row.label))]] for row in make_examples(MOODS, 30)]
+    table = write(tmp_path / "moods.csv", rows, "text", "label")
+    settings = {"recipe": "finetune", "device": "cpu", "metric": "macro-f1"}
+    own = finetune(Path(str(run.record.parent)), tmp_path / "run", train=table, changes=SETTINGS, **settings)  # type: ignore[arg-type]
+    record = ThresholdsRecord.read(own.path / THRESHOLDS_FILE)
+    shares = {row["row"]: row["probabilities"]["good"] for row in predict_file(own, texts)}  # type: ignore[index]
+    middle = sorted(shares.values())[len(shares) * 3 // 4]
+    factors = {"bad": middle / (1 - middle), "good": 1.0}  # so that answers change there
+    changed = {"moods": replace(record.tasks["moods"], labels=factors)}
+    replace(record, tasks=changed).write(own.path / THRESHOLDS_FILE)
+    found = next_labels(load_run(own.path, device="cpu"), texts, tmp_path / "next.csv", count=10, notice=quiet)
+
+    def by_hand(good: float) -> float:
+        bad = (1 - good) * factors["bad"]
+        return float(abs(good - bad) / (good + bad))
+
+    assert all(one.margin == pytest.approx(by_hand(shares[one.row]), abs=1e-4) for one in found)
+    unsure = [by_hand(shares[one.row]) for one in found if one.why == UNSURE]
+    assert max(unsure) <= np.median([by_hand(good) for good in shares.values()])
 
 
 def test_the_same_call_writes_the_same_bytes(run: Run, texts: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def by_hand(shares: list[list[float]], labels: list[int]) -> tuple[set[int], lis
     for row in rows:
         confident = [j for j in classes if j in thresholds and shares[row][j] >= thresholds[j]]
         if confident:
-            joint[labels[row]][max(confident, key=lambda j: shares[row][j])] += 1
+            joint[labels[row]][max(confident, key=lambda j: (shares[row][j], j == labels[row]))] += 1
     flagged = set()
     for i in classes:  # section 3.2, method 4, with the counts of equation 3
         of_label = [row for row in rows if labels[row] == i]
@@ -27,7 +27,7 @@ def by_hand(shares: list[list[float]], labels: list[int]) -> tuple[set[int], lis
             if i == j or not sum(joint[i]):
                 continue
             wrong = round(joint[i][j] / sum(joint[i]) * len(of_label))
-            doubtful = [row for row in of_label if max(classes, key=lambda k: shares[row][k]) != i]
+            doubtful = [row for row in of_label if shares[row][j] > shares[row][i]]
             doubtful.sort(key=lambda row: shares[row][i] - shares[row][j])
             flagged.update(doubtful[:wrong])
     others = [max(shares[row][j] for j in classes if j != labels[row]) for row in rows]
@@ -65,3 +65,14 @@ def test_a_class_that_is_given_too_readily_is_held_to_its_own_measure() -> None:
 def test_a_class_that_no_row_has_is_never_suggested_as_a_flag() -> None:
     found = find_doubts(np.array([[0.2, 0.1, 0.7], [0.1, 0.2, 0.7]]), np.array([0, 1]))
     assert found.flagged.tolist() == [False, False]
+
+
+def test_a_tie_is_never_a_flag() -> None:
+    for classes in (2, 4):
+        even = np.full((3 * classes, classes), 1 / classes)
+        assert not find_doubts(even, np.arange(3 * classes) % classes).flagged.any()
+
+
+def test_a_tie_with_the_label_says_nothing_against_other_rows_of_it() -> None:
+    shares = np.array([[0.42, 0.3, 0.28]] * 2 + [[0.45, 0.45, 0.1]] * 3 + [[0.4, 0.35, 0.25]])
+    assert not find_doubts(shares, np.array([0, 0, 1, 1, 1, 1])).flagged.any()

@@ -17,7 +17,8 @@ from gpt1.inference.run import Run, load_run
 from gpt1.labelling.confident import find_doubts
 from gpt1.labelling.cross_validating import answers_of_others, cross_validated
 from gpt1.labelling.shown import suspect_blocks
-from gpt1.labelling.suspects import WORKINGS, suspect_labels
+from gpt1.labelling.suspects import suspect_labels
+from gpt1.labelling.workings import WORKINGS
 from gpt1.linear.ensemble import pool
 from gpt1.records.ensemble import NETWORK, WORDS
 from gpt1.runs.events import Event, Stepped
@@ -180,19 +181,6 @@ def test_a_call_that_was_stopped_goes_on_and_writes_the_same_bytes(run: Run, tab
         suspect_labels(run, table, out)
 
 
-def test_workings_of_another_table_are_refused_with_the_way_out(run: Run, table: Path, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
-        if isinstance(event, Stepped):
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        suspect_labels(run, table, tmp_path / "out.csv", listeners=[stop], notice=lambda said: None)
-    first = next(iter(table.read_text().splitlines()[1:]))
-    (tmp_path / "both.csv").write_text(table.read_text() + f"{first}\n" + "one more,good\n")
-    with pytest.raises(InputError, match=r"rm -r .*out\.csv\.workings"):
-        suspect_labels(run, tmp_path / "both.csv", tmp_path / "out.csv", notice=lambda said: None)
-
-
 @pytest.mark.parametrize("kind", ["scores", "several"])
 def test_scores_and_several_labels_are_refused(kind: str, parent: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
@@ -220,29 +208,3 @@ def test_answers_that_are_worth_nothing_are_said_to_be(run: Run, table: Path, tm
     bad = [Suspect(2 + n, {"text": "a"}, ("x", "y")[n % 2], "x" if n else "y", 0.4, 0.6, n % 2 == 1) for n in range(8)]
     told = str(suspect_blocks(bad, "out.csv"))
     assert "says little" in told
-
-
-def test_a_folder_of_somebody_else_is_refused_and_stays(run: Run, table: Path, tmp_path: Path) -> None:
-    out = tmp_path / "suspects.csv"
-    (foreign := tmp_path / f"suspects.csv{WORKINGS}").mkdir()
-    (foreign / "precious.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds something else"):
-        suspect_labels(run, table, out)
-    assert (foreign / "precious.txt").read_text() == "mine"
-    assert not out.exists()
-
-
-def test_networks_of_another_base_are_not_taken(
-    run: Run, parent: Path, table: Path, tmp_path: Path, bytes_tokenizer: Tokenizer
-) -> None:
-    out, told = tmp_path / "suspects.csv", list[str]()
-
-    def stop(event: Event) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        suspect_labels(run, table, out, listeners=[stop], notice=told.append)
-    assert Path(f"{out}{WORKINGS}").is_dir()
-    other = learn(make_pretrained(tmp_path / "other", bytes_tokenizer, seed=1), table, tmp_path / "other-run")
-    with pytest.raises(InputError, match="networks of another base"):
-        suspect_labels(other, table, out, notice=told.append)

@@ -5,6 +5,7 @@ threshold: how sure answers are of it, on average, in the rows that have it as t
 likeliest class whose threshold it reaches, so that a class of which one is never sure, and a class that is given too
 readily, are each held to their own measure. That tells which share of the rows of each label belongs to each other
 class, and so many are flagged: those in which the other class is furthest ahead of the label ("prune by noise rate").
+Where the other is not ahead of it, nothing is flagged: a tie says nothing against a label.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ class Doubts:
 
 def find_doubts(probabilities: Floats, labels: NDArray[Any]) -> Doubts:
     """Return what is doubtful about labels, by the probabilities of classes [rows, classes]."""
-    suggested, likeliest = probabilities.argmax(1), probabilities.argmax(1)
+    suggested = probabilities.argmax(1)
     ahead, flagged = np.zeros(len(labels)), np.zeros(len(labels), np.bool_)
     for label, other, count in _wrong(probabilities, labels):
-        rows = np.flatnonzero((labels == label) & (likeliest != label))
+        rows = np.flatnonzero((labels == label) & (probabilities[:, other] > probabilities[:, label]))
         lead = probabilities[rows, other] - probabilities[rows, label]
         for place in np.argsort(-lead, kind="stable")[:count].tolist():
             row = rows[place]
-            if not flagged[row] or lead[place] > ahead[row]:
+            if lead[place] > ahead[row]:
                 flagged[row], ahead[row], suggested[row] = True, lead[place], other
     return Doubts(suggested, flagged, np.lexsort((_margins(probabilities, labels), ~flagged)))
 
 
 def _wrong(probabilities: Floats, labels: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
     """Yield for each label and each other class how many rows of the label are thought to belong to it."""
-    counted = _counted_as(probabilities, _thresholds(probabilities, labels))
+    counted = _counted_as(probabilities, labels)
     classes = probabilities.shape[1]
     for label in np.unique(labels).tolist():
         joint = np.bincount(counted[(labels == label) & (counted >= 0)], minlength=classes)
@@ -62,10 +63,12 @@ def _thresholds(probabilities: Floats, labels: NDArray[Any]) -> Floats:
     return found
 
 
-def _counted_as(probabilities: Floats, thresholds: Floats) -> NDArray[np.int64]:
-    """Return the class that each row counts as; -1: it reaches no threshold."""
-    reached = np.where(probabilities >= thresholds, probabilities, -1.0)
-    return np.where(reached.max(1) >= 0, reached.argmax(1), -1)
+def _counted_as(probabilities: Floats, labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the class that each row counts as, of several alike its label; -1: it reaches no threshold."""
+    reached = np.where(probabilities >= _thresholds(probabilities, labels), probabilities, -1.0)
+    most = reached.max(1)
+    is_label = reached[np.arange(len(labels)), labels] == most
+    return np.where(most >= 0, np.where(is_label, labels, reached.argmax(1)), -1)
 
 
 def _margins(probabilities: Floats, labels: NDArray[Any]) -> Floats:

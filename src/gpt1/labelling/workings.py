@@ -6,7 +6,6 @@ It lies beside the result until all have answered, and is then removed: so nobod
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TypedDict
 
 from gpt1.base.errors import InputError
 from gpt1.base.files import is_temporary, read_record, remove_folder, remove_temporaries, write_record
+from gpt1.base.records import checksum
 from gpt1.base.stages import alone, or_begin_anew
 from gpt1.bases.catalog import named_again
 from gpt1.inference.run import BEST, Run, find_checkpoint
@@ -40,16 +40,11 @@ class MadeFor(TypedDict):
 def made_for(run: Run, base: Path, encoded: EncodedTask, notice: Callable[[str], None]) -> MadeFor:
     """Return what networks are trained for: from which weights, how, and on what."""
     weights = read_state(find_checkpoint(base, BEST, notice).path)["files"][MODEL_FILE]
-    rows = hashlib.sha256(_json(encoded.task.as_json()) + encoded.tokenizer_fingerprint.encode())
+    rows = hashlib.sha256(f"{checksum(encoded.task.as_json())} {encoded.tokenizer_fingerprint}".encode())
     split = encoded.splits["train"]
     for array in (split.ids, split.offsets, split.labels):
         rows.update(array.tobytes())
-    recipe = hashlib.sha256(_json(recipe_as_json(run.recipe)))
-    return {"base": weights, "recipe": recipe.hexdigest(), "table": rows.hexdigest()}
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True).encode()
+    return {"base": weights, "recipe": checksum(recipe_as_json(run.recipe)), "table": rows.hexdigest()}
 
 
 def base_of(run: Run) -> Path:
