@@ -37,9 +37,9 @@ demo: install
 demo-books: install
 	@$(BIN)/gpt1 demo --books --seeds $(SEEDS)
 
-test: install
+# Seconds of style and types before the minutes of the suite.
+test: check
 	$(BIN)/pytest -n auto --dist worksteal
-	@$(MAKE) --no-print-directory check
 
 test-slow: install
 	$(BIN)/pytest -m slow
