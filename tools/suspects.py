@@ -1,16 +1,18 @@
 """Measure what `gpt1 labels` is worth on real tasks: `python tools/suspects.py TASKS --out figures [--rows 600]`.
 
 Of each task some rows are drawn. For `suspect` a tenth of their labels is flipped, the base learns them, and it is
-measured how well the flipped ones are found: the average precision of the ranking for the run (as it answers), its
-network alone and counted words alone, precision and recall of the flags. For `next` a run learns a few rows and asks
-for more; it is measured on other rows what it gains from those, and from as many drawn at random; `--words` has counted
-words learn and answer, which takes seconds. Figures that are there are not made again, so that the same call goes on.
+measured how well the flipped ones are found: for the run (as it answers), its network alone and counted words alone the
+average precision of the ranking, the precision at each tenth that is found, precision and recall of the flags. For
+`next` a run learns a few rows and asks for more, in rounds; after each it is measured on other rows what it has gained,
+and what as many gain that are drawn at random. `--words` has counted words learn and answer, which takes seconds.
+Figures that are there are not made again, so that the same call goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,12 +40,20 @@ from gpt1.tasks.preparing import read_task
 Figures = dict[str, float]
 Labels = NDArray[np.int64]
 FLIPPED = 0.1
+RANDOM, ASKED = "random", "asked"
 
 
 def average_precision(is_flipped: NDArray[np.bool_]) -> float:
     """Return the mean precision at the places of flipped rows, which are in the order of the ranking."""
     hits = np.flatnonzero(is_flipped)
     return float(np.mean(np.arange(1, len(hits) + 1) / (hits + 1)))
+
+
+def curve(is_flipped: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Return the precision at which each tenth of the flipped rows, which are in the order of the ranking, is found."""
+    hits = np.flatnonzero(is_flipped)
+    counts = [math.ceil(len(hits) * tenth / 10) for tenth in range(1, 11)]
+    return [(tenth / 10, float(count / (hits[count - 1] + 1))) for tenth, count in enumerate(counts, 1)]
 
 
 def draw(task: str, given: argparse.Namespace, seed: int) -> tuple[Task, list[Example], random.Random]:
@@ -103,6 +113,9 @@ def suspects(name: str, seed: int, given: argparse.Namespace, folder: Path) -> F
         found[f"precision of flags, {who}"] = float(flipped[doubts.flagged].mean()) if doubts.flagged.any() else 0.0
         found[f"recall of flags, {who}"] = float(doubts.flagged[flipped].mean())
         found[f"agrees with the labels, {who}"] = float((shares.argmax(1) == labels).mean())
+        found |= {
+            f"precision where {share:.0%} are found, {who}": value for share, value in curve(flipped[doubts.order])
+        }
     return found
 
 
@@ -119,23 +132,39 @@ def _by_words(task: Task, rows: Sequence[Example], labels: Labels) -> Floats:
 
 
 def next_rows(name: str, seed: int, given: argparse.Namespace, folder: Path) -> Figures:
-    """Return the accuracy on other rows before and after rows were labelled, those asked for or random ones."""
+    """Return the accuracy on other rows as more are labelled, those asked for or random ones."""
     task, rows, dice = draw(name, given, seed)
-    start, pool_rows, test = given.start, rows[given.start : given.start + given.pool], rows[-given.test :]
-    asked: dict[str, list[int]] = {"before": [], "random": dice.sample(range(len(pool_rows)), given.count)}
-    write_table(folder / "first.csv", task, rows[:start], labels_of(rows[:start]))
-    write_table(folder / "pool.csv", task, pool_rows, None)
-    if given.words:
-        asked["asked for"] = _unsure_by_words(task, rows[:start], pool_rows, given.count)
-    else:
-        first = learn(folder / "first", folder / "first.csv", given)
-        sheet = next_labels(first, folder / "pool.csv", folder / "next.csv", count=given.count, overwrite=True)
-        asked["asked for"] = [one.row - 2 for one in sheet]  # the header is row 1
+    pool, test = rows[given.start : given.start + given.pool], rows[-given.test :]
+    at_random = dice.sample(range(len(pool)), given.count * given.rounds)
     found: Figures = {}
-    for who, places in asked.items():
-        known = [*rows[:start], *(pool_rows[place] for place in places)]
-        found[f"accuracy, {who}"] = _accuracy(task, known, test, given, folder, who)
+    for who in (RANDOM, ASKED):
+        known, left = rows[: given.start], pool
+        for turn in range(given.rounds + 1):
+            own = folder / (f"{who}-{turn}" if turn else "first")  # which is the same for both
+            found[f"accuracy with {len(known)} labels, {who}"] = _accuracy(task, known, test, given, own)
+            if turn == given.rounds:
+                break
+            if who == RANDOM:
+                chosen = [pool[place] for place in at_random[turn * given.count : (turn + 1) * given.count]]
+            else:
+                chosen = _asked_for(task, known, left, given, own)
+                left = [row for row in left if not any(row is one for one in chosen)]
+            known = [*known, *chosen]
     return found
+
+
+def _asked_for(
+    task: Task, known: Sequence[Example], pool: Sequence[Example], given: argparse.Namespace, folder: Path
+) -> list[Example]:
+    """Return the rows of a pool that a run asks for which has learned those that are known."""
+    if given.words:
+        places = _unsure_by_words(task, known, pool, given.count)
+    else:
+        write_table(folder / "pool.csv", task, pool, None)
+        run = load_run(folder / "run", device=given.device)
+        sheet = next_labels(run, folder / "pool.csv", folder / "next.csv", count=given.count, overwrite=True)
+        places = [one.row - 2 for one in sheet]  # the header is row 1
+    return [pool[place] for place in places]
 
 
 def _unsure_by_words(task: Task, known: Sequence[Example], pool_rows: Sequence[Example], count: int) -> list[int]:
@@ -148,16 +177,17 @@ def _unsure_by_words(task: Task, known: Sequence[Example], pool_rows: Sequence[E
 
 
 def _accuracy(
-    task: Task, known: Sequence[Example], test: Sequence[Example], given: argparse.Namespace, folder: Path, who: str
+    task: Task, known: Sequence[Example], test: Sequence[Example], given: argparse.Namespace, folder: Path
 ) -> float:
     labels = labels_of(test)
     if given.words:
         return float(np.mean(answer_by_words(task, known, test) == np.array(labels)))
-    name = who.replace(" ", "-")
-    write_table(folder / f"{name}.csv", task, known, labels_of(known))
+    folder.mkdir(exist_ok=True)
+    write_table(folder / "known.csv", task, known, labels_of(known))
     write_table(folder / "test.csv", task, test, labels)
-    learn(folder / name, folder / f"{name}.csv", given)
-    (measured,) = evaluate_run(load_run(folder / name), table=folder / "test.csv", overwrite=True)
+    learn(folder / "run", folder / "known.csv", given)
+    run = load_run(folder / "run", device=given.device)
+    (measured,) = evaluate_run(run, table=folder / "test.csv", overwrite=True)
     return measured.metrics["accuracy"]
 
 
@@ -176,7 +206,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=600, help="suspect: how many are looked at")
     parser.add_argument("--start", type=int, default=100, help="next: rows that are labelled at first")
     parser.add_argument("--pool", type=int, default=2000, help="next: rows to choose from")
-    parser.add_argument("--count", type=int, default=100, help="next: rows to choose")
+    parser.add_argument("--count", type=int, default=100, help="next: rows to choose in a round")
+    parser.add_argument("--rounds", type=int, default=2, help="next: how often rows are chosen")
     parser.add_argument("--test", type=int, default=1000, help="next: rows to measure on")
     parser.add_argument("--words", action="store_true", help="counted words alone")
     parser.add_argument("--set", dest="changes", action="append", default=[], metavar="NAME=VALUE")
