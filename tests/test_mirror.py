@@ -37,6 +37,7 @@ TESTED_IN = {
     "inference/classification.py": "inference/test_predicting.py",
     "inference/glue.py": "cli/test_submit.py",
     "inference/portions.py": "inference/test_scoring.py",
+    "inspection/plan_page.py": "inspection/test_plan.py",
     "inspection/survey.py": "inspection/test_doctor.py",
     "labelling/cross_validating.py": "labelling/test_suspects.py",
     "labelling/sheet.py": "labelling/test_suspects.py",

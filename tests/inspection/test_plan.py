@@ -12,7 +12,8 @@ from gpt1.base.errors import Gpt1Error, InputError, SettingError
 from gpt1.base.wording import duration
 from gpt1.corpus.prepare import prepare
 from gpt1.inspection import plan as module
-from gpt1.inspection.plan import Speed, describe, layer_costs, plan, training_speed
+from gpt1.inspection.plan import Speed, layer_costs, plan, training_speed
+from gpt1.inspection.plan_page import describe
 from gpt1.inspection.sizes import Execution
 from gpt1.recipes.catalog import PAPER, PAPER_LSTM, TINY
 from gpt1.recipes.changes import change

@@ -28,7 +28,8 @@ def command(recipe: str | None, changes: tuple[str, ...], as_json: bool, **given
     Example: gpt1 plan --recipe paper --corpus corpus/ --gpu H200
              gpt1 plan --recipe tiny --tokens 2000000 --vocab 8000 --set layers=6
     """
-    from gpt1.inspection.plan import RECIPE, describe, plan
+    from gpt1.inspection.plan import RECIPE, plan
+    from gpt1.inspection.plan_page import describe
     from gpt1.recipes.catalog import find_recipe
     from gpt1.recipes.changes import change
 

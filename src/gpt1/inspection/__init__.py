@@ -4,6 +4,7 @@
 OFFERS = {
     "doctor": ["examine"],
     "page": ["draw_page"],
-    "plan": ["RECIPE", "Speed", "describe", "plan", "training_speed"],
+    "plan": ["RECIPE", "Speed", "plan", "training_speed"],
+    "plan_page": ["describe"],
     "table": ["examine_table"],
 }
