@@ -43,6 +43,7 @@ def resolve(known: list[str], *arguments: str) -> list[str]:
         lock.write_text("".join(_HASH.sub("", entry) for entry in known))
         command = ["uv", "pip", "compile", "--quiet", "--no-config", f"--default-index={INDEX}"]
         command += ["--universal", "--python-version=3.11", "--generate-hashes", "--no-annotate", "--no-header"]
+        command += ["--fork-strategy=fewest"]  # one version of a package, whatever the Python
         subprocess.run([*command, *arguments, "pyproject.toml", f"--output-file={lock}"], cwd=ROOT, check=True)
         return _ENTRY.findall(lock.read_text())
 
