@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from gpt1.linear import words
-from gpt1.linear.words import WordModel, answer_by_words, encoded_texts, learn_words
+from gpt1.linear.words import WordModel, answer_by_words, encoded_texts, learn_words, version, what_to_count
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
 from gpt1.text.tokenizer import Tokenizer
@@ -100,9 +100,60 @@ def test_each_of_several_labels_is_that_of_a_regression_of_its_own() -> None:
     labels = np.concatenate([draw.integers(2, size=(60, 2)), np.tile([0, 1], (60, 1))], 1)
     texts = [(f"{'one' if a else ''} {'two' if b else ''} word {draw.integers(9)}",) for a, b, *_ in labels]
     found = learn_words(task, texts, labels).probabilities(texts)
-    features = TfidfVectorizer(**words._HOW).fit_transform(text for (text,) in texts)
+    features = TfidfVectorizer(sublinear_tf=True, **words._HOW["words"]).fit_transform(text for (text,) in texts)
     for place in (0, 1):
         wanted = LogisticRegression(max_iter=words.STEPS).fit(features, labels[:, place]).predict_proba(features)
         np.testing.assert_allclose(found[:, place], wanted[:, 1], atol=1e-6)
     assert found[:, 2].max() < 1e-9
     assert found[:, 3].min() > 1 - 1e-9
+
+
+# Nouns with the particles that Korean writes onto them, so that hardly a word is met twice in one form.
+NOUNS = {"good": ("재미", "감동", "걸작", "최고"), "bad": ("지루", "졸작", "실망", "최악")}
+PARTICLES = ("이", "가", "은", "는", "을", "를", "도", "만", "와", "의", "로", "에", "라", "야", "네", "요")
+
+
+def korean_rows(start: int, stop: int) -> list[Example]:
+    kinds = list(NOUNS.values())
+    return [
+        Example((f"{PARTICLES[row % 7]} {kinds[row % 2][row // 2 % 4]}{PARTICLES[row // 8]}",), row % 2, row)
+        for row in range(start, stop)
+    ]
+
+
+def test_where_words_are_seldom_met_twice_in_one_form_characters_are_counted() -> None:
+    task, train, asked = make_task(), korean_rows(0, 64), korean_rows(64, 128)
+    labels = np.array([row.label for row in train])
+    answers = answer_by_words(task, train, asked)
+    assert (answers == [row.label for row in asked]).all()
+    plain = learn_words(task, [row.texts for row in train], labels, "words")
+    missed = plain.probabilities([row.texts for row in asked]).argmax(1) != [row.label for row in asked]
+    assert missed.mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("A fine film that nobody who saw it will ever forget, and with good reasons.", "words"),
+        ("Ein schöner Film, den niemand vergisst, der ihn im letzten Sommer gesehen hat.", "words"),
+        ("정말 재미있게 본 영화이고 다시 봐도 좋은 영화라고 생각합니다 " * 3, "characters"),
+        ("この映画はとても面白かったのでもう一度見たいと思います。" * 3, "characters"),
+        ("Очень хороший фильм, который хочется пересматривать снова и снова.", "characters"),
+        ("12 + 30 = 42", "words"),
+    ],
+)
+def test_the_script_says_what_is_counted(text: str, counted: str) -> None:
+    assert what_to_count([(text,)]) == counted
+
+
+def test_two_korean_texts_have_in_common_what_is_of_the_same_characters() -> None:
+    assert words._shared(("영화는 좋다", "영화가 좋다"), "words") == [1 / 2, 1 / 2, 1 / 3]
+    assert words._shared(("영화는 좋다", "영화가 좋다"), "characters") == [4 / 5, 4 / 5, 4 / 6]
+
+
+def test_figures_of_counted_characters_are_not_taken_for_those_of_words() -> None:
+    korean = [Example(("정말 재미있게 본 영화이고 다시 봐도 좋은 영화라고 생각합니다 " * 3,), 0, 0)]
+    english = [Example(("A fine film that nobody will forget " * 3,), 0, 0)]
+    for shape in ("single", "both"):
+        assert version(make_task(shape=shape), [Example(korean[0].texts * 2, 0, 0)]) == 3
+        assert version(make_task(shape=shape), english) < 3

@@ -4,5 +4,14 @@
 OFFERS = {
     "ensemble": ["ALONE", "Weights", "choose_members", "judging_thresholds", "own_thresholds", "pool"],
     "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
-    "words": ["Texts", "WordModel", "answer_by_words", "encoded_texts", "learn_words", "version"],
+    "words": [
+        "Counted",
+        "Texts",
+        "WordModel",
+        "answer_by_words",
+        "encoded_texts",
+        "learn_words",
+        "version",
+        "what_to_count",
+    ],
 }

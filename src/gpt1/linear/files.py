@@ -6,18 +6,21 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import missing, require_plain, whole_file
-from gpt1.linear.words import WordModel
+from gpt1.linear.words import Counted, WordModel
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.catalog import Task
 
 _SHAPES = {"idf": 1, "weights": 2, "bias": 1, "terms": 1}  # dimensions of the arrays in a file of words
+_CHARACTERS = "characters"  # an empty array of this name: what is counted are not words but these
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,10 @@ def ensemble_files(run: Path) -> list[Path]:
 def write_words(run: Path, model: WordModel) -> str:
     """Keep what was learned of words, and return the checksum of the file."""
     terms = np.frombuffer("\n".join(model.terms).encode(), np.uint8)
-    content = save({"idf": model.idf, "weights": model.weights, "bias": model.bias, "terms": terms})
+    arrays: dict[str, NDArray[Any]] = {"idf": model.idf, "weights": model.weights, "bias": model.bias, "terms": terms}
+    if model.counted == "characters":
+        arrays[_CHARACTERS] = np.zeros(0, np.uint8)
+    content = save(arrays)
     with whole_file(words_file(run, model.task.name)) as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
@@ -76,9 +82,10 @@ def _read_words(path: Path, task: Task, checksum: str) -> WordModel:
         raise FormatError(f"{path} is damaged: its sha256 is not the one in {ENSEMBLE_FILE}; {remedy}")
     try:
         arrays = load(content)
+        counted: Counted = "words" if arrays.pop(_CHARACTERS, None) is None else "characters"
         if {name: array.ndim for name, array in arrays.items()} != _SHAPES:
             raise SettingError("its arrays are not those of counted words")
         terms = arrays["terms"].tobytes().decode().split("\n")
     except (SafetensorError, SettingError, UnicodeDecodeError) as error:
         raise FormatError(f"{path} is damaged: {error}; {remedy}") from None
-    return WordModel(task, terms, arrays["idf"], arrays["weights"], arrays["bias"])
+    return WordModel(task, terms, arrays["idf"], arrays["weights"], arrays["bias"], counted)

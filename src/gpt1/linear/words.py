@@ -1,9 +1,12 @@
 """What counting words is worth: TF-IDF and a linear model, made as strong as one easily can.
 
-Words and pairs of neighbours, sublinear counts. Two texts are both seen, with their difference, their product, their
-cosine and the shares of words they have in common: without these a linear model cannot compare them. Where their order
-means nothing, both orders are asked and the mean is the answer. Of choices only the answers are looked at, each by
-itself. Logistic regression, one for each label where a row may have several; ridge regression for scores.
+Words and pairs of neighbours, sublinear counts. In scripts other than Latin, where a word is seldom met twice in one
+form or blanks part no words at all, runs of one to four characters are counted in their place: the script of the texts
+that are learned says which, and what was learned says it too. Two texts are both seen, with their difference, their
+product, their cosine and the shares of words (or characters) they have in common: without these a linear model cannot
+compare them. Where their order means nothing, both orders are asked and the mean is the answer. Of choices only the
+answers are looked at, each by itself. Logistic regression, one for each label where a row may have several; ridge
+regression for scores.
 
 What was learned is a list of terms and a few arrays: it can be kept without a pickle.
 """
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,7 @@ from gpt1.tasks.answers import Floats, answers, predictions, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR
+from gpt1.text.language import LATIN, look_at_language
 from gpt1.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # answering must not pull in what opens tables
@@ -31,7 +35,13 @@ if TYPE_CHECKING:  # answering must not pull in what opens tables
 
 STEPS = 2000  # of the solver, which then has found its optimum
 
-_HOW = {"ngram_range": (1, 2), "sublinear_tf": True, "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}
+Counted = Literal["words", "characters"]
+
+_HOW: dict[Counted, dict[str, Any]] = {
+    "words": {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b|[^\w\s]"},
+    "characters": {"ngram_range": (1, 4), "analyzer": "char_wb"},  # inside words, whose ends are seen as a blank
+}
+_LOOKED_AT = 1000  # examples, whose script says what is counted
 _NEVER = -30.0  # the logit of a class that was not among those learned
 
 Texts = Sequence[tuple[str, ...]]  # what is looked at of each example: its text, its two texts, or its answers
@@ -47,12 +57,11 @@ class WordModel:
     idf: Singles  # of each term
     weights: Singles  # [outputs, features]: an output a class, or one: of an answer, or of the score
     bias: Singles  # [outputs]
+    counted: Counted = "words"  # what terms are
 
     @cached_property
     def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        found = TfidfVectorizer(vocabulary={term: place for place, term in enumerate(self.terms)}, **_HOW)
+        found = _new_vectorizer(self.counted, vocabulary={term: place for place, term in enumerate(self.terms)})
         found.idf_ = self.idf.astype(np.float64)
         return found
 
@@ -66,7 +75,7 @@ class WordModel:
         return (found + self._of([parts[::-1] for parts in texts])) / 2 if self.task.shape == BOTH else found
 
     def _of(self, texts: Texts) -> Floats:
-        features = _features(self.task, self._vectorizer, texts)
+        features = _features(self.task, self._vectorizer, texts, self.counted)
         outputs = np.asarray(features @ self.weights.T.astype(np.float64)) + self.bias
         if self.task.score_range is not None:
             return soft_targets(self.task, np.clip(outputs[:, 0], *self.task.score_range))
@@ -78,33 +87,55 @@ class WordModel:
         return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
-def version(task: Task) -> int:
-    """Return which version of features and models a task is answered by: figures of several are never mixed."""
+def version(task: Task, train: Sequence[Example]) -> int:
+    """Return which version of features and models answers a task: figures of several are never mixed."""
+    if what_to_count(_given_texts(task, train[:_LOOKED_AT])) == "characters":
+        return 3  # 1 and 2 counted words there
     return 2 if task.shape == BOTH else 1  # 1 asked one order
 
 
-def learn_words(task: Task, texts: Texts, labels: NDArray[Any]) -> WordModel:
-    """Return the model that has learned examples, which have at least two labels."""
+def what_to_count(texts: Texts) -> Counted:
+    """Return what is counted in texts: words where they are written in Latin letters, or have next to none."""
+    script = look_at_language(text for parts in texts[:_LOOKED_AT] for text in parts).script
+    return "words" if script in ("", LATIN) else "characters"
+
+
+def learn_words(task: Task, texts: Texts, labels: NDArray[Any], counted: Counted | None = None) -> WordModel:
+    """Return the model that has learned examples, which have at least two labels.
+
+    What is `counted` is as their script has it, unless it is said.
+    """
+    counted = counted or what_to_count(texts)
+    vectorizer = _new_vectorizer(counted).fit(text for parts in texts for text in parts)
+    features = _features(task, vectorizer, texts, counted)
+    terms, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.astype(np.float32)
+    return WordModel(task, terms, idf, *_fit(task, features, labels), counted)
+
+
+def _new_vectorizer(counted: Counted, vocabulary: dict[str, int] | None = None) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(vocabulary=vocabulary, sublinear_tf=True, **_HOW[counted])
+
+
+def _fit(task: Task, features: Any, labels: NDArray[Any]) -> tuple[Singles, Singles]:
+    """Return weights [outputs, features] and biases [outputs]."""
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    vectorizer = TfidfVectorizer(**_HOW).fit(text for parts in texts for text in parts)
-    features = _features(task, vectorizer, texts)
-    terms, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.astype(np.float32)
     if task.score_range is not None:
         line = Ridge().fit(features, labels)
-        return WordModel(task, terms, idf, line.coef_[None].astype(np.float32), np.array([line.intercept_], np.float32))
+        return line.coef_[None].astype(np.float32), np.array([line.intercept_], np.float32)
     if task.is_multilabel:
-        return WordModel(task, terms, idf, *_one_against_rest(features, labels))
+        return _one_against_rest(features, labels)
     if task.shape == CHOICES:
         labels = (np.arange(task.choices) == labels[:, None]).ravel().astype(int)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)  # told as rare labels
         found = LogisticRegression(max_iter=STEPS).fit(features, labels)
     weights, bias = found.coef_.astype(np.float32), found.intercept_.astype(np.float32)
-    if task.shape != CHOICES:
-        weights, bias = _a_row_a_class(answers(task), found.classes_, weights, bias)
-    return WordModel(task, terms, idf, weights, bias)
+    if task.shape == CHOICES:
+        return weights, bias
+    return _a_row_a_class(answers(task), found.classes_, weights, bias)
 
 
 def _one_against_rest(features: Any, labels: NDArray[Any]) -> tuple[Singles, Singles]:
@@ -158,7 +189,7 @@ def _parts(task: Task, sequences: Sequence[NDArray[Any]], tokenizer: Tokenizer) 
     return tuple(tokenizer.decode(part) for part in parts)
 
 
-def _features(task: Task, vectorizer: Any, texts: Texts) -> Any:
+def _features(task: Task, vectorizer: Any, texts: Texts, counted: Counted) -> Any:
     """Return a row for each example; of choices for each of its answers."""
     from scipy.sparse import csr_matrix, hstack
 
@@ -166,12 +197,17 @@ def _features(task: Task, vectorizer: Any, texts: Texts) -> Any:
         return vectorizer.transform([text for parts in texts for text in parts])
     one, other = (vectorizer.transform([parts[side] for parts in texts]) for side in (0, 1))
     cosine = np.asarray(one.multiply(other).sum(1))
-    shared = np.array([_shared(*parts) for parts in texts])
+    shared = np.array([_shared(parts, counted) for parts in texts])
     return hstack([one, other, abs(one - other), one.multiply(other), csr_matrix(np.hstack([cosine, shared]))]).tocsr()
 
 
-def _shared(one: str, other: str) -> list[float]:
-    """Return the share of each text's words that the other has too, and of all their words that both have."""
-    left, right = set(one.lower().split()), set(other.lower().split())
+def _shared(parts: tuple[str, ...], counted: Counted) -> list[float]:
+    """Return the share of each text's words that the other has too, and of all their words that both have.
+
+    Where characters are counted, it is the share of these: two forms of a word have most of them in common.
+    """
+    left, right = (set(text.lower().split()) for text in parts)
+    if counted == "characters":
+        left, right = set("".join(left)), set("".join(right))
     both = len(left & right)
     return [both / max(1, len(left)), both / max(1, len(right)), both / max(1, len(left | right))]

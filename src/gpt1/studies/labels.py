@@ -223,7 +223,7 @@ def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
     inputs = {**cell.inputs, "judged_by": UNSEEN}
     if arm.name != CHOSEN:
         return replace(cell, inputs=inputs)
-    return replace(cell, inputs={**inputs, "version": version(draw.one.task)}, counts_words=True)
+    return replace(cell, inputs={**inputs, "version": version(draw.one.task, draw.one.train)}, counts_words=True)
 
 
 def _for_judging(encoded: EncodedTask) -> EncodedTask:
@@ -280,7 +280,7 @@ def _words_cell(draw: Draw) -> Cell:
         row=name,
         column=arm_name(WORDS),
         which=f"{many(draw.count, 'label')}, seed {draw.seed}",
-        inputs={"examples": draw.identity, "version": version(draw.one.task)},
+        inputs={"examples": draw.identity, "version": version(draw.one.task, draw.one.train)},
         compute=_words_computation(draw.one.labelled, draw.places),
         counts_words=True,
     )
