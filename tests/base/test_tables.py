@@ -32,6 +32,7 @@ from gpt1.base.tables import (
     Undecodable,
     cell_form,
     file_format,
+    known_encoding,
     lines,
     lines_of,
     read_rows,
@@ -156,7 +157,10 @@ def test_other_encodings_are_read_when_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_encoding_of_text_files_is_refused(tmp_path: Path, name: str, near: str) -> None:
     with pytest.raises(SettingError) as error:
         next(read_text_blocks(write(tmp_path, "a.txt", "x"), name))
-    assert str(error.value) == f"unknown encoding '{name}'{near} (common ones: utf-8, cp1252, latin-1, utf-16)"
+    assert (
+        str(error.value)
+        == f"unknown encoding '{name}'{near} (common ones: utf-8, cp1252, latin-1, utf-16, cp949, cp932)"
+    )
 
 
 NOT_FOR_TEXT = {"base64_codec", "bz2_codec", "hex_codec", "mbcs", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"}
@@ -197,6 +201,34 @@ def test_an_undecodable_byte_is_named_with_its_offset(
     assert isinstance(fault, Undecodable)
     assert f"bad.txt, byte {len(before.encode())}: the byte 0x{bad[0]:02x} is not utf-8" in str(fault)
     assert "`encoding='cp1252'`" in str(fault)
+
+
+KOREAN, JAPANESE = "리뷰,점수\n정말 재미있게 봤어요,1\n별로,0\n", "みた感想,点\nとても面白かったです,1\nつまらない,0\n"
+
+
+@pytest.mark.parametrize(("text", "name", "language"), [(KOREAN, "cp949", "Korean"), (JAPANESE, "cp932", "Japanese")])
+@pytest.mark.parametrize("block_bytes", [1, 3, 1 << 20])
+def test_text_in_an_encoding_of_one_language_is_told_with_it(
+    tmp_path: Path, text: str, name: str, language: str, block_bytes: int
+) -> None:
+    path = write(tmp_path, "a.txt", text.encode(name))
+    _, fault = read_until_fault(path, block_bytes=block_bytes)
+    told = f"it is probably {language} in {name}: say `encoding='{name}'`, or save the file as UTF-8"
+    assert str(fault).endswith(told)
+    with pytest.raises(Undecodable, match="header: .*" + re.escape(told)):
+        list(read_rows(write(tmp_path, "a.csv", text.encode(name))))
+    rows = read_rows_or_faults(write(tmp_path, "b.csv", b"text,label\n" + text.encode(name)))
+    assert [str(found).endswith(told) for found in rows] == [True] * 3
+    assert list(read_rows(tmp_path / "a.csv", encoding=name)) == list(
+        read_rows(write(tmp_path, "c.csv", text.encode()))
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["Ça coûte 5 € à Köln", "ÀÁ", "señor – ¿qué?", "中文评论也很有意思,这部电影值得再看一遍"]
+)
+def test_other_text_is_not_taken_for_korean(text: str) -> None:
+    assert known_encoding(text.encode("gb2312" if text[0] == "中" else "cp1252")) is None
 
 
 def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp_path: Path) -> None:

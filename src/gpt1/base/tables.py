@@ -36,7 +36,14 @@ FORMATS = {
 }
 READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
 ENCODING = "utf-8"  # of text files, where none is named
-COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16")
+COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16", "cp949", "cp932")
+# Encodings known by what they spell: the language, its letters, and their least share of all that is not ASCII.
+# Japanese is first: most of it can be read as Korean too, of syllables that nobody writes.
+_KNOWN_BY_LETTERS = {
+    "cp932": ("Japanese", re.compile("[ぁ-ヺ]"), 0.3),
+    "cp949": ("Korean", re.compile("[가-힣]"), 0.8),
+}
+FEWEST_KNOWN = 2  # such letters
 # What Python can encode text with, though no file is written so: host names, source code, and one that always fails.
 NO_FILE_ENCODINGS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 LONGEST_RECORD = 1 << 25  # characters of a row, thirty thick novels; the worst JSON makes 0.8 GB of so many
@@ -70,13 +77,34 @@ def undecodable(path: str | Path, position: str, text: str, encoding: str) -> Un
     """Return the fault of a text that carries a byte which could not be decoded, or None."""
     if text.isascii() or not (bad := BAD_BYTE.search(text)):
         return None
-    return _bad_byte(path, position, ord(bad[0]) - 0xDC00, encoding)
+    try:
+        raw = text[bad.start() :].encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:  # a mark outranked the encoding
+        raw = b""
+    return _bad_byte(path, position, ord(bad[0]) - 0xDC00, encoding, raw)
 
 
-def _bad_byte(path: str | Path, position: str, byte: int, encoding: str) -> Undecodable:
+def _bad_byte(path: str | Path, position: str, byte: int, encoding: str, raw: bytes) -> Undecodable:
+    """Return the fault of a byte; the bytes from it on may tell which encoding they have."""
     other = "latin-1" if encoding.lower() in ("cp1252", "windows-1252") else "cp1252"
     advice = f"save the file as UTF-8, or say which encoding it has, for example `encoding={other!r}`"
+    if (known := known_encoding(raw)) is not None:
+        name, language = known
+        advice = f"it is probably {language} in {name}: say `encoding={name!r}`, or save the file as UTF-8"
     return Undecodable(path, position, f"the byte 0x{byte:02x} is not {encoding} text; {advice}")
+
+
+def known_encoding(raw: bytes) -> tuple[str, str] | None:
+    """Return in which encoding of a whole language bytes probably are, and which language; the last may be cut."""
+    for name, (language, letters, least) in _KNOWN_BY_LETTERS.items():
+        try:
+            text = codecs.getincrementaldecoder(name)().decode(raw)
+        except UnicodeDecodeError:
+            continue
+        own = len(letters.findall(text))
+        if own >= max(FEWEST_KNOWN, least * sum(sign > "\x7f" for sign in text)):
+            return name, language
+    return None
 
 
 def file_format(path: str | Path) -> str:
@@ -133,8 +161,12 @@ def read_text_blocks(
                 pending = len(state[0])  # bytes of a character begun in the block before
                 decoder.setstate(state)
                 yield decoder.decode(block[: max(0, error.start - pending)])
+                block = b""
                 position = byte_position(path, at - pending + error.start)
-                raise _bad_byte(path, position, error.object[error.start], encoding) from None
+                with contextlib.suppress(InputError):  # damage further on is not what is told
+                    block = file.read(LOOKED_AT)
+                bad = error.object[error.start :]
+                raise _bad_byte(path, position, bad[0], encoding, bad + block) from None
             if text:
                 yield text
             if final:
@@ -548,7 +580,7 @@ def _sound_row(path: str | Path, batch: Any, index: int, number: int) -> Row | F
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             row[name] = column[index].as_py()
     except UnicodeDecodeError as error:
-        return _bad_byte(path, f"row {number}", error.object[error.start], "utf-8")
+        return _bad_byte(path, f"row {number}", error.object[error.start], "utf-8", error.object[error.start :])
     except UNCONVERTIBLE as error:
         message = f"the value in column '{name}' cannot be read ({error}); mend it or leave the column out"
         return BadRow(path, f"row {number}", message)
