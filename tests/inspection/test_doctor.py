@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,14 @@ def test_mojibake_is_counted_by_lines_and_shown_with_its_place(write: Write) -> 
     assert first["after"] == "She said “hello” and left the café"
     assert second["position"] == f"line {5 + len(prose(3).splitlines()) + 1}"
     assert "mojibake" in keys(report)
+
+
+def test_characters_in_parts_are_counted_by_lines(write: Write) -> None:
+    lines = ["정말 재미있게 본 영화", unicodedata.normalize("NFD", "정말 재미있게 본 영화"), "café", "cafe\u0301"]
+    report = examine([write("a.txt", "\n".join(lines)), write("b.txt", prose(3))], workers=1)
+    assert report["damage"]["lines_in_parts"] == 2
+    assert "in-parts" in keys(report)
+    assert "in-parts" not in keys(examine([write("b.txt", lines[0])], workers=1))
 
 
 def test_mojibake_in_a_table_is_placed_by_its_row(write: Write) -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,17 @@ def finding(report: TableReport, key: str) -> TableFinding:
 
 def keys(report: TableReport) -> list[str]:
     return [one.key for one in report.findings]
+
+
+# ---- characters ----
+
+
+def test_rows_with_characters_in_parts_are_named(tmp_path: Path) -> None:
+    found = [*rows(), ["정말 재미있는 영화", "good"], [unicodedata.normalize("NFD", "지루한 영화"), "bad"]]
+    told = finding(check(tmp_path, found), "in-parts")
+    assert (told.what, told.rows, told.stops) == ("1 row with characters in parts (Unicode's NFD)", [43], False)
+    assert "NFC" in told.advice
+    assert "in-parts" not in keys(check(tmp_path, found[:-1]))
 
 
 # ---- how many rows ----

@@ -66,6 +66,7 @@ class _Tally:
     tags: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     mojibake_lines: int = 0
+    in_parts: int = 0
     mended: list[tuple[int, Mended]] = field(default_factory=list)
     fault_reasons: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
@@ -77,6 +78,7 @@ class _Tally:
         self.tags += sighting.tags
         self.unknown.update(sighting.unknown)
         self.mojibake_lines += sighting.mojibake_lines
+        self.in_parts += sighting.in_parts
         for mended in sighting.mended:
             if len(self.mended) < SHOWN and all(mended.before != shown.before for _, shown in self.mended):
                 self.mended.append((batch, mended))
@@ -246,6 +248,7 @@ def _describe_damage(tally: _Tally, places: Places) -> DamageFigures:
             for batch, mended in tally.mended
         ],
         **_count_kinds(tally.characters),
+        "lines_in_parts": tally.in_parts,
         "html_entities": tally.entities.total(),
         "html_entities_most": dict(_most(tally.entities, SHOWN)),
         "html_tags": tally.tags,

@@ -148,6 +148,7 @@ def _damage(report: Report) -> Iterator[str]:
     rows = [
         ("hard-wrapped documents", report["wrapped_documents"], f"of {text['documents']:,}"),
         ("lines of mojibake", damage["mojibake_lines"], share),
+        ("characters in parts", damage["lines_in_parts"], "lines with them, in Unicode's NFD"),
         ("lost characters", damage["replacement_characters"], "U+FFFD stands in their place"),
         ("control characters", damage["control_characters"], ""),
         ("byte order marks", damage["byte_order_marks"], "inside the text"),

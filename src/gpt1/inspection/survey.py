@@ -28,6 +28,7 @@ from gpt1.corpus.unwrap import STRETCH, looks_wrapped
 from gpt1.inspection.leakage import Hashes, Hits, Ints, find_hits, hash_words
 from gpt1.inspection.verdict import DuplicateFigures, LengthFigures, TextPlace
 from gpt1.text.cleaning import TAME, clean
+from gpt1.text.normal_form import is_in_parts
 from gpt1.text.tokenizer import Tokenizer, Vocabulary
 from gpt1.text.words import WORD_END
 
@@ -57,6 +58,7 @@ class Sighting:
 
     raw_bytes: int
     characters: dict[str, int]  # how often each stands in it
+    in_parts: int  # lines with characters in parts
     mojibake_lines: int
     mended: list[Mended]  # the first different ones
     entities: Counter[str]
@@ -168,6 +170,7 @@ def _look_at(texts: Sequence[str], raw_bytes: int, unknown: Counter[str], hits: 
     return Sighting(
         raw_bytes=raw_bytes,
         characters=dict(zip(map(chr, present), counts[present].tolist(), strict=True)),
+        in_parts=sum(map(is_in_parts, joined.split("\n"))) if is_in_parts(joined) else 0,
         mojibake_lines=lines,
         mended=mended,
         entities=entities,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, NotRequired, TypedDict
 
 from gpt1.base.wording import many
+from gpt1.text.normal_form import TO_WHOLE
 
 PAPER_WORDS = 1_000_000_000  # the paper's BooksCorpus, about
 LITTLE = 0.01  # of the paper's words
@@ -148,6 +149,7 @@ class DamageFigures(UnreadableCharacters):
 
     mojibake_lines: int
     mojibake_first: list[MendedLine]
+    lines_in_parts: int
     html_entities: int
     html_entities_most: dict[str, int]
     html_tags: int
@@ -230,6 +232,7 @@ def find_findings(report: Report) -> list[dict[str, str]]:
         _leaked,
         _repeated,
         _mojibake,
+        _in_parts,
         _lost,
         _markup,
         _unseen,
@@ -314,6 +317,13 @@ def _mojibake(report: Report) -> Iterator[Finding]:
             finding,
             "a 'words' tokenizer repairs it as it encodes; for a 'bytes' one mend the files first",
         )
+
+
+def _in_parts(report: Report) -> Iterator[Finding]:
+    if lines := report["damage"]["lines_in_parts"]:
+        share = percent(lines / max(1, report["text"]["lines"]))
+        finding = f"characters in parts (Unicode's NFD) in {many(lines, 'line')} ({share})"
+        yield Finding("in-parts", finding, TO_WHOLE)
 
 
 def _lost(report: Report) -> Iterator[Finding]:

@@ -51,6 +51,7 @@ from gpt1.tasks.spellings import fold, label_key, variants
 from gpt1.tasks.splitting import ONE_IN
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
 from gpt1.text.language import Language, look_at_language
+from gpt1.text.normal_form import TO_WHOLE, is_in_parts
 from gpt1.text.tokenizer import Tokenizer
 
 RARE = 10  # rows of a label, below which dev has one of them at most, and nobody sees whether it was learned
@@ -302,7 +303,7 @@ def _look_at_all(report: TableReport, look: _Look, learner: Learner | None) -> T
     if learner is not None:
         tokens, said = _tokens(look, learner)
         found += said
-    found += _language(look, language, learner)
+    found += [*_language(look, language, learner), *_in_parts(look)]
     lengths = [sum(map(len, example.texts)) for example in look.examples]
     scores = [float(label) for example in look.examples if isinstance(label := example.label, int | float)]
     return replace(
@@ -566,3 +567,10 @@ def _language(look: _Look, language: Language, learner: Learner | None) -> list[
         what = f"{many(len(rows), 'row')} in other letters than {language.script}, in which most is written"
         found.append(TableFinding("scripts", what, "are they meant to be there? What is rare is hardly learned", rows))
     return found
+
+
+def _in_parts(look: _Look) -> list[TableFinding]:
+    """Tell of texts whose characters are written in parts."""
+    rows = [example.row for example in look.examples if any(map(is_in_parts, example.texts))]
+    what = f"{many(len(rows), 'row')} with characters in parts (Unicode's NFD)"
+    return [TableFinding("in-parts", what, TO_WHOLE, rows)] if rows else []
