@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpt1.base.errors import printable
-from gpt1.base.wording import hundred, x100
+from gpt1.base.wording import hundred, shortened, x100
 from gpt1.documents.blocks import TableCell
 
 LONGEST_TEXT = 600  # characters of a sample or a mistake
@@ -76,7 +76,7 @@ def share(value: float) -> TableCell:
 def shown_text(text: str, most: int = LONGEST_TEXT) -> str:
     """Return a text that a document can hold: not too long, and without characters that are none."""
     shown = without_controls(text)
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return shown if len(shown) <= most else shortened(shown, most - 1)
 
 
 def without_controls(text: str) -> str:

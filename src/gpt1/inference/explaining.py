@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import SettingError, unknown
+from gpt1.base.wording import shortened
 from gpt1.inference.answering import Predictions, answer_split, network_temperature
 from gpt1.inference.gradients import MOST_READINGS, integrated_gradients
 from gpt1.inference.run import Run
@@ -121,7 +122,7 @@ def strongest(explanation: Explanation) -> str:
 
 def _shown(word: Word, several: bool) -> str:
     text = " ".join(word["word"].split())
-    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    short = shortened(text, LONGEST, "...")
     return f"{word['field']}: {short}" if several else short
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, did_you_mean, printable, unknown
 from gpt1.base.tables import file_format
-from gpt1.base.wording import some
+from gpt1.base.wording import shortened, some
 from gpt1.tasks.catalog import MULTILABEL_METRICS, TABLE_METRICS, Task
 from gpt1.tasks.data_warnings import refuse_one_label
 from gpt1.tasks.examples import (
@@ -302,7 +302,7 @@ def _likely(cells: Mapping[str, Sequence[str]], known: Mapping[str, str]) -> lis
 def _shown(text: str) -> str:
     """Return a name or a cell in short, without the sign that remedies stand between."""
     plain = " ".join(printable(text).replace("`", "'").split())
-    return plain if len(plain) <= _LONG_NAME else f"{plain[:_LONG_NAME]}…"
+    return shortened(plain, _LONG_NAME)
 
 
 def _choices(train: Sequence[Row], column: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpt1.base.errors import InputError, did_you_mean, printable
-from gpt1.base.wording import some
+from gpt1.base.wording import shortened, some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import BOTH, CHOICES
 from gpt1.text.cleaning import to_utf8
@@ -276,5 +276,4 @@ def label_name(value: Any) -> str:
 
 def brief(value: Any) -> str:
     """Return a value as Python writes it, cut where it is long: a cell may hold megabytes."""
-    text = repr(value)
-    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
+    return shortened(repr(value), _LONG, "...")
