@@ -95,6 +95,15 @@ def test_long_names_beside_bars_are_broken_where_a_part_ends_and_do_not_run_into
     assert all(after - before > 9 for before, after in pairwise(heights))  # letters are of 9 px
 
 
+def test_names_in_wide_signs_are_broken_too_and_drawn_without_a_warning() -> None:
+    name = "네이버영화리뷰긍정부정분류모델첫번째시도"
+    drawn = draw(BarPlot({name: {"score": Estimate(71.0, None)}, "run": {"score": Estimate(50.0, None)}}, "accuracy"))
+    first, second = name[: LONGEST_LABEL // 2], name[LONGEST_LABEL // 2 :]
+    assert first in drawn
+    assert second in drawn
+    assert name not in drawn
+
+
 def test_a_long_curve_is_drawn_as_means_of_neighbours() -> None:
     steps = list(range(1, 3 * MOST_POINTS))  # one short of three a point
     thin = Curve(steps, [float(step) for step in steps]).thinned()

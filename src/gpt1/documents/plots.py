@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpt1.base.wording import x100
+from gpt1.base.wording import width, x100
 from gpt1.documents.blocks import BarPlot, CurvePlot, LinePlot, Plot, ReliabilityPlot
 
 MOST_MARKERS = 20  # points of a line that are marked one by one
-LONGEST_LABEL = 22  # characters of a line beside a bar
+LONGEST_LABEL = 22  # characters of a line beside a bar, of those that are twice as wide half as many
 
 # A stand-in and the page's variable that takes its place.
 _INK, _MUTED, _GRID = "#000001", "#000002", "#000003"
@@ -181,9 +181,10 @@ def _draw_reliability(plot: ReliabilityPlot) -> str:
 
 def _wrapped(name: str) -> str:
     """Return a name in lines that leave room for its bar, each as long as words and parts of paths let it be."""
+    most = LONGEST_LABEL * len(name) // max(1, width(name))
     lines = [""]
-    for part in re.findall(rf"[^-/_ ]{{0,{LONGEST_LABEL - 1}}}[-/_ ]|[^-/_ ]{{1,{LONGEST_LABEL}}}", name):
-        if len(lines[-1] + part) > LONGEST_LABEL:
+    for part in re.findall(rf"[^-/_ ]{{0,{most - 1}}}[-/_ ]|[^-/_ ]{{1,{most}}}", name):
+        if lines[-1] and width(lines[-1] + part) > LONGEST_LABEL:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
@@ -197,7 +198,7 @@ def _figure(height: float) -> tuple[Figure, Axes]:
 def _add_legend(figure: Figure, names: Sequence[str]) -> None:
     """Name lines below the picture, which grows for it; where there is one, nothing needs a name."""
     if len(names) > 1:
-        columns = max(1, min(len(names), _LEGEND_LETTERS // (max(map(len, names)) + _LEGEND_MARK)))
+        columns = max(1, min(len(names), _LEGEND_LETTERS // (max(map(width, names)) + _LEGEND_MARK)))
         figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * -(-len(names) // columns))
         figure.legend(loc="outside lower center", ncols=columns)
 
