@@ -120,10 +120,21 @@ def command(
     how |= {"abstain": abstain, "explain": why, "notice": words.notice} | (
         {} if encoding is None else {"encoding": encoding}
     )
+    opened = open_run(run, step, device, int8)
     if out is None:
-        _print_answers(open_run(run, step, device, int8), file, how)
+        _print_answers(opened, file, how)
     else:
-        _write_answers(open_run(run, step, device, int8), file, Path(out), overwrite, resume, how)
+        _write_answers(opened, file, Path(out), overwrite, resume, how)
+    _tell_worth(opened, task)
+
+
+def _tell_worth(run: Run, task: str | None) -> None:
+    """Say in a line what the answers of a run are worth."""
+    from gpt1.finetuning.results import run_worth
+    from gpt1.inference.answering import task_of
+
+    worth = run_worth(run, task_of(run, task).name)
+    words.notice(" ".join(filter(None, [worth.sentence, worth.figures])))
 
 
 def _table(asked: tuple[str, ...]) -> str | None:
@@ -146,13 +157,15 @@ def _is_there(name: str) -> bool:
 
 def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str, Any]) -> None:
     from gpt1.base.wording import many
+    from gpt1.finetuning.results import run_worth
     from gpt1.inference.answering import task_of
     from gpt1.inference.explaining import strongest
     from gpt1.inference.predicting import predict_texts
 
     found: dict[str, Any] = predict_texts(run, texts, **how, notice=words.notice)
+    worth = run_worth(run, task_of(run, how["task"]).name)
     if as_json:
-        click.echo(to_json(found, ensure_ascii=False, indent=1))
+        click.echo(to_json({**found, "worth": words.reworded(worth.as_json())}, ensure_ascii=False, indent=1))
         return
     if isinstance(shares := found.get("probabilities"), dict):
         _show_shares(found, shares, task_of(run, how["task"]).is_multilabel)
@@ -162,6 +175,7 @@ def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str,
     for one in found.get("explanation", ()):
         told = f"; {many(one['unread'], 'word')} at the end not read" if one["unread"] else ""
         click.echo(f"why {one['label'] or 'so'}: {strongest(one) or 'no word moves it'}{told}")
+    words.notice(worth.sentence)
 
 
 def _show_shares(found: dict[str, Any], shares: dict[str, float], each: bool) -> None:

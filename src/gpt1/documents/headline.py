@@ -37,6 +37,14 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     return f"{_titled(metric)} {score(reached)} on {rows}; counted words were not asked the same{told}."
 
 
+def measured_line(evaluation: Evaluation, decided: Decided) -> str:
+    """Return what the sentence stands on: the score with its interval, that of counted words, and which rows."""
+    found = _best_known(evaluation, decided)
+    interval = "" if found.interval is None else f" (95 % interval {between(found.interval)})"
+    words = "" if found.words is None else f", counting words {score(found.words)}"
+    return f"{_titled(found.metric)} {score(found.score)}{interval}{words}, on {found.rows}."
+
+
 def opened(worth: Verdict) -> str:
     """Return a verdict on what was held against something as the first thing to be said."""
     return f"{_opening(worth)}: {worth.sentence}."
