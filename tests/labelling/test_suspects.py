@@ -131,6 +131,17 @@ def test_rows_that_were_not_learned_are_answered_by_the_run_itself(run: Run, tmp
     assert told == [f"none of the 20 rows was learned by {run.path}, so it answers them itself"]
 
 
+def test_the_sheet_is_written_as_the_table_is_with_its_other_columns(run: Run, tmp_path: Path) -> None:
+    lines = [["Größe", "label", "text"]]
+    lines += [["groß", MOODS.labels[int(str(row.label))], row.texts[0]] for row in make_examples(MOODS, 12, seed=8)]
+    other = tmp_path / "other.csv"
+    other.write_bytes("".join(";".join(cells) + "\r\n" for cells in lines).encode("cp1252"))
+    suspect_labels(run, other, tmp_path / "out.csv", encoding="cp1252", notice=lambda said: None)
+    header, *rows = (tmp_path / "out.csv").read_bytes().decode("cp1252").splitlines()
+    assert header == "row;Größe;label;text;suggested;p_label;p_suggested;flagged"
+    assert sorted(";".join(row.split(";")[1:4]) for row in rows) == sorted(map(";".join, lines[1:]))
+
+
 def rows_answered(run: Run, table: Path) -> list[dict[str, dict[object, float]]]:
     from gpt1.inference.predicting import predict_file
 

@@ -10,7 +10,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -18,14 +18,13 @@ from typing import IO, Any
 from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.files import file_hash, line_bytes, parse_line, partial_file, partial_path, result_file
 from gpt1.base.progress import Progress, Silent, clock, stage
-from gpt1.base.tables import file_format, parquet_schema
 from gpt1.base.wording import many, some
 from gpt1.inference.answering import task_of
 from gpt1.inference.explaining import Explain
 from gpt1.inference.predicting import Answering, Notice, Tally, Wanted
 from gpt1.inference.rows import CHUNK, file_chunks
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import SheetColumns, check_target, form_for, has_cells, kinds_of, write_to
+from gpt1.inference.sheets import check_target, columns_beside, has_cells, kinds_of, write_as_table
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.thresholds import THRESHOLDS_FILE
@@ -265,24 +264,9 @@ def _write(
         if file_hash(table.path) != table.sha256:
             raise InputError(f"{table.path} was changed while it was answered; leave it as it is, and {_ANEW}")
 
-    added = answering.added
-    place, *others = added
-    columns = SheetColumns(
-        [place, *table.kinds, *others],
-        table.kinds | {name: {kind} for name, kind in added.items()},
-        parquet_schema(table.path) if file_format(table.path) == "parquet" else None,
-    )
-    form = form_for(out, table.path, encoding)
+    columns = columns_beside(table.path, table.kinds, answering.added)
     with result_file(out, overwrite=overwrite) as file:
-        try:
-            write_to(file, out, rows(), columns, form, notice)
-        except UnicodeEncodeError as error:  # a label or an error in letters that the table's encoding lacks
-            assert form is not None  # all other files are UTF-8
-            lacks = f"{form.encoding} lacks '{error.object[error.start]}'"
-            notice(f"{table.path} is {form.encoding}, and {out} is UTF-8 with a byte order mark: {lacks}")
-            file.seek(0)
-            file.truncate()
-            write_to(file, out, rows(), columns, replace(form, encoding="utf-8", has_mark=True), notice)
+        write_as_table(file, out, table.path, encoding, rows, columns, notice)
         journal.finish(_hash_of(file))
 
 

@@ -13,12 +13,12 @@ from gpt1.base.files import result_file
 from gpt1.base.wording import many
 from gpt1.finetuning.measure import TableReading, read_beside_train
 from gpt1.inference.answering import answer_split, task_of
-from gpt1.inference.predicting import ROW, free_names
+from gpt1.inference.predicting import ROW
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import FORMS, SheetColumns, check_target, kinds_of, write_to
+from gpt1.inference.sheets import check_target
 from gpt1.labelling.confident import Doubts, find_doubts
 from gpt1.labelling.cross_validating import cross_validated
-from gpt1.labelling.sheet import require_one_label, text_cells
+from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
 from gpt1.labelling.workings import WORKINGS, refuse_foreign, remove_workings
 from gpt1.runs.events import Listener
 from gpt1.tasks.answers import Floats
@@ -81,7 +81,7 @@ def suspect_labels(
     doubts = find_doubts(probabilities, rows.splits[_ROWS].labels)
     shown = with_columns(known, columns or {})
     found = _suspects(shown, rows.examples[_ROWS], probabilities, doubts)
-    _write(shown, found, out, workings, notice, overwrite=overwrite)
+    _write(found, read_cells(Path(table), encoding), out, workings, notice, overwrite=overwrite)
     return found
 
 
@@ -114,17 +114,12 @@ def _suspects(task: Task, examples: Sequence[Example], probabilities: Floats, do
     ]
 
 
-def _write(task: Task, found: Sequence[Suspect], out: Path, workings: Path, notice: Notice, *, overwrite: bool) -> None:
+def _write(
+    found: Sequence[Suspect], table: TableCells, out: Path, workings: Path, notice: Notice, *, overwrite: bool
+) -> None:
     """Write the sheet, and remove what was trained for it: last, but before the sheet has its name."""
-    ours = (ROW, SUGGESTED, P_LABEL, P_SUGGESTED, FLAGGED)
-    names = free_names(ours, (*task.fields, task.label_field), notice)
-
-    def cells(one: Suspect) -> dict[str, object]:
-        told = zip(ours[1:], (one.suggested, one.p_label, one.p_suggested, one.flagged), strict=True)
-        given = {names[ROW]: one.row, **one.texts, task.label_field: one.label}
-        return given | {names[name]: value for name, value in told}
-
-    rows = [cells(one) for one in found]
+    added = {ROW: int, SUGGESTED: type(found[0].suggested), P_LABEL: float, P_SUGGESTED: float, FLAGGED: bool}
+    told = {one.row: (one.suggested, one.p_label, one.p_suggested, one.flagged) for one in found}
     with result_file(out, overwrite=overwrite) as file:
-        write_to(file, out, rows, SheetColumns(list(rows[0]), kinds_of(rows)), FORMS.get(out.suffix.lower()), notice)
+        table.write(file, out, added, told, notice)
         remove_workings(workings)
