@@ -431,6 +431,14 @@ def test_a_wrong_option_is_an_error_not_a_finding(
         check(tmp_path, rows(), **settings)
 
 
+def test_a_table_without_labels_is_said_to_have_none(tmp_path: Path) -> None:
+    dates = [[f"the parcel {row} was late", f"2026-01-{1 + row % 9:02}"] for row in range(40)]
+    report = check(tmp_path, dates, "text,sent")
+    found = finding(report, "no-label")
+    assert (report.is_fit, found.what) == (False, "no column looks like labels: 'sent' holds dates")
+    assert found.advice.startswith("add a column 'label'")
+
+
 def test_a_column_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     report = check(tmp_path, rows(), columns={"text": "txet"})
     assert "has no column 'txet'; did you mean 'text'?" in finding(report, "columns").advice

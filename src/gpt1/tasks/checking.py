@@ -21,7 +21,15 @@ from gpt1.base.errors import FileError, InputError
 from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
-from gpt1.tasks.columns import Columns, check_metric, check_row, check_separator, infer_columns, require_names
+from gpt1.tasks.columns import (
+    Columns,
+    NoLabelColumn,
+    check_metric,
+    check_row,
+    check_separator,
+    infer_columns,
+    require_names,
+)
 from gpt1.tasks.data_warnings import (
     COMMON_SHARE,
     LONG_TEXT,
@@ -199,7 +207,9 @@ def check_table(
         found.append(_nothing(table))
     else:
         try:
-            understood = infer_columns(table.rows, columns or {}, str(path))
+            understood = infer_columns(table.rows, columns or {}, str(path), regression=regression)
+        except NoLabelColumn as error:
+            found.append(TableFinding("no-label", error.why, error.advice, stops=True))
         except InputError as error:
             what = "which columns are text and label cannot be told"
             found.append(TableFinding("columns", what, str(error).removeprefix(f"{path}: "), stops=True))

@@ -171,7 +171,7 @@ def read_tables(
     said: list[str] = []
     folding: list[str] = []
     with _hinting(skip_bad):
-        understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]))
+        understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]), regression=regression)
         if labels_sep is not None:
             check_separator(labels_sep, understood, regression, paths["train"])
         separator = labels_sep or ""
