@@ -320,7 +320,7 @@ def test_rows_of_dev_are_judged_by_the_labels_of_train(
     dev.write_text("txt,label\nAnn,good\n")
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
     assert code == 1
-    assert f"{dev}, row 2: no column 'text'; did you mean 'txt'?" in err
+    assert f"{dev} has no column 'text'; did you mean 'txt'?" in err
 
 
 def test_labels_seen_once_and_doubtful_rows_are_told_with_their_rows(

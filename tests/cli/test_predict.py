@@ -138,6 +138,18 @@ def test_columns_may_be_called_otherwise(moods: str, tmp_path: Path, capsys: pyt
     assert "prediction" in answer
 
 
+def test_columns_that_are_not_there_are_told_at_once_though_bad_rows_are_skipped(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = str(make_run(tmp_path / "pair", words_tokenizer, CATALOGUE["rte"]))
+    (tmp_path / "new.csv").write_text("one,two\nAnn,Tom\n")
+    for more in ([], ["--out", str(tmp_path / "out.csv")]):
+        code, out, err = run(capsys, "predict", pair, str(tmp_path / "new.csv"), "--skip-bad", "--device", "cpu", *more)
+        assert (code, out) == (1, "")
+        assert "has none of the columns 'a', 'b' (columns: one, two); name those that are meant with --column a" in err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_table_without_rows_is_told_so(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "new.csv").write_text("text,n\n")
     told = (1, "", f"error: {tmp_path / 'new.csv'} has no rows\n")

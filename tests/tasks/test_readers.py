@@ -548,7 +548,7 @@ def test_a_column_that_only_the_dev_table_lacks_is_named_with_the_row(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     dev = write_csv(tmp_path / "dev.csv", "txt,label", ["x", "no"])
     with pytest.raises(
-        InputError, match=r"dev\.csv, row 2: no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
+        InputError, match=r"dev\.csv has no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
     ):
         read_tables({"train": train, "dev": dev})
 
@@ -734,6 +734,34 @@ def test_dates_and_names_of_rows_are_no_labels_and_that_is_said_with_what_helps(
             assert (
                 read_tables({"train": path}, columns={"text": header[5:], "label": "when"}).task.label_field == "when"
             )
+
+
+def test_all_columns_that_are_not_there_are_told_at_once_before_what_is_wrong_with_rows(tmp_path: Path) -> None:
+    train, dev = tmp_path / "train.csv", tmp_path / "dev.csv"
+    train.write_text("premise,hypothesis,label\n,b,x\nc,d,y\n")  # the first row lacks a text
+    dev.write_text("one,two,label\na,b,x\n")
+    with pytest.raises(InputError) as refused:
+        read_tables({"train": train, "dev": dev})
+    assert str(refused.value) == (
+        f"{dev} has none of the columns 'premise', 'hypothesis' (columns: one, two, label); name those that are meant "
+        "with `columns={'a': 'COLUMN', 'b': 'COLUMN'}`"
+    )
+    with pytest.raises(InputError, match=r"has none of the columns 'body', 'stars' \(columns: premise, hypothesis, la"):
+        read_tables({"train": train}, columns={"text": "body", "label": "stars"})
+    dev.write_text("premise\na\n")
+    task = CATALOGUE["rte"]
+    with pytest.raises(InputError, match=r"has none of the columns 'a', 'b', 'label' \(columns: premise\); name those"):
+        read_further(task, dev, "dev", skip_bad=True)
+    with pytest.raises(InputError, match=r"has none of the columns 'a', 'b' \(columns: premise\); name those"):
+        read_further(task, dev, "test")
+
+
+def test_a_line_of_json_may_lack_what_others_have(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"body": "a"}\n{"text": "b", "label": "0"}\n')
+    with pytest.raises(InputError, match=r"row 1: no column 'text'"):
+        read_further(CATALOGUE["sst2"], path, "dev")
+    assert len(read_further(CATALOGUE["sst2"], path, "dev", skip_bad=True)[0]) == 1
 
 
 def test_texts_alone_have_no_label(tmp_path: Path) -> None:

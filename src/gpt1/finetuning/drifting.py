@@ -25,7 +25,7 @@ from gpt1.inference.rows import file_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.drift import (
     ANSWERS,
     BITS,
@@ -39,7 +39,7 @@ from gpt1.tasks.drift import (
     tail_share,
 )
 from gpt1.tasks.encoded import EncodedTask, text_digests
-from gpt1.tasks.examples import Example, example_to_answer
+from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.learned import in_train
 
 FEWEST = 30  # rows on either side: of fewer only a landslide could be told from chance
@@ -98,7 +98,9 @@ def find_drift(
 def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple[list[Example], int, int]:
     """Return the rows of a table that can be used, how many there are, and how many cannot be."""
     found, bad = [], 0
-    for row in chain.from_iterable(file_chunks(table, encoding)):
+    rows = list(chain.from_iterable(file_chunks(table, encoding)))
+    require_columns(task, [row for row in rows if isinstance(row, Row)])
+    for row in rows:
         try:
             if isinstance(row, FileError):
                 raise row

@@ -28,7 +28,7 @@ from gpt1.inference.sheets import check_target, columns_beside, has_cells, kinds
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.thresholds import THRESHOLDS_FILE
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Row, example_to_answer
 
 FORMAT, VERSION = "gpt1-answers", 2
@@ -103,6 +103,8 @@ def _look_at(file: str | Path, encoding: str, asked: Wanted) -> _Table:
     """Read a table through; a row that cannot be used is an error now, unless such are to be skipped."""
     rows, kinds = 0, dict[str, set[type]]()
     for chunk in file_chunks(file, encoding):
+        if not rows:
+            require_columns(asked.task, [found for found in chunk if isinstance(found, Row)])
         rows += len(chunk)
         for found in chunk:
             if not isinstance(found, Row):

@@ -25,7 +25,7 @@ from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, strea
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import Promise
 from gpt1.tasks.shapes import CHOICES, SINGLE
@@ -235,6 +235,7 @@ def predict_file(
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
+    require_columns(known, [row for row in first if isinstance(row, Row)])
     return Answers(run, asked, chain([first], chunks), notice)
 
 

@@ -194,6 +194,25 @@ def advising(task: Task) -> Iterator[None]:
         raise RowFault(fault.place, fault.number, f"{fault.message}; {advice}", fault.reason) from None
 
 
+def require_columns(task: Task, rows: Sequence[Row], *, with_label: bool = False) -> None:
+    """Refuse a table without the columns that a task reads, all of them at once; some rows of jsonl may lack one."""
+    there = list(dict.fromkeys(name for row in rows[:_LOOKED_AT] for name in row.cells))
+    roles = dict(zip(task.fields, _roles(task), strict=True)) | ({task.label_field: "label"} if with_label else {})
+    lacking = [column for column in roles if column not in there]
+    if rows and lacking:
+        ways = {roles[column]: "COLUMN" for column in lacking}
+        meant = "the one that is" if len(lacking) == 1 else "those that are"
+        raise InputError(f"{_lacks(rows[0].place, lacking, there)}; name {meant} meant with `columns={ways!r}`")
+
+
+def _lacks(place: str, lacking: Sequence[str], header: Sequence[str]) -> str:
+    """Return that a table has no such columns, and which it has."""
+    columns = f" (columns: {some(header, SHOWN)})"
+    if len(lacking) == 1:
+        return f"{place} has no column '{lacking[0]}'{did_you_mean(lacking[0], header)}{columns}"
+    return f"{place} has none of the columns {some([repr(name) for name in lacking], SHOWN)}{columns}"
+
+
 def sort_labels(names: set[str]) -> tuple[str, ...]:
     """Sort label names: by value if all are numbers, else by letters."""
     values = {name: number(name) for name in names}
@@ -217,13 +236,11 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str, *
     """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
     # Of a file whose rows name their own columns the first may lack some.
     header = list(Counter(tuple(row.cells) for row in train[:_LOOKED_AT]).most_common(1)[0][0])
-    for role, column in chosen.items():
+    for role in chosen:
         if role not in (*_TEXT_ROLES, "label"):
             raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))
-        if column not in header:
-            raise InputError(
-                f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {some(header, SHOWN)})"
-            )
+    if lacking := [column for column in chosen.values() if column not in header]:
+        raise InputError(_lacks(place, lacking, header))
     label = ""
     try:
         label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label")
