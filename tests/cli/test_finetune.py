@@ -54,6 +54,18 @@ def test_a_table_is_learned_and_its_scores_are_printed(
     assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is trained, and no better than counting words")
 
 
+def test_a_table_may_be_named_without_train_and_once(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "run"
+    assert finetune(capsys, trained, out, table, "--steps", "1")[0] == 0
+    assert finetune(capsys, trained, out, "--train", table, "--steps", "1", "--resume")[0] == 0  # it is the same run
+    code, _, err = finetune(capsys, trained, out, table, "--train", table)
+    assert (code, "are one too many; rows to be judged by are --dev" in err) == (2, True)
+    code, _, err = finetune(capsys, trained, out, trained)
+    assert (code, "is a folder, and no table; a run to start from is named with --init" in err) == (2, True)
+
+
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = finetune(
         capsys,
