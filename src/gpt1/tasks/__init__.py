@@ -86,7 +86,7 @@ OFFERS = {
     ],
     "hub": ["HUB"],
     "learned": ["in_train"],
-    "metrics": ["blind_score", "glue_score", "matthews", "scores", "task_score"],
+    "metrics": ["blind_score", "commonest_score", "glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": [
         "complete",
