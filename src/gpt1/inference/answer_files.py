@@ -238,20 +238,26 @@ def _answer_rest(answering: Answering, journal: Journal, table: _Table, encoding
     """Answer the chunks that are not answered yet."""
     before, began = journal.total.rows, time.monotonic()
     with stage(progress, "answering") as bar:
+
+        def show(lately: int = 0) -> None:
+            """Show how far it is, with so many rows of a chunk that is not kept yet."""
+            done = journal.total.rows + lately
+            bar.show(done / table.rows, rows_line(done, table.rows, done - before, time.monotonic() - began))
+
         for chunk in islice(file_chunks(table.path, encoding), journal.chunks, None):
-            ours, refused = answering.answer(chunk)
+            ours, refused = answering.answer(chunk, show)
             if refused is not None:  # the table was whole when it was looked at
                 raise refused
             journal.add(ours, answering.last)
-            done = journal.total.rows
-            bar.show(done / table.rows, rows_line(done, table.rows, done - before, time.monotonic() - began))
+            show()
 
 
 def rows_line(done: int, rows: int, lately: int, seconds: float) -> str:
     """Return a line such as `2,048 of 9,000 rows  310 a second  0:22 left`; `lately` were answered in `seconds`."""
     speed = lately / max(seconds, 1e-9)
     left = [f"{clock((rows - done) / speed)} left"] if done < rows else []
-    return "  ".join([f"{done:,} of {many(rows, 'row')}", f"{speed:,.0f} a second", *left])
+    shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"  # reasons take longer than answers
+    return "  ".join([f"{done:,} of {many(rows, 'row')}", f"{shown} a second", *left])
 
 
 def _write(
