@@ -318,6 +318,21 @@ def test_several_labels_of_a_text_are_told_without_how_sure(
     assert (code, first, len(shares)) == (0, answer, 3)
 
 
+def test_an_answer_that_is_not_the_likeliest_says_why(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skewed = replace(MOODS, metrics=("macro_f1", "accuracy"), class_factors=True)
+    made = make_run(tmp_path / "run", words_tokenizer, skewed)
+    for rare, other in (("glad", "sad"), ("sad", "glad")):  # whichever of the two is likelier
+        chosen = TaskThresholds("because", {rare: 1e6, other: 1.0})
+        ThresholdsRecord(STEP, {skewed.name: chosen}).write(made / THRESHOLDS_FILE)
+        code, out, _ = run(capsys, "predict", str(made), "Ann lost a key", "--device", "cpu")
+        first, (likeliest, _) = out.splitlines()[0], out.splitlines()[1].split()
+        why = f"'{other}' is likelier, but for macro F1 this run gives '{rare}' sooner)"
+        assert (code, first.startswith(f"{rare}  (")) == (0, True)
+        assert first.endswith(why if likeliest == other else " % sure)")
+
+
 def test_a_killed_table_is_gone_on_with_and_ends_as_an_undisturbed_one(
     moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

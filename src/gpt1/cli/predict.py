@@ -18,6 +18,7 @@ from gpt1.cli.evaluate import open_run, step_option
 
 if TYPE_CHECKING:
     from gpt1.inference.run import Run
+    from gpt1.tasks.catalog import Task
 
 STANDARD_INPUT = "-"
 SHOWN = 10  # probabilities of a text, the likeliest first
@@ -168,7 +169,7 @@ def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str,
         click.echo(to_json({**found, "worth": words.reworded(worth.as_json())}, ensure_ascii=False, indent=1))
         return
     if isinstance(shares := found.get("probabilities"), dict):
-        _show_shares(found, shares, task_of(run, how["task"]).is_multilabel)
+        _show_shares(found, shares, task_of(run, how["task"]))
     else:
         unread = found.get("notice")
         click.echo(f"{found['prediction']:.3f}{f'  ({unread})' if unread else ''}")
@@ -178,21 +179,32 @@ def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str,
     words.notice(worth.sentence)
 
 
-def _show_shares(found: dict[str, Any], shares: dict[str, float], each: bool) -> None:
-    """Print an answer with its probabilities: of one answer each, or `each` for itself."""
+def _show_shares(found: dict[str, Any], shares: dict[str, float], task: Task) -> None:
+    """Print an answer with its probabilities: of one answer, or of several labels each for itself."""
     from gpt1.base.wording import aligned, x100
 
     unread = found.get("notice")
-    if each:
+    if task.is_multilabel:
         click.echo(f"{found['prediction'] or 'no label'}{f'  ({unread})' if unread else ''}")
     else:
         answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]
-        click.echo(f"{answer}  ({x100(found['confidence']):.1f} % sure{f'; {unread}' if unread else ''})")
+        sure = f"{x100(found['confidence']):.1f} % sure"
+        click.echo(f"{answer}  ({'; '.join(filter(None, [sure, _why_not_likeliest(found, shares, task), unread]))})")
     likeliest = sorted(shares.items(), key=lambda one: -one[1])
     for line in aligned([(name, f"{share:.3f}") for name, share in likeliest[:SHOWN]]):
         click.echo(f"  {line}")
     if len(likeliest) > SHOWN:
         click.echo(f"  and {len(likeliest) - SHOWN:,} more, less likely")
+
+
+def _why_not_likeliest(found: dict[str, Any], shares: dict[str, float], task: Task) -> str:
+    """Return why another label is likelier than the answer, where one is: by factors, rare labels are given sooner."""
+    from gpt1.documents.figures import metric_name
+
+    answer, likeliest = found["prediction"], max(shares, key=shares.__getitem__)
+    if not task.class_factors or answer is None or shares[likeliest] <= shares[answer]:
+        return ""
+    return f"'{likeliest}' is likelier, but for {metric_name(task.metrics[0])} this run gives '{answer}' sooner"
 
 
 def _print_answers(run: Run, file: str, how: dict[str, Any]) -> None:
