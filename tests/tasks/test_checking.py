@@ -522,6 +522,17 @@ def test_labels_that_stand_twice_or_are_written_otherwise_are_found_among_severa
     assert set(folded.labels) == {"a", "b", "c"}
 
 
+def test_scores_with_decimal_commas_that_may_be_several_labels_are_not_decided(tmp_path):
+    for labels, either in ((("1,2", "1,3", "3"), "1,3"), (("1,2", "1,3", "2,3"), "1,2")):
+        found = finding(check(tmp_path, rows(labels=labels)), "number-labels")
+        assert (
+            found.what
+            == f"the labels are 3 different numbers, or several labels in a cell: '{either}' may be one or two"
+        )
+        assert "`regression=True`" in found.advice
+        assert f"if '{either}' is two labels, `labels_sep=','` parts them" in found.advice
+
+
 def test_codes_parted_by_commas_are_told_as_several_labels_before_scores(tmp_path):
     rows = [f"text number {n} of some;{('2,3', '1', '3', '2')[n % 4]}" for n in range(40)]
     path = tmp_path / "a.csv"

@@ -34,6 +34,7 @@ from gpt1.tasks.data_warnings import (
     COMMON_SHARE,
     LONG_TEXT,
     commas_in_words,
+    may_be_either,
     rows_with_commas,
     scores_advice,
     seem_scores,
@@ -422,7 +423,10 @@ def _variants(look: _Look) -> list[TableFinding]:
 def _numbers(look: _Look) -> list[TableFinding]:
     if not (numbers := seem_scores(look.counts)):
         return []
-    what = f"the labels are {numbers:,} different numbers"
+    parted = (
+        f", or several labels in a cell: '{either}' may be one or two" if (either := may_be_either(look.counts)) else ""
+    )
+    what = f"the labels are {numbers:,} different numbers{parted}"
     return [TableFinding("number-labels", what, scores_advice(look.counts))]
 
 
