@@ -158,7 +158,7 @@ def test_another_table_is_read_without_its_bad_rows_where_that_is_asked(
         (["PRETRAINED", "--skip-bad"], 2, "--skip-bad is for fine-tuned runs"),
         (["RUN", "--column", "text=x"], 2, "--column, --skip-bad and --fold-labels go with a --table"),
         (["RUN", "--table", "TABLE", "--column", "a=x"], 2, "unknown role of a column 'a' of 'moods'"),
-        (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, "row 1: no column 'txet'; did you mean 'text'?"),
+        (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, " has no column 'txet'; did you mean 'text'?"),
         (["RUN", "--table", "TABLE", "--column", "text=txet"], 1, "; name the one that is meant with --column text=CO"),
         (["RUN", "--table", "TABLE", "--column", "label=lbl"], 1, "; name the one that is meant with --column label=C"),
         (["RUN", "--table", "absent.csv"], 1, "absent.csv does not exist"),

@@ -54,6 +54,18 @@ def test_a_table_is_learned_and_its_scores_are_printed(
     assert out.splitlines()[-1].startswith(f"{tmp_path / 'run'} is trained, and no better than counting words")
 
 
+def test_a_table_may_be_named_without_train_and_once(
+    trained: Path, table: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "run"
+    assert finetune(capsys, trained, out, table, "--steps", "1")[0] == 0
+    assert finetune(capsys, trained, out, "--train", table, "--steps", "1", "--resume")[0] == 0  # it is the same run
+    code, _, err = finetune(capsys, trained, out, table, "--train", table)
+    assert (code, "are one too many; rows to be judged by are --dev" in err) == (2, True)
+    code, _, err = finetune(capsys, trained, out, trained)
+    assert (code, "is a folder, and no table; a run to start from is named with --init" in err) == (2, True)
+
+
 def test_programs_get_json(trained: Path, table: Path, tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = finetune(
         capsys,
@@ -320,7 +332,7 @@ def test_rows_of_dev_are_judged_by_the_labels_of_train(
     dev.write_text("txt,label\nAnn,good\n")
     code, _, err = finetune(capsys, trained, tmp_path / "run", "--train", table, "--dev", dev)
     assert code == 1
-    assert f"{dev}, row 2: no column 'text'; did you mean 'txt'?" in err
+    assert f"{dev} has no column 'text'; did you mean 'txt'?" in err
 
 
 def test_labels_seen_once_and_doubtful_rows_are_told_with_their_rows(

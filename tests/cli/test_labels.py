@@ -38,12 +38,15 @@ def test_suspects_are_written_and_told(folder: Path, tmp_path: Path, capsys: pyt
     words = ("labels", "suspect", str(folder / "run"), str(folder / "moods.csv"), "--out", str(out), *CPU)
     code, printed, said = run(capsys, *words)
     assert (code, len(list(read_rows(out)))) == (0, 24)
-    assert "of 24 labels are likely wrong" in printed
+    assert printed.startswith("No label is flagged: those who had not learned a row agree with ")  # of 24 toy rows
     assert "each third of the rows is answered by what has learned the others" in said
     code, _, said = run(capsys, *words)
     assert (code, "--overwrite" in said) == (1, True)
     code, printed, _ = run(capsys, *words, "--overwrite", "--json")
-    assert (code, json.loads(printed)["rows"]) == (0, 24)
+    told = json.loads(printed)
+    assert (code, told["rows"], told["flagged"], told["may_be_chance"]) == (0, 24, 0, True)
+    code, printed, _ = run(capsys, *words, "--overwrite", "--flag-anyway")
+    assert (code, printed.startswith("Flags are chance here: ")) == (0, True)
 
 
 def test_the_next_are_written_and_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,17 +14,23 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.tables import read_rows
+from gpt1.finetuning.measure import measure
 from gpt1.inference import explaining
+from gpt1.inference.run import load_run
 from gpt1.records.thresholds import THRESHOLDS_FILE, TaskThresholds, ThresholdsRecord
 from gpt1.tasks.catalog import CATALOGUE, Task
+from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.shapes import SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.conftest import make_text
-from tests.inference.tools import STEP, make_run, sure_run
+from tests.finetuning.tools import make_examples, make_task
+from tests.inference.tools import CONTEXT, STEP, make_run, sure_run
 from tests.moments import changes_told, counted, signalled
 
 MOODS = Task(name="moods", title="moods", shape=SINGLE, labels=("glad", "sad"), metrics=("accuracy",), fields=("text",))
+
+UNKNOWN = "What it is worth is not known: its training is not at its end.\n"  # a run that was made, not trained
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +48,7 @@ def table(tmp_path: Path) -> str:
 
 def test_answers_are_printed_as_json_lines(moods: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "predict", moods, table, "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, UNKNOWN)
     first, second = map(json.loads, out.splitlines())
     assert (first["row"], second["row"]) == (2, 3)
     assert (first["id"], first["text"], second["text"]) == ("1", "Ann lost a key", "Tom sold\na hat")
@@ -57,7 +63,7 @@ def test_or_written_to_a_file(
 ) -> None:
     printed = [json.loads(line) for line in run(capsys, "predict", moods, table, "--device", "cpu")[1].splitlines()]
     out = tmp_path / f"answers.{suffix}"
-    wanted = (0, "", f"{out}: 2 rows answered\n")
+    wanted = (0, "", f"{out}: 2 rows answered\n{UNKNOWN}")
     assert run(capsys, "predict", moods, table, "--out", str(out), "--device", "cpu") == wanted
     rows = [row for _, row in read_rows(out)]
     if suffix != "jsonl":
@@ -78,13 +84,34 @@ def test_or_written_to_a_file(
     assert run(capsys, "predict", moods, table, "--out", str(out), "--overwrite", "--device", "cpu") == wanted
 
 
+def test_at_the_end_it_is_told_what_the_run_reached_where_it_was_judged(
+    table: str, tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = measured_run(tmp_path / "judged", words_tokenizer)
+    said = " ".join(run(capsys, "predict", str(made), table, "--device", "cpu")[2].split())
+    assert said.startswith("Not of use yet: ")
+    assert re.search(r"Accuracy \d+\.\d \(95 % interval \d+\.\d to \d+\.\d\), on 12 rows of test\.$", said)
+    told = run(capsys, "predict", str(made), "Ann lost a key", "--device", "cpu")[2]
+    assert said.startswith(told.strip())
+    worth = json.loads(run(capsys, "predict", str(made), "Ann", "--json", "--device", "cpu")[1])["worth"]
+    assert (worth["is_of_use"], f"{worth['told']} {worth['figures']}") == (False, said)
+
+
+def measured_run(folder: Path, tokenizer: Tokenizer) -> Path:
+    """Make a run of random weights that was measured on twelve rows."""
+    made = load_run(make_run(folder, tokenizer, make_task()), device="cpu")
+    rows = {"test": make_examples(make_task(), 12, seed=0)}
+    measure(made, encode_task(make_task(), rows, tokenizer, CONTEXT), ("test",))
+    return made.path
+
+
 def test_standard_input_is_json_lines(
     moods: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = b'{"text": "Ann lost a key", "n": 1}\n{"text": "Tom sold a hat", "n": 2}\n'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
     code, out, err = run(capsys, "predict", moods, "-", "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, UNKNOWN)
     assert [json.loads(line)["n"] for line in out.splitlines()] == [1, 2]
 
 
@@ -111,6 +138,18 @@ def test_columns_may_be_called_otherwise(moods: str, tmp_path: Path, capsys: pyt
     assert "prediction" in answer
 
 
+def test_columns_that_are_not_there_are_told_at_once_though_bad_rows_are_skipped(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = str(make_run(tmp_path / "pair", words_tokenizer, CATALOGUE["rte"]))
+    (tmp_path / "new.csv").write_text("one,two\nAnn,Tom\n")
+    for more in ([], ["--out", str(tmp_path / "out.csv")]):
+        code, out, err = run(capsys, "predict", pair, str(tmp_path / "new.csv"), "--skip-bad", "--device", "cpu", *more)
+        assert (code, out) == (1, "")
+        assert "has none of the columns 'a', 'b' (columns: one, two); name those that are meant with --column a" in err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_table_without_rows_is_told_so(moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "new.csv").write_text("text,n\n")
     told = (1, "", f"error: {tmp_path / 'new.csv'} has no rows\n")
@@ -130,7 +169,8 @@ def test_bad_rows_stop_it_or_are_written_and_counted(
     assert (code, printed, out.exists()) == (1, "", False)
     assert err == f"error: {tmp_path / 'new.csv'}, row 3: 'text' is empty; fill it or take the row out\n"
     code, printed, err = run(capsys, *arguments, "--out", str(out), "--skip-bad")
-    assert (code, printed, err) == (0, "", f"2 of 3 rows could not be used: see 'error'\n{out}: 3 rows written\n")
+    told = f"2 of 3 rows could not be used: see 'error'\n{out}: 3 rows written\n{UNKNOWN}"
+    assert (code, printed, err) == (0, "", told)
     first, second, third = (row for _, row in read_rows(out))
     assert (first["prediction"] != "", first["error"]) == (True, "")
     assert (second["n"], second["prediction"]) == ("2", "")
@@ -221,7 +261,7 @@ def test_with_a_risk_only_sure_rows_are_answered_and_the_share_is_told(
     assert words.startswith(
         f"{len(answered)} of 20 rows answered ({100 * len(answered) / 20:.1f} %): with 95 % confidence"
     )
-    assert words.endswith(f"{out}: 20 rows written")
+    assert words.endswith(f"{out}: 20 rows written {UNKNOWN.strip()}")
     code, _, err = run(capsys, *asked, "--abstain", "0.01")
     assert (code, "takes 299 answers" in " ".join(err.split())) == (1, True)
     assert run(capsys, *asked, "--abstain", "5")[0] == 2
@@ -232,11 +272,12 @@ def test_a_text_is_answered_on_the_command_line(
 ) -> None:
     code, out, err = run(capsys, "predict", moods, "Ann lost a key", "--device", "cpu")
     answer, *shares = out.splitlines()
-    assert (code, err, len(shares)) == (0, "", 2)
+    assert (code, err, len(shares)) == (0, UNKNOWN, 2)
     code, out, _ = run(capsys, "predict", moods, "Ann lost a key", "--json", "--device", "cpu")
     found = json.loads(out)
     assert answer == f"{found['prediction']}  ({100 * found['confidence']:.1f} % sure)"
-    assert list(found) == ["prediction", "probabilities", "confidence", "unknown", "tokens", "truncated"]
+    assert list(found) == ["prediction", "probabilities", "confidence", "unknown", "tokens", "truncated", "worth"]
+    assert found["worth"] == {"told": UNKNOWN.strip()}
     long = " ".join(["Ann lost a key."] * 30)
     code, out, err = run(capsys, "predict", moods, long, "--json", "--device", "cpu")
     assert (code, json.loads(out)["truncated"]) == (0, True)
@@ -277,6 +318,21 @@ def test_several_labels_of_a_text_are_told_without_how_sure(
     assert (code, first, len(shares)) == (0, answer, 3)
 
 
+def test_an_answer_that_is_not_the_likeliest_says_why(
+    tmp_path: Path, words_tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skewed = replace(MOODS, metrics=("macro_f1", "accuracy"), class_factors=True)
+    made = make_run(tmp_path / "run", words_tokenizer, skewed)
+    for rare, other in (("glad", "sad"), ("sad", "glad")):  # whichever of the two is likelier
+        chosen = TaskThresholds("because", {rare: 1e6, other: 1.0})
+        ThresholdsRecord(STEP, {skewed.name: chosen}).write(made / THRESHOLDS_FILE)
+        code, out, _ = run(capsys, "predict", str(made), "Ann lost a key", "--device", "cpu")
+        first, (likeliest, _) = out.splitlines()[0], out.splitlines()[1].split()
+        why = f"'{other}' is likelier, but for macro F1 this run gives '{rare}' sooner)"
+        assert (code, first.startswith(f"{rare}  (")) == (0, True)
+        assert first.endswith(why if likeliest == other else " % sure)")
+
+
 def test_a_killed_table_is_gone_on_with_and_ends_as_an_undisturbed_one(
     moods: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,7 +358,7 @@ def test_a_killed_table_is_gone_on_with_and_ends_as_an_undisturbed_one(
 
 def test_it_tells_which_words_speak_for_an_answer(moods: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "predict", moods, "Ann lost a key", "--explain", "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, UNKNOWN)
     answer, why = out.splitlines()[0].split()[0], out.splitlines()[-1]
     assert re.fullmatch(rf"why {answer}: (\w+ \([+-]\d+\.\d\d\)(; |$))+", why)
     out = run(capsys, "predict", moods, "Ann lost a key", "--explain-label", "sad", "--json", "--device", "cpu")[1]

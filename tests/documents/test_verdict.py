@@ -253,7 +253,7 @@ def test_what_is_no_better_than_knowing_nothing_of_the_texts_is_of_no_use() -> N
     found = verdict_without_rows(by)
     assert found is not None
     assert found.is_of_use is False
-    assert "no better than answers that know nothing of the texts (0.0)" in found.sentence
+    assert "no better than always giving the commonest answer (0.0)" in found.sentence
     better = verdict_without_rows(replace(by, scores={**by.scores, by.best: 0.1}))
     assert better is not None
     assert better.may_be_chance
@@ -264,3 +264,22 @@ def test_what_is_no_better_than_knowing_nothing_of_the_texts_is_of_no_use() -> N
     split = verdict(measured([[25, 25], [25, 25]], 0.4, "macro_f1", score=0.5))
     assert split is not None
     assert split.is_of_use is False
+
+
+def test_by_cross_validation_another_metric_has_a_line_for_the_commonest_label_too() -> None:
+    """Of four classes, one with 70 % of the rows: 2 x 0.7 / 1.7 / 4 is 20.6, and 25 what knows nothing of the texts."""
+    macro = replace(decided(0.2, 0.1, commonest=0.7), metric="macro_f1", blind=0.25, interval=(0.1, 0.3))
+    few = replace(measured([[1, 2], [2, 4]], 0.1, "macro_f1", score=0.5), examples=9)
+    for reached, said in (
+        (0.2, "always giving the commonest answer (20.6)"),
+        (0.24, "know nothing of the texts (25.0)"),
+    ):
+        worth = verdict(few, replace(macro, scores={**macro.scores, "network": reached}))
+        assert worth is not None
+        assert (worth.is_of_use, said in worth.sentence) == (False, True)
+    table = yardsticks(few, {"reviews": macro})
+    assert {row.name: row.cells[0].text for row in table.rows}["always the commonest label"] == "20.6"
+    matthews = replace(macro, metric="matthews", blind=0.0)
+    assert [row.name for row in yardsticks(few, {"reviews": matthews}).rows][-1] == "always the commonest label"
+    on_split = yardsticks(measured([[6, 4], [2, 88]], 0.5, "matthews", score=0.6), {})
+    assert on_split.rows[-1].name == "always 'good', the commonest label"

@@ -97,6 +97,22 @@ def test_rows_that_the_run_learned_are_no_reference(run: Run, tmp_path: Path) ->
     assert told == [f"40 of 70 rows of {mixed} were learned, and are left out"]
 
 
+def test_rows_that_the_run_learned_are_not_said_to_have_changed(run: Run, tmp_path: Path) -> None:
+    told: list[str] = []
+    learned, same = [row(seed) for seed in range(40)], [row(seed) for seed in range(6000, 6040)]
+    again, other = write(tmp_path / "again.csv", learned), write(tmp_path / "other.csv", same)
+    with pytest.raises(InputError, match=r"again\.csv: drift is told of 30 rows and more that .* learn, there are 0$"):
+        find_drift(run, again, notice=told.append)
+    with pytest.raises(InputError, match=r"there are 0$"):
+        find_drift(run, again, reference=other, notice=told.append)
+    with pytest.raises(InputError, match=r"there are 0; name a table of rows as they were when it was well"):
+        find_drift(run, other, reference=again, notice=told.append)
+    assert told == [f"40 of 40 rows of {again} were learned, and are left out"] * 3
+    mixed = write(tmp_path / "mixed.csv", [*learned, *same])
+    report = find_drift(run, mixed, notice=told.append)
+    assert (report.has_changed, report.rows, report.asked) == (False, 80, 40)
+
+
 def test_of_many_rows_some_are_drawn_and_that_is_told(run: Run, tmp_path: Path) -> None:
     told: list[str] = []
     table = write(tmp_path / "many.csv", ["The cat saw Tom."] * (MOST + 5))
@@ -107,13 +123,15 @@ def test_of_many_rows_some_are_drawn_and_that_is_told(run: Run, tmp_path: Path) 
 def test_what_cannot_be_told_is_refused_by_name(run: Run, tmp_path: Path) -> None:
     few = write(tmp_path / "few.csv", [row(seed) for seed in range(4000, 4000 + FEWEST - 1)])
     enough = write(tmp_path / "enough.csv", [row(seed) for seed in range(900, 900 + FEWEST)])
-    with pytest.raises(InputError, match=r"few\.csv: drift is told of 30 rows and more, there are 29$"):
+    with pytest.raises(
+        InputError, match=r"few\.csv: drift is told of 30 rows and more that the run did not learn, there are 29$"
+    ):
         find_drift(run, few)
     with pytest.raises(InputError, match=r"there are 29; name a table of rows .* `reference`"):
         find_drift(run, enough, reference=few)
     with pytest.raises(SettingError, match="held against itself"):
         find_drift(run, enough, reference=enough)
-    holes = write(tmp_path / "holes.csv", ["", *(row(seed) for seed in range(FEWEST))])
+    holes = write(tmp_path / "holes.csv", ["", *(row(seed) for seed in range(5000, 5000 + FEWEST))])
     with pytest.raises(InputError, match=r"holes\.csv, row 2: "):
         find_drift(run, holes)
     assert find_drift(run, holes, skip_bad=True).bad == 1

@@ -11,7 +11,7 @@ import pytest
 from gpt1.documents.figures import between, score
 from gpt1.documents.terminal import render
 from gpt1.finetuning.measure import evaluation_file, measure
-from gpt1.finetuning.results import results, results_blocks
+from gpt1.finetuning.results import results, results_blocks, run_worth
 from gpt1.finetuning.seeds import write_result
 from gpt1.inference.run import Run, load_run
 from gpt1.records.evaluation import Evaluation
@@ -114,3 +114,20 @@ def test_of_several_seeds_the_summary_comes_along(run: Run) -> None:
     SeedsResult("seed-1", {}, summary).write(run.path.parent / "seeds.json")
     assert results(load_run(run.path.parent, device="cpu"))["seeds"] == summary
     assert shown(run).splitlines()[1].split()[:4] == ["moods", "dev", "accuracy", "50.0"]
+
+
+def test_the_worth_of_a_run_is_that_of_the_rows_that_tell_most_at_the_step_that_answers(run: Run) -> None:
+    nothing = run_worth(measured(run), "grades")
+    assert nothing.figures.startswith("Pearson ")
+    assert "counted words were not asked the same" in nothing.sentence
+    path = evaluation_file(run.path, "moods", "test")
+    assert "on 12 rows of test." in run_worth(run, "moods").figures
+    replace(Evaluation.read(path), step=STEP + 1).write(path)
+    other = run_worth(run, "moods")
+    assert (other.figures, other.as_json()) == ("", {"told": other.sentence})
+    assert other.sentence.endswith(f"it was measured after {STEP + 1} updates, and this is after {STEP}.")
+
+
+def test_what_was_measured_and_cannot_be_read_is_told_as_answers_need_none_of_it(run: Run) -> None:
+    evaluation_file(measured(run).path, "moods", "test").write_text("{}")
+    assert run_worth(run, "moods").sentence.startswith("What it is worth is not known: ")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
+from gpt1.base.progress import Silent
 from gpt1.base.tables import read_rows
 from gpt1.inference import answer_files
 from gpt1.inference.answer_files import answer_table, rows_line
@@ -54,11 +55,11 @@ def stopping(after: int, error: type[BaseException]) -> Callable[..., Any]:
     calls = []
     original = answer_files.Answering.answer
 
-    def answer(self: Any, chunk: Any) -> Any:
+    def answer(self: Any, chunk: Any, *told: Any) -> Any:
         calls.append(1)
         if len(calls) > after:
             raise error
-        return original(self, chunk)
+        return original(self, chunk, *told)
 
     return answer
 
@@ -333,6 +334,30 @@ def test_a_table_that_changes_meanwhile_is_not_written_with_the_wrong_answers(
 def test_how_far_it_is_and_how_long_it_takes_is_told() -> None:
     assert rows_line(2048, 9000, 1024, 2.0) == "2,048 of 9,000 rows  512 a second  0:14 left"
     assert rows_line(9000, 9000, 9000, 2.0) == "9,000 of 9,000 rows  4,500 a second"
+    assert rows_line(2, 90, 2, 4.0) == "2 of 90 rows  0.5 a second  2:56 left"
+
+
+class Shown(Silent):
+    """Remembers how far work was told to be."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def bar(self, label: str) -> Silent:
+        return self
+
+    def show(self, share: float, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_reasons_for_answers_are_told_of_row_by_row_as_each_takes_long(moods: Run, tmp_path: Path) -> None:
+    table = write(tmp_path / "new.csv", "text\nAnn lost a key\nTom sold a hat\nAnn\n")
+    shown = Shown()
+    answer_table(moods, table, tmp_path / "out.csv", explain=True, progress=shown, notice=lambda said: None)
+    assert [line.split("  ")[0] for line in shown.lines] == [f"{n} of 3 rows" for n in (1, 2, 3, 3)]
+    plain = Shown()
+    answer_table(moods, table, tmp_path / "plain.csv", progress=plain, notice=lambda said: None)
+    assert [line.split("  ")[0] for line in plain.lines] == ["3 of 3 rows"]
 
 
 def test_json_lines_have_probabilities_as_an_object(moods: Run, tmp_path: Path) -> None:

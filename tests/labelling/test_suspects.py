@@ -12,12 +12,13 @@ import pytest
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.tables import read_rows
+from gpt1.documents.terminal import render
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import Run, load_run
 from gpt1.labelling.confident import find_doubts
 from gpt1.labelling.cross_validating import answers_of_others, cross_validated
-from gpt1.labelling.shown import suspect_blocks
-from gpt1.labelling.suspects import suspect_labels
+from gpt1.labelling.shown import judge_of, suspect_blocks
+from gpt1.labelling.suspects import Suspect, suspect_labels
 from gpt1.labelling.workings import WORKINGS
 from gpt1.linear.ensemble import pool
 from gpt1.records.ensemble import NETWORK, WORDS
@@ -131,6 +132,17 @@ def test_rows_that_were_not_learned_are_answered_by_the_run_itself(run: Run, tmp
     assert told == [f"none of the 20 rows was learned by {run.path}, so it answers them itself"]
 
 
+def test_the_sheet_is_written_as_the_table_is_with_its_other_columns(run: Run, tmp_path: Path) -> None:
+    lines = [["Größe", "label", "text"]]
+    lines += [["groß", MOODS.labels[int(str(row.label))], row.texts[0]] for row in make_examples(MOODS, 12, seed=8)]
+    other = tmp_path / "other.csv"
+    other.write_bytes("".join(";".join(cells) + "\r\n" for cells in lines).encode("cp1252"))
+    suspect_labels(run, other, tmp_path / "out.csv", encoding="cp1252", notice=lambda said: None)
+    header, *rows = (tmp_path / "out.csv").read_bytes().decode("cp1252").splitlines()
+    assert header == "row;Größe;label;text;suggested;p_label;p_suggested;flagged"
+    assert sorted(";".join(row.split(";")[1:4]) for row in rows) == sorted(map(";".join, lines[1:]))
+
+
 def rows_answered(run: Run, table: Path) -> list[dict[str, dict[object, float]]]:
     from gpt1.inference.predicting import predict_file
 
@@ -202,9 +214,42 @@ def test_too_few_rows_are_refused(run: Run, table: Path, tmp_path: Path) -> None
         suspect_labels(run, few, tmp_path / "out.csv", notice=lambda said: None)
 
 
-def test_answers_that_are_worth_nothing_are_said_to_be(run: Run, table: Path, tmp_path: Path) -> None:
-    from gpt1.labelling.suspects import Suspect
+def suspects(agreed: int, flagged: int, rows: int = 20) -> list[Suspect]:
+    """Make rows of two labels, of which others say the same of so many."""
+    labels = ["xy"[place % 2] for place in range(rows)]
+    others = {"x": "y", "y": "x"}
+    return [
+        Suspect(place, {"text": "a"}, own, own if place < agreed else others[own], 0.4, 0.6, place >= rows - flagged)
+        for place, own in enumerate(labels)
+    ]
 
-    bad = [Suspect(2 + n, {"text": "a"}, ("x", "y")[n % 2], "x" if n else "y", 0.4, 0.6, n % 2 == 1) for n in range(8)]
-    told = str(suspect_blocks(bad, "out.csv"))
-    assert "says little" in told
+
+def shown(found: Sequence[Suspect]) -> str:
+    return " ".join(render(suspect_blocks(found, "out.csv"), width=100, is_terminal=False).split())
+
+
+def test_answers_that_are_worth_nothing_are_said_to_be_before_all_else() -> None:
+    nothing, forced, good = suspects(11, 0), suspects(11, 3), suspects(18, 2)
+    assert shown(nothing).startswith("No label is flagged: those who had not learned a row agree with 55.0 % of the")
+    assert "`flag_anyway=True` flags all the same" in shown(nothing)
+    assert shown(forced).startswith("Flags are chance here: ")
+    assert "3 of 20 labels are flagged all the same (15.0 %)" in shown(forced)
+    assert shown(good).startswith("2 of 20 labels are likely wrong (10.0 %). Those who had not learned a row agree")
+
+
+def test_a_judge_that_knows_nothing_of_the_labels_flags_none_unless_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    labels = [str(number % 2) for number in range(40)]  # which no text tells
+    table, draw = tmp_path / "coins.csv", random.Random(1)
+    draw.shuffle(labels)
+    rows = [
+        Example(row.texts, int(label), row.row) for row, label in zip(make_examples(MOODS, 40, 5), labels, strict=True)
+    ]
+    write(table, rows)
+    found = suspect_labels(run, table, tmp_path / "out.csv", notice=lambda said: None)
+    assert judge_of(found).may_be_chance
+    assert not any(one.flagged for one in found)
+    assert [row["flagged"] for _, row in read_rows(tmp_path / "out.csv")] == ["False"] * 40
+    gaps = [one.p_label - one.p_suggested for one in found]
+    assert gaps == pytest.approx(sorted(gaps), abs=1e-5)
+    asked = suspect_labels(run, table, tmp_path / "asked.csv", flag_anyway=True, notice=lambda said: None)
+    assert any(one.flagged for one in asked)

@@ -23,7 +23,7 @@ from gpt1.inspection.plan import Speed
 from gpt1.recipes.changes import change
 from gpt1.report import report
 from gpt1.report.card import make_card
-from gpt1.runs.events import Event, Stepped
+from gpt1.runs.events import Event, Noticed, Stepped
 from gpt1.runs.folder import CLASSIFIER, STARTED, read_run
 from gpt1.starting import planning
 from gpt1.starting.shown import start_blocks
@@ -190,8 +190,13 @@ def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
     table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slowly(monkeypatch, 100)
-    found = begin(table, trained, tmp_path / "out", minutes=5)
+    told = Told()
+    found = begin(table, trained, tmp_path / "out", minutes=5, listeners=[told])
     (said,) = found.decisions
+    before = f"{said}; what is begun {ANEW.removeprefix('this ')}"
+    assert told.events.index(Noticed(before)) < next(
+        place for place, event in enumerate(told.events) if isinstance(event, Stepped)
+    )
     assert said.startswith("the labels are read 0.")
     assert "a third of the rows is held out once" in said
     (learned,) = (step.arguments for step in found.steps if step.verb == "finetune")
@@ -201,8 +206,12 @@ def test_what_does_not_fit_into_the_time_is_cut_down_and_said(
     assert found.decided["films"].examples < 54 / 2  # of the rows to learn from, of which all would be cross-validated
     assert shown(found).startswith(VERDICTS)
     assert "The labels are read 0." in shown(found)
-    again = begin(table, trained, tmp_path / "out", minutes=40)
+    told = Told()
+    again = begin(table, trained, tmp_path / "out", minutes=40, listeners=[told])
     assert again.decisions == [said, ANEW]
+    assert told.lines[0].endswith(
+        f" was cut down to the time that there was ({said}), and {ANEW.removeprefix('this ')}"
+    )
 
 
 def test_more_time_is_planned_with_while_nothing_is_begun(

@@ -443,6 +443,14 @@ def test_a_wrong_option_is_an_error_not_a_finding(
         check(tmp_path, rows(), **settings)
 
 
+def test_a_table_without_labels_is_said_to_have_none(tmp_path: Path) -> None:
+    dates = [[f"the parcel {row} was late", f"2026-01-{1 + row % 9:02}"] for row in range(40)]
+    report = check(tmp_path, dates, "text,sent")
+    found = finding(report, "no-label")
+    assert (report.is_fit, found.what) == (False, "no column looks like labels: 'sent' holds dates")
+    assert found.advice.startswith("add a column 'label'")
+
+
 def test_a_column_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     report = check(tmp_path, rows(), columns={"text": "txet"})
     assert "has no column 'txet'; did you mean 'text'?" in finding(report, "columns").advice
@@ -524,6 +532,17 @@ def test_labels_that_stand_twice_or_are_written_otherwise_are_found_among_severa
     assert finding(report, "label-variants").rows == [73]
     folded = check(tmp_path, [*TOPICS, ["y film", "A|b"]], labels_sep="|", fold_labels=True)
     assert set(folded.labels) == {"a", "b", "c"}
+
+
+def test_scores_with_decimal_commas_that_may_be_several_labels_are_not_decided(tmp_path):
+    for labels, either in ((("1,2", "1,3", "3"), "1,3"), (("1,2", "1,3", "2,3"), "1,2")):
+        found = finding(check(tmp_path, rows(labels=labels)), "number-labels")
+        assert (
+            found.what
+            == f"the labels are 3 different numbers, or several labels in a cell: '{either}' may be one or two"
+        )
+        assert "`regression=True`" in found.advice
+        assert f"if '{either}' is two labels, `labels_sep=','` parts them" in found.advice
 
 
 def test_codes_parted_by_commas_are_told_as_several_labels_before_scores(tmp_path):

@@ -69,7 +69,9 @@ def test_commas_part_codes_that_all_stand_alone_too_and_are_decimal_elsewhere(na
 
 def test_scores_whose_commas_may_part_labels_are_told_with_both_ways():
     scores = "if they are scores to predict, say `regression=True`"
-    assert scores_advice(["1,2", "1,3", "3"]) == f"{scores}; if '1,3' is two labels, say `labels_sep=','`"
+    assert scores_advice(["1,2", "1,3", "3"]) == f"{scores}; if '1,3' is two labels, `labels_sep=','` parts them"
+    assert scores_advice(["1,2", "1,3", "2,3"]) == f"{scores}; if '1,2' is two labels, `labels_sep=','` parts them"
+    assert scores_advice(["3,47", "2,18", "1,93"]) == scores  # as many parts as there could be
     assert scores_advice(["0,25", "0,5", "1"]) == scores
 
 

@@ -19,6 +19,7 @@ from gpt1.tasks.catalog import CATALOGUE, GLUE, MULTILABEL_METRICS, Task
 from gpt1.tasks.metrics import (
     accuracy,
     blind_score,
+    commonest_score,
     f1,
     glue_score,
     macro_f1,
@@ -214,3 +215,11 @@ def test_what_answers_that_know_nothing_score_is_what_they_score() -> None:
         best = max(score(labels, answers) for answers in (always, in_shares))
         assert blind_score(metric, [0.6, 0.3, 0.1]) == pytest.approx(best, abs=0.005)
     assert blind_score("pearson", [1.0]) is None
+
+
+def test_always_giving_the_commonest_class_scores_what_the_metric_says_of_it():
+    labels = np.array([0] * 7 + [1] * 2 + [2])
+    always = np.zeros(10, np.int64)
+    for metric, score in (("accuracy", accuracy), ("macro_f1", macro_f1), ("matthews", matthews)):
+        assert commonest_score(metric, 0.7, 3) == pytest.approx(score(labels, always))
+    assert commonest_score("f1", 0.7, 2) is None

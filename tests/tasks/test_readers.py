@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -547,7 +548,7 @@ def test_a_column_that_only_the_dev_table_lacks_is_named_with_the_row(tmp_path):
     train = write_csv(tmp_path / "train.csv", "text,label", ["x", "no"], ["y", "yes"])
     dev = write_csv(tmp_path / "dev.csv", "txt,label", ["x", "no"])
     with pytest.raises(
-        InputError, match=r"dev\.csv, row 2: no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
+        InputError, match=r"dev\.csv has no column 'text'; did you mean 'txt'\? \(columns: txt, label\)"
     ):
         read_tables({"train": train, "dev": dev})
 
@@ -703,6 +704,88 @@ def test_a_number_that_comes_once_may_still_be_the_label_where_nothing_else_come
     path = tmp_path / "scores.csv"
     path.write_text("text,result\n" + "".join(f"run {row} was long,{row}\n" for row in range(30)))
     assert read_tables({"train": path}, regression=True).task.label_field == "result"
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("2026-01-{0:02}", "'when' holds dates"),
+        ("{0}.3.26 14:0{0}", "'when' holds dates"),
+        ("March {0}, 2026", "'when' holds dates"),
+        ("2026-03-0{0}T10:00:0{0}.5Z", "'when' holds dates"),
+        ("", "'when' is empty"),
+        ("{1}", "'when' numbers the rows"),
+        ("T-{1}", "'when' has a value of its own in nearly every row"),
+    ],
+)
+def test_dates_and_names_of_rows_are_no_labels_and_that_is_said_with_what_helps(
+    cell: str, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mails.csv"
+    lines = [f'"{cell.format(1 + row % 5, row + 40)}",the parcel {row} was late' for row in range(30)]
+    for header in ("when,text", "when,told"):  # by the name of the text, and by neither
+        path.write_text("\n".join([header, *lines]) + "\n")
+        with pytest.raises(InputError, match="no column looks like labels") as refused:
+            read_tables({"train": path})
+        said = str(refused.value)
+        assert said.startswith(f"{path}: no column looks like labels: {why}")
+        assert "; add a column 'label' with the right answer for each row, or name the one that is meant with `" in said
+        with suppress(InputError):  # a table of one label
+            assert (
+                read_tables({"train": path}, columns={"text": header[5:], "label": "when"}).task.label_field == "when"
+            )
+
+
+def test_all_columns_that_are_not_there_are_told_at_once_before_what_is_wrong_with_rows(tmp_path: Path) -> None:
+    train, dev = tmp_path / "train.csv", tmp_path / "dev.csv"
+    train.write_text("premise,hypothesis,label\n,b,x\nc,d,y\n")  # the first row lacks a text
+    dev.write_text("one,two,label\na,b,x\n")
+    with pytest.raises(InputError) as refused:
+        read_tables({"train": train, "dev": dev})
+    assert str(refused.value) == (
+        f"{dev} has none of the columns 'premise', 'hypothesis' (columns: one, two, label); name those that are meant "
+        "with `columns={'a': 'COLUMN', 'b': 'COLUMN'}`"
+    )
+    with pytest.raises(InputError, match=r"has none of the columns 'body', 'stars' \(columns: premise, hypothesis, la"):
+        read_tables({"train": train}, columns={"text": "body", "label": "stars"})
+    dev.write_text("premise\na\n")
+    task = CATALOGUE["rte"]
+    with pytest.raises(InputError, match=r"has none of the columns 'a', 'b', 'label' \(columns: premise\); name those"):
+        read_further(task, dev, "dev", skip_bad=True)
+    with pytest.raises(InputError, match=r"has none of the columns 'a', 'b' \(columns: premise\); name those"):
+        read_further(task, dev, "test")
+
+
+def test_a_line_of_json_may_lack_what_others_have(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"body": "a"}\n{"text": "b", "label": "0"}\n')
+    with pytest.raises(InputError, match=r"row 1: no column 'text'"):
+        read_further(CATALOGUE["sst2"], path, "dev")
+    assert len(read_further(CATALOGUE["sst2"], path, "dev", skip_bad=True)[0]) == 1
+
+
+def test_texts_alone_have_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("text\n" + "".join(f"the parcel {row} was late\n" for row in range(5)))
+    with pytest.raises(InputError, match=r"no column looks like labels; add a column 'label' with the right answer"):
+        read_tables({"train": path})
+
+
+def test_versions_few_rows_and_decimal_numbers_may_be_labels(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for cell, rows in (("1.{0}", 30), ("v{0}", 12), ("{0}.25", 30), ("2.1.{0}", 12)):
+        path.write_text(
+            "text,what\n" + "".join(f"the parcel {row} was late,{cell.format(row)}\n" for row in range(rows))
+        )
+        assert read_tables({"train": path}).task.label_field == "what"
+
+
+def test_dates_are_not_said_to_be_a_label_too(tmp_path: Path) -> None:
+    path, told = tmp_path / "t.csv", list[str]()
+    lines = [f"the parcel {row} was late,{'ab'[row % 2]},2026-01-0{1 + row % 3}" for row in range(30)]
+    path.write_text("\n".join(["text,label,sent", *lines]) + "\n")
+    told = list(read_tables({"train": path}).notices)
+    assert not any("sent" in one for one in told)
 
 
 def test_columns_that_differ_in_case_or_blanks_alone_are_asked_about(tmp_path: Path) -> None:

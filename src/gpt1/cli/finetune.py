@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from gpt1.recipes.values import AUGMENTED
 
 
 @click.command()
+@click.argument("table", required=False, metavar="[TABLE]")
 @click.option("--init", metavar="RUN", help="The run to start from: a folder, or a base.  [the base of the package]")
 @click.option("--out", required=True, metavar="RUN", help="Folder for the run.")
 @click.option("--task", multiple=True, metavar="NAME", help="A task (see gpt1 tasks), or module:NAME; repeatable.")
@@ -57,9 +59,15 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--tensorboard", is_flag=True, help="Write curves for TensorBoard into the run.")
 @options.as_json
 def command(
-    init: str | None, out: str, as_json: bool, tensorboard: bool, changes: tuple[str, ...], **given: Any
+    table: str | None,
+    init: str | None,
+    out: str,
+    as_json: bool,
+    tensorboard: bool,
+    changes: tuple[str, ...],
+    **given: Any,
 ) -> None:
-    """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled table.
+    """Teach a pre-trained run a task: the paper's, one's own, or that of a labelled TABLE (the same as --train TABLE).
 
     Whether a table is fit for it, gpt1 check TABLE tells. After each epoch it is scored on dev; the best epoch is kept,
     of equals the one with the lowest loss. Ctrl-C, SIGTERM or the end of --minutes stop it with its state saved, and
@@ -67,7 +75,7 @@ def command(
 
     \b
     Examples:
-      gpt1 finetune --init runs/books --train reviews.csv --out runs/reviews
+      gpt1 finetune reviews.csv --out runs/reviews
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
       gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
@@ -77,6 +85,7 @@ def command(
     from gpt1.finetuning.finetune import finetune
     from gpt1.finetuning.results import results, results_blocks
 
+    given["train"] = _the_table(table, given["train"])
     told = [*changes, *_settings(given)]
     files = ("task", "data", "train", "dev", "test", "encoded")
     sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
@@ -98,6 +107,15 @@ def command(
             click.echo(to_json(results(run), indent=1))
         else:
             words.show_document(results_blocks(run))
+
+
+def _the_table(table: str | None, train: str | None) -> str | None:
+    """Return the table that is named, with --train or without."""
+    if table is not None and train is not None:
+        raise click.UsageError(f"'{table}' and --train '{train}' are one too many; rows to be judged by are --dev")
+    if table is not None and Path(table).is_dir():
+        raise click.UsageError(f"'{table}' is a folder, and no table; a run to start from is named with --init")
+    return table if train is None else train
 
 
 def _settings(given: dict[str, Any]) -> list[str]:

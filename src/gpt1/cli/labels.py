@@ -33,6 +33,12 @@ def command() -> None:
 @options.encoding
 @options.skip_bad
 @options.fold_labels
+@click.option(
+    "--flag-anyway",
+    is_flag=True,
+    default=None,
+    help="Flag labels even where those who answer agree with them no better than chance.",
+)
 @step_option
 @options.device
 @options.as_json
@@ -50,14 +56,15 @@ def suspect(
     Where the RUN has learned rows of the table, it is trained again from its base, three times on two thirds of the
     rows, and answers the others: how long that takes is told. Stopped, the same command goes on. Else it answers
     itself. The sheet has all rows, the worst first, with their row in the table, the label that others would give, how
-    sure they are of either, and whether the label is flagged (confident learning).
+    sure they are of either, and whether the label is flagged (confident learning). Where those who answer agree with
+    the labels no better than always saying the commonest would, no label is flagged.
 
     \b
     Example:
       gpt1 labels suspect runs/reviews reviews.csv --out suspects.csv
     """
     from gpt1.cli.lines import TrainingLines
-    from gpt1.labelling.shown import suspect_blocks
+    from gpt1.labelling.shown import judge_of, suspect_blocks
     from gpt1.labelling.suspects import suspect_labels
 
     terminal = words.CommandTerminal()
@@ -75,7 +82,9 @@ def suspect(
     finally:
         terminal.done()
     if as_json:
-        told = {"rows": len(found), "flagged": sum(one.flagged for one in found), "out": out}
+        judge = judge_of(found)
+        told = {"rows": len(found), "flagged": sum(one.flagged for one in found), "out": out, "agreed": judge.agreed}
+        told |= {"commonest": judge.commonest, "may_be_chance": judge.may_be_chance}
         click.echo(to_json(told, indent=1))
     else:
         words.show_document(suspect_blocks(found, out))

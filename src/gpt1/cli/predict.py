@@ -18,6 +18,7 @@ from gpt1.cli.evaluate import open_run, step_option
 
 if TYPE_CHECKING:
     from gpt1.inference.run import Run
+    from gpt1.tasks.catalog import Task
 
 STANDARD_INPUT = "-"
 SHOWN = 10  # probabilities of a text, the likeliest first
@@ -120,10 +121,21 @@ def command(
     how |= {"abstain": abstain, "explain": why, "notice": words.notice} | (
         {} if encoding is None else {"encoding": encoding}
     )
+    opened = open_run(run, step, device, int8)
     if out is None:
-        _print_answers(open_run(run, step, device, int8), file, how)
+        _print_answers(opened, file, how)
     else:
-        _write_answers(open_run(run, step, device, int8), file, Path(out), overwrite, resume, how)
+        _write_answers(opened, file, Path(out), overwrite, resume, how)
+    _tell_worth(opened, task)
+
+
+def _tell_worth(run: Run, task: str | None) -> None:
+    """Say in a line what the answers of a run are worth."""
+    from gpt1.finetuning.results import run_worth
+    from gpt1.inference.answering import task_of
+
+    worth = run_worth(run, task_of(run, task).name)
+    words.notice(" ".join(filter(None, [worth.sentence, worth.figures])))
 
 
 def _table(asked: tuple[str, ...]) -> str | None:
@@ -146,39 +158,53 @@ def _is_there(name: str) -> bool:
 
 def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str, Any]) -> None:
     from gpt1.base.wording import many
+    from gpt1.finetuning.results import run_worth
     from gpt1.inference.answering import task_of
     from gpt1.inference.explaining import strongest
     from gpt1.inference.predicting import predict_texts
 
     found: dict[str, Any] = predict_texts(run, texts, **how, notice=words.notice)
+    worth = run_worth(run, task_of(run, how["task"]).name)
     if as_json:
-        click.echo(to_json(found, ensure_ascii=False, indent=1))
+        click.echo(to_json({**found, "worth": words.reworded(worth.as_json())}, ensure_ascii=False, indent=1))
         return
     if isinstance(shares := found.get("probabilities"), dict):
-        _show_shares(found, shares, task_of(run, how["task"]).is_multilabel)
+        _show_shares(found, shares, task_of(run, how["task"]))
     else:
         unread = found.get("notice")
         click.echo(f"{found['prediction']:.3f}{f'  ({unread})' if unread else ''}")
     for one in found.get("explanation", ()):
         told = f"; {many(one['unread'], 'word')} at the end not read" if one["unread"] else ""
         click.echo(f"why {one['label'] or 'so'}: {strongest(one) or 'no word moves it'}{told}")
+    words.notice(worth.sentence)
 
 
-def _show_shares(found: dict[str, Any], shares: dict[str, float], each: bool) -> None:
-    """Print an answer with its probabilities: of one answer each, or `each` for itself."""
+def _show_shares(found: dict[str, Any], shares: dict[str, float], task: Task) -> None:
+    """Print an answer with its probabilities: of one answer, or of several labels each for itself."""
     from gpt1.base.wording import aligned, x100
 
     unread = found.get("notice")
-    if each:
+    if task.is_multilabel:
         click.echo(f"{found['prediction'] or 'no label'}{f'  ({unread})' if unread else ''}")
     else:
         answer = "no answer that is sure enough" if found["prediction"] is None else found["prediction"]
-        click.echo(f"{answer}  ({x100(found['confidence']):.1f} % sure{f'; {unread}' if unread else ''})")
+        sure = f"{x100(found['confidence']):.1f} % sure"
+        click.echo(f"{answer}  ({'; '.join(filter(None, [sure, _why_not_likeliest(found, shares, task), unread]))})")
     likeliest = sorted(shares.items(), key=lambda one: -one[1])
     for line in aligned([(name, f"{share:.3f}") for name, share in likeliest[:SHOWN]]):
         click.echo(f"  {line}")
     if len(likeliest) > SHOWN:
         click.echo(f"  and {len(likeliest) - SHOWN:,} more, less likely")
+
+
+def _why_not_likeliest(found: dict[str, Any], shares: dict[str, float], task: Task) -> str:
+    """Return why another label is likelier than the answer, where one is: by factors, rare labels are given sooner."""
+    from gpt1.documents.figures import metric_name
+
+    answer, likeliest = found["prediction"], max(shares, key=shares.__getitem__)
+    if not task.class_factors or answer is None or shares[likeliest] <= shares[answer]:
+        return ""
+    return f"'{likeliest}' is likelier, but for {metric_name(task.metrics[0])} this run gives '{answer}' sooner"
 
 
 def _print_answers(run: Run, file: str, how: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ OFFERS = {
         "headline_blocks",
         "measured",
         "measured_by_folds",
+        "measured_line",
         "measured_table",
         "opened",
         "yardsticks",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import BarPlot, Beside, Block, Estimate, Note, Picture, Pictures, Table, TableCell, TableRow
 from gpt1.documents.figures import between, metric_name, score
-from gpt1.documents.verdict import Decided, Verdict, better_known_by, by_commonest, verdict
+from gpt1.documents.verdict import Decided, Verdict, better_known_by, by_commonest, commonest_by_folds, verdict
 from gpt1.records.ensemble import WORDS as COUNTED
 from gpt1.records.ensemble import TaskEnsemble
 from gpt1.records.evaluation import Evaluation
@@ -35,6 +35,14 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     rows = many(evaluation.examples, "row")
     told = "" if worth is None else f"; {worth.sentence}"
     return f"{_titled(metric)} {score(reached)} on {rows}; counted words were not asked the same{told}."
+
+
+def measured_line(evaluation: Evaluation, decided: Decided) -> str:
+    """Return what the sentence stands on: the score with its interval, that of counted words, and which rows."""
+    found = _best_known(evaluation, decided)
+    interval = "" if found.interval is None else f" (95 % interval {between(found.interval)})"
+    words = "" if found.words is None else f", counting words {score(found.words)}"
+    return f"{_titled(found.metric)} {score(found.score)}{interval}{words}, on {found.rows}."
 
 
 def opened(worth: Verdict) -> str:
@@ -78,7 +86,7 @@ class HeldScore:
     score: float
     interval: Interval | None  # 95 %, where it is known
     words: float | None  # what counted words (TF-IDF) reached, where they were asked
-    commonest: float | None  # the share of the commonest label, where answers are right or wrong
+    commonest: float | None  # what always giving the commonest label reaches, where that is known
     label: str | None = None  # the commonest, where it is known
 
 
@@ -115,7 +123,7 @@ def measured_by_folds(by: TaskEnsemble) -> HeldScore:
         score=reached,
         interval=wilson(round(reached * by.examples), by.examples) if is_share else by.interval,
         words=by.scores[COUNTED],
-        commonest=by.commonest if is_share else None,
+        commonest=commonest_by_folds(by),
     )
 
 

@@ -12,7 +12,7 @@ from gpt1.records.ensemble import WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, wilson
 from gpt1.tasks.data_warnings import COMMON_SHARE
-from gpt1.tasks.metrics import blind_score
+from gpt1.tasks.metrics import blind_score, commonest_score
 
 _AVOID = "do not use it"
 
@@ -119,8 +119,9 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
     told = many(decided.examples, "row")
     by = f"by {f'{told} that were held out once' if decided.is_held_out_once else f'cross-validation of {told}'}"
     by += f", as {rows:,} are few" if rows else ""
-    if decided.metric == "accuracy" and decided.commonest is not None and score <= decided.commonest:
-        common = f"always giving the commonest answer ({written(decided.commonest)})"
+    always = commonest_by_folds(decided)
+    if always is not None and score <= always:
+        common = f"always giving the commonest answer ({written(always)})"
         return Verdict(f"{metric} {written(score)} is no better than {common}, {by}; {_AVOID}", is_of_use=False)
     if decided.metric == "micro_f1" and score == 0:
         return Verdict(f"no label that it gives is right, {by}; {_AVOID}", is_of_use=False)
@@ -203,14 +204,23 @@ def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:
 
 
 def by_commonest(evaluation: Evaluation) -> tuple[str, float] | None:
-    """Return the commonest label, and what always answering it scores; None where that is not known, or is zero."""
+    """Return the commonest label, and what always answering it scores; None where that is not known."""
     metric, common = next(iter(evaluation.metrics), ""), commonest(evaluation.classes)
     if common is None or evaluation.confusion is None:  # of several labels a row no one is the answer
         return None
     name, share = common
     there = sum(1 for one in evaluation.classes if one.support)
-    reached = {"accuracy": share, "macro_f1": 2 * share / (1 + share) / there}.get(metric)
+    reached = commonest_score(metric, share, there)
     return None if reached is None else (name, reached)
+
+
+def commonest_by_folds(decided: TaskEnsemble) -> float | None:
+    """Return what always giving the commonest label scores on the rows that were cross-validated, where it is known."""
+    if decided.commonest is None or (decided.metric == "macro_f1" and not decided.blind):
+        return None
+    # Macro F1 of answers that know nothing of the texts is the share of a class among all classes.
+    classes = round(1 / decided.blind) if decided.blind else 1
+    return commonest_score(decided.metric, decided.commonest, classes)
 
 
 def _only_answer(evaluation: Evaluation) -> str | None:

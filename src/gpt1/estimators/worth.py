@@ -7,21 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpt1.base.errors import FormatError, InputError
-from gpt1.base.wording import many
 from gpt1.documents.blocks import Block, Note
-from gpt1.documents.headline import (
-    HeldScore,
-    decisive,
-    headline,
-    measured,
-    measured_by_folds,
-    measured_table,
-    opened,
-)
+from gpt1.documents.headline import HeldScore, measured, measured_by_folds, measured_table
 from gpt1.documents.terminal import render
-from gpt1.documents.verdict import Verdict, verdict, verdict_without_rows
-from gpt1.finetuning.results import decisions, evaluations
-from gpt1.finetuning.seeds import is_done
+from gpt1.finetuning.results import decisions, evaluations, run_worth
 from gpt1.inference.answering import task_of
 from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE
@@ -77,9 +66,10 @@ def _worth_of(run: Run) -> Worth:
     by_folds = None if decided is None or not decided.cross_validated else decided
     calibrated = None if run.calibration is None else run.calibration.tasks[name]
     thresholds = None if run.thresholds is None else run.thresholds.tasks.get(name)
-    sentence, worth = _worth(run)
+    told = run_worth(run, name)
+    worth = told.verdict
     return Worth(
-        verdict=sentence,
+        verdict=told.sentence,
         is_of_use=None if worth is None else worth.is_of_use,
         may_be_chance=worth is not None and worth.may_be_chance,
         is_flattered=worth is not None and worth.is_flattered,
@@ -89,26 +79,4 @@ def _worth_of(run: Run) -> Worth:
         temperature=None if calibrated is None else calibrated.temperature,
         how_sure=None if calibrated is None else calibrated.why,
         thresholds=None if thresholds is None else thresholds.why,
-    )
-
-
-def _worth(run: Run) -> tuple[str, Verdict | None]:
-    """Return the first thing to be said of a run, and what its score is worth, where there is one."""
-    decided = decisions(run)
-    if told := decisive(evaluations(run)):
-        return headline(told[0], decided), verdict(told[0], decided.get(told[0].task))
-    worths = filter(None, map(verdict_without_rows, decided.values()))
-    return next(((opened(worth), worth) for worth in worths), (_unmeasured(run), None))
-
-
-def _unmeasured(run: Run) -> str:
-    """Return that nothing was measured, and why."""
-    if not is_done(run.path):
-        return "What it is worth is not known: its training is not at its end."
-    rows = next(iter(run.record.examples.values()), {})
-    if rows.keys() != {"train"}:
-        return "What it is worth is not known: nothing that was measured is kept with it."
-    return (
-        f"What it is worth was not measured: all {many(rows['train'], 'row')} were trained on, without "
-        "cross-validation; `dev=True` keeps a tenth of them aside to measure it, and rows of your own can be scored."
     )

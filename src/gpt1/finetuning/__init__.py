@@ -9,6 +9,6 @@ OFFERS = {
     "finetune": ["FOR_A_PART", "chosen_recipe", "counted_words", "finetune", "is_cross_validated"],
     "forecasting": ["in_fold"],
     "measure": ["TableReading", "evaluate_run", "evaluation_file", "predictions_file", "read_beside_train"],
-    "results": ["decisions", "evaluations", "results", "results_blocks"],
+    "results": ["decisions", "evaluations", "results", "results_blocks", "run_worth"],
     "seeds": ["found_seeds", "is_done", "read_result", "summarise"],
 }

@@ -25,7 +25,7 @@ from gpt1.inference.rows import file_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.drift import (
     ANSWERS,
     BITS,
@@ -39,7 +39,7 @@ from gpt1.tasks.drift import (
     tail_share,
 )
 from gpt1.tasks.encoded import EncodedTask, text_digests
-from gpt1.tasks.examples import Example, example_to_answer
+from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.learned import in_train
 
 FEWEST = 30  # rows on either side: of fewer only a landslide could be told from chance
@@ -70,16 +70,18 @@ def find_drift(
         raise SettingError(f"{table} would be held against itself; `reference` is a table of earlier rows")
     known_task = task_of(run, task)
     asking = with_columns(known_task, columns or {})
-    new, rows, bad = _read(table, asking, encoding, skip_bad)
+    read, rows, bad = _read(table, asking, encoding, skip_bad)
     if reference is None:
         known, which = _judged_by(run, known_task)
     else:
         known = _never_learned(run, known_task, _read(reference, asking, encoding, skip_bad)[0], reference, notice)
         which = f"{many(len(known), 'row')} of {reference}"
+    new = _never_learned(run, known_task, read, table, notice)
     for some, where in ((new, str(table)), (known, which)):
         if len(some) < FEWEST:
+            wanted = f"{FEWEST} rows and more that the run did not learn"
             more = "; name a table of rows as they were when it was well with `reference`" if some is known else ""
-            raise InputError(f"{where}: drift is told of {FEWEST} rows and more, there are {len(some):,}{more}")
+            raise InputError(f"{where}: drift is told of {wanted}, there are {len(some):,}{more}")
     if len(known) > MOST:
         notice(f"of {which}, {MOST:,} that are drawn at random are asked")
     if len(new) > MOST:
@@ -98,7 +100,9 @@ def find_drift(
 def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple[list[Example], int, int]:
     """Return the rows of a table that can be used, how many there are, and how many cannot be."""
     found, bad = [], 0
-    for row in chain.from_iterable(file_chunks(table, encoding)):
+    rows = list(chain.from_iterable(file_chunks(table, encoding)))
+    require_columns(task, [row for row in rows if isinstance(row, Row)])
+    for row in rows:
         try:
             if isinstance(row, FileError):
                 raise row
@@ -111,16 +115,16 @@ def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple
     return found, len(found) + bad, bad
 
 
-def _never_learned(run: Run, task: Task, rows: list[Example], reference: str | Path, notice: Notice) -> list[Example]:
-    """Return the rows of a reference that a run did not learn: what it learned it expects, and is surer of."""
+def _never_learned(run: Run, task: Task, rows: list[Example], table: str | Path, notice: Notice) -> list[Example]:
+    """Return the rows of a table that a run did not learn: what it learned it expects, and is surer of."""
     try:
         tasks, _ = read_again(run)
     except InputError:
-        notice(f"whether {run.path} learned rows of {reference} is not known; learned ones look unlike all others")
+        notice(f"whether {run.path} learned rows of {table} is not known; learned ones look unlike all others")
         return rows
     learned = np.isin(text_digests(task, rows), tasks[task.name].train_texts)
     if learned.any():
-        notice(f"{int(learned.sum()):,} of {many(len(rows), 'row')} of {reference} were learned, and are left out")
+        notice(f"{int(learned.sum()):,} of {many(len(rows), 'row')} of {table} were learned, and are left out")
     return [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict, cast
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict, cast
 
+from gpt1.base.errors import FormatError, InputError
+from gpt1.base.wording import many
 from gpt1.documents.blocks import Block, Note
 from gpt1.documents.evaluation import seeds_blocks, task_scores
-from gpt1.documents.verdict import commonest, is_lopsided, verdict, verdict_without_rows
+from gpt1.documents.headline import decisive, headline, measured_line, opened
+from gpt1.documents.verdict import Verdict, commonest, is_lopsided, verdict, verdict_without_rows
 from gpt1.finetuning.measure import evaluation_file
 from gpt1.finetuning.seeds import is_done
 from gpt1.inference.run import Run
@@ -94,6 +98,54 @@ def results_blocks(run: Run) -> list[Block]:
         Note(f"{run.path} {_next_step(run, found)}"),
         *([Note(_OTHER_METRIC)] if any(map(is_lopsided, found)) else []),
     ]
+
+
+@dataclass(frozen=True)
+class RunWorth:
+    """What a run is worth by the rows that tell most: the first thing to be said of it, and what that stands on."""
+
+    sentence: str
+    figures: str = ""  # score, interval, counted words and rows; empty where nothing was measured on a split
+    verdict: Verdict | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `gpt1 predict --json` prints it."""
+        found = self.verdict
+        told = {"told": self.sentence, **({"figures": self.figures} if self.figures else {})}
+        return told if found is None else {**told, "is_of_use": found.is_of_use, "may_be_chance": found.may_be_chance}
+
+
+def run_worth(run: Run, task: str) -> RunWorth:
+    """Return what a run is worth for one of its tasks; what cannot be read is told, as answers need none of it."""
+    try:
+        return _run_worth(run, task)
+    except (FormatError, InputError) as error:
+        return RunWorth(f"What it is worth is not known: {error}.")
+
+
+def _run_worth(run: Run, task: str) -> RunWorth:
+    decided = decisions(run)
+    if told := decisive(list(_evaluations(run, task).values())):
+        (found,) = told
+        if found.step != run.checkpoint.step:
+            at = f"it was measured after {many(found.step, 'update')}, and this is after {run.checkpoint.step:,}"
+            return RunWorth(f"What it is worth is not known: {at}.")
+        return RunWorth(headline(found, decided), measured_line(found, decided), verdict(found, decided.get(task)))
+    worth = verdict_without_rows(decided[task]) if task in decided else None
+    return RunWorth(_unmeasured(run, task)) if worth is None else RunWorth(opened(worth), verdict=worth)
+
+
+def _unmeasured(run: Run, task: str) -> str:
+    """Return that nothing was measured, and why."""
+    if not is_done(run.path):
+        return "What it is worth is not known: its training is not at its end."
+    rows = run.record.examples.get(task, {})
+    if rows.keys() != {"train"}:
+        return "What it is worth is not known: nothing that was measured is kept with it."
+    return (
+        f"What it is worth was not measured: all {many(rows['train'], 'row')} were trained on, without "
+        "cross-validation; `dev=True` keeps a tenth of them aside to measure it, and rows of your own can be scored."
+    )
 
 
 def evaluations(run: Run) -> list[Evaluation]:

@@ -62,6 +62,6 @@ OFFERS = {
     ],
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
-    "sheets": ["FORMS", "SheetColumns", "check_target", "has_cells", "json_line", "kinds_of", "write_rows", "write_to"],
+    "sheets": ["check_target", "columns_beside", "has_cells", "json_line", "kinds_of", "write_as_table", "write_rows"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

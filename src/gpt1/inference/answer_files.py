@@ -10,7 +10,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -18,18 +18,17 @@ from typing import IO, Any
 from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
 from gpt1.base.files import file_hash, line_bytes, parse_line, partial_file, partial_path, result_file
 from gpt1.base.progress import Progress, Silent, clock, stage
-from gpt1.base.tables import file_format, parquet_schema
 from gpt1.base.wording import many, some
 from gpt1.inference.answering import task_of
 from gpt1.inference.explaining import Explain
 from gpt1.inference.predicting import Answering, Notice, Tally, Wanted
 from gpt1.inference.rows import CHUNK, file_chunks
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import SheetColumns, check_target, form_for, has_cells, kinds_of, write_to
+from gpt1.inference.sheets import check_target, columns_beside, has_cells, kinds_of, write_as_table
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.thresholds import THRESHOLDS_FILE
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Row, example_to_answer
 
 FORMAT, VERSION = "gpt1-answers", 2
@@ -104,6 +103,8 @@ def _look_at(file: str | Path, encoding: str, asked: Wanted) -> _Table:
     """Read a table through; a row that cannot be used is an error now, unless such are to be skipped."""
     rows, kinds = 0, dict[str, set[type]]()
     for chunk in file_chunks(file, encoding):
+        if not rows:
+            require_columns(asked.task, [found for found in chunk if isinstance(found, Row)])
         rows += len(chunk)
         for found in chunk:
             if not isinstance(found, Row):
@@ -237,20 +238,26 @@ def _answer_rest(answering: Answering, journal: Journal, table: _Table, encoding
     """Answer the chunks that are not answered yet."""
     before, began = journal.total.rows, time.monotonic()
     with stage(progress, "answering") as bar:
+
+        def show(lately: int = 0) -> None:
+            """Show how far it is, with so many rows of a chunk that is not kept yet."""
+            done = journal.total.rows + lately
+            bar.show(done / table.rows, rows_line(done, table.rows, done - before, time.monotonic() - began))
+
         for chunk in islice(file_chunks(table.path, encoding), journal.chunks, None):
-            ours, refused = answering.answer(chunk)
+            ours, refused = answering.answer(chunk, show)
             if refused is not None:  # the table was whole when it was looked at
                 raise refused
             journal.add(ours, answering.last)
-            done = journal.total.rows
-            bar.show(done / table.rows, rows_line(done, table.rows, done - before, time.monotonic() - began))
+            show()
 
 
 def rows_line(done: int, rows: int, lately: int, seconds: float) -> str:
     """Return a line such as `2,048 of 9,000 rows  310 a second  0:22 left`; `lately` were answered in `seconds`."""
     speed = lately / max(seconds, 1e-9)
     left = [f"{clock((rows - done) / speed)} left"] if done < rows else []
-    return "  ".join([f"{done:,} of {many(rows, 'row')}", f"{speed:,.0f} a second", *left])
+    shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"  # reasons take longer than answers
+    return "  ".join([f"{done:,} of {many(rows, 'row')}", f"{shown} a second", *left])
 
 
 def _write(
@@ -265,24 +272,9 @@ def _write(
         if file_hash(table.path) != table.sha256:
             raise InputError(f"{table.path} was changed while it was answered; leave it as it is, and {_ANEW}")
 
-    added = answering.added
-    place, *others = added
-    columns = SheetColumns(
-        [place, *table.kinds, *others],
-        table.kinds | {name: {kind} for name, kind in added.items()},
-        parquet_schema(table.path) if file_format(table.path) == "parquet" else None,
-    )
-    form = form_for(out, table.path, encoding)
+    columns = columns_beside(table.path, table.kinds, answering.added)
     with result_file(out, overwrite=overwrite) as file:
-        try:
-            write_to(file, out, rows(), columns, form, notice)
-        except UnicodeEncodeError as error:  # a label or an error in letters that the table's encoding lacks
-            assert form is not None  # all other files are UTF-8
-            lacks = f"{form.encoding} lacks '{error.object[error.start]}'"
-            notice(f"{table.path} is {form.encoding}, and {out} is UTF-8 with a byte order mark: {lacks}")
-            file.seek(0)
-            file.truncate()
-            write_to(file, out, rows(), columns, replace(form, encoding="utf-8", has_mark=True), notice)
+        write_as_table(file, out, table.path, encoding, rows, columns, notice)
         journal.finish(_hash_of(file))
 
 

@@ -25,7 +25,7 @@ from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, strea
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.columns import advising, with_columns
+from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import Promise
 from gpt1.tasks.shapes import CHOICES, SINGLE
@@ -37,6 +37,7 @@ ABSTAINED, EXPLANATION = "abstained", "explanation"
 SHARE = "p_"  # before a label, the column of its probability
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
 
+EXPLAINED_AT_ONCE = 16  # rows, of which each is asked about as often as it has words
 _ROWS = "rows"  # what rows that came from no file are called
 
 Notice = Callable[[str], None]
@@ -235,6 +236,7 @@ def predict_file(
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
+    require_columns(known, [row for row in first if isinstance(row, Row)])
     return Answers(run, asked, chain([first], chunks), notice)
 
 
@@ -254,8 +256,13 @@ class Answering:
         """The columns that answers, or errors, stand in, and what kind of value each holds."""
         return {self._names[name]: kind for name, kind in self._asked.columns.items()}
 
-    def answer(self, chunk: Sequence[Found]) -> tuple[list[dict[str, object]], InputError | None]:
-        """Return what is added to each row, up to the first that cannot be used and is not to be skipped."""
+    def answer(
+        self, chunk: Sequence[Found], told: Callable[[int], None] | None = None
+    ) -> tuple[list[dict[str, object]], InputError | None]:
+        """Return what is added to each row, up to the first that cannot be used and is not to be skipped.
+
+        Where each row takes long, for being explained, `told` hears how many are done.
+        """
         checked: list[Example | InputError] = []
         refused: InputError | None = None
         for row in chunk:
@@ -268,12 +275,19 @@ class Answering:
         found = self._predict([example for example in checked if isinstance(example, Example)], tally)
         ours = []
         for row, example in zip(chunk, checked, strict=False):
-            told = next(found) if isinstance(example, Example) else {ERROR: str(example)}
+            added = next(found) if isinstance(example, Example) else {ERROR: str(example)}
             number = {ROW: row_number(row)} if self._asked.numbered else {}
-            ours.append({self._names[name]: value for name, value in {**number, **told}.items()})
+            ours.append({self._names[name]: value for name, value in {**number, **added}.items()})
+            if told is not None and self._asked.explains:
+                told(len(ours))
         self.last = tally
         self.total.add(tally)
         return ours, refused
+
+    def portions(self, chunk: Sequence[Found]) -> Iterator[Sequence[Found]]:
+        """Yield the rows of a chunk by as many as are to come out at once: few, where each takes long."""
+        size = EXPLAINED_AT_ONCE if self._asked.explains else max(1, len(chunk))
+        return (chunk[begin : begin + size] for begin in range(0, len(chunk), size))
 
     def check(self, row: Found) -> Example | InputError:
         """Return the row as an example, or why it cannot be one."""
@@ -399,7 +413,7 @@ class Answers(Iterator[dict[str, object]]):
         return next(self._answered)
 
     def _answer_all(self, chunks: Iterable[Sequence[Found]]) -> Iterator[dict[str, object]]:
-        for chunk in chunks:
+        for chunk in chain.from_iterable(map(self._answering.portions, chunks)):
             ours, refused = self._answering.answer(chunk)
             yield from map(self._answering.whole, chunk, ours)
             if refused is not None:

@@ -15,7 +15,7 @@ from typing import IO, Any
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent, result_file
 from gpt1.base.strict_json import to_json
-from gpt1.base.tables import CellForm, cell_form, file_format
+from gpt1.base.tables import CellForm, cell_form, file_format, parquet_schema
 from gpt1.base.wording import many
 from gpt1.inference.rows import CHUNK
 
@@ -92,6 +92,38 @@ def write_to(
             f"{out}: {many(defused, 'cell')} would be a formula to a spreadsheet (=, +, - or @ comes first): an "
             "apostrophe stands before it now"
         )
+
+
+def columns_beside(table: str | Path, kinds: Mapping[str, set[type]], added: Mapping[str, type]) -> SheetColumns:
+    """Return the columns of a table with what is `added`: the first of it, where a row stands, before them."""
+    place, *others = added
+    schema = parquet_schema(table) if file_format(table) == "parquet" else None
+    return SheetColumns([place, *kinds, *others], {**kinds, **{name: {kind} for name, kind in added.items()}}, schema)
+
+
+def write_as_table(
+    file: IO[bytes],
+    out: Path,
+    table: str | Path,
+    encoding: str,
+    rows: Callable[[], Rows],
+    columns: SheetColumns,
+    notice: Notice = warnings.warn,
+) -> None:
+    """Write rows of a table, with what is added to them, to the file that is to be `out`: cells as in the table.
+
+    Where its encoding lacks a letter of what is added, it becomes UTF-8 with a byte order mark, and that is told.
+    """
+    form = form_for(out, table, encoding)
+    try:
+        write_to(file, out, rows(), columns, form, notice)
+    except UnicodeEncodeError as error:  # a label or an error in letters that the table's encoding lacks
+        assert form is not None  # all other files are UTF-8
+        lacks = f"{form.encoding} lacks '{error.object[error.start]}'"
+        notice(f"{table} is {form.encoding}, and {out} is UTF-8 with a byte order mark: {lacks}")
+        file.seek(0)
+        file.truncate()
+        write_to(file, out, rows(), columns, replace(form, encoding="utf-8", has_mark=True), notice)
 
 
 def form_for(out: Path, table: str | Path, encoding: str) -> CellForm | None:

@@ -17,14 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import result_file
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many, some
 from gpt1.finetuning.measure import TableReading, read_beside_train
 from gpt1.inference.answering import answer_split, task_of, thresholds_of
-from gpt1.inference.predicting import ROW, free_names
+from gpt1.inference.predicting import ROW
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import check_target, write_rows
-from gpt1.labelling.sheet import require_one_label, text_cells
+from gpt1.inference.sheets import check_target
+from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.columns import with_columns
@@ -100,7 +101,7 @@ def next_labels(
         notice(f"there are {many(len(candidates.examples), 'row')} to choose from, fewer than {count:,}: all are taken")
     chosen = _choose(run, candidates, count, random_share)
     found = [_wanted(candidates, place, why) for place, why in sorted(chosen.items())]
-    _write(shown, found, out, overwrite, notice)
+    _write(shown, found, read_cells(Path(texts), encoding), out, overwrite, notice)
     return found
 
 
@@ -201,13 +202,10 @@ def _wanted(candidates: _Candidates, place: int, why: str) -> RowToLabel:
     return RowToLabel(example.row, text_cells(candidates.task, example), why, margin)
 
 
-def _write(task: Task, found: Sequence[RowToLabel], out: Path, overwrite: bool, notice: Notice) -> None:
-    names = free_names((ROW, CHOOSE_FROM, WHY), (*task.fields, task.label_field), notice)
+def _write(
+    task: Task, found: Sequence[RowToLabel], table: TableCells, out: Path, overwrite: bool, notice: Notice
+) -> None:
     labels = task.labels or [str(place) for place in range(task.choices)]
-    named = some(labels, _MOST_LABELS)
-
-    def cells(one: RowToLabel) -> dict[str, object]:
-        filled = {names[ROW]: one.row, **one.texts, task.label_field: None}
-        return filled | {names[CHOOSE_FROM]: named, names[WHY]: one.why}
-
-    write_rows(map(cells, found), out, [names[CHOOSE_FROM], names[WHY]], overwrite=overwrite, notice=notice)
+    told = {one.row: (some(labels, _MOST_LABELS), one.why) for one in found}
+    with result_file(out, overwrite=overwrite) as file:
+        table.write(file, out, {ROW: int, CHOOSE_FROM: str, WHY: str}, told, notice, blank=[task.label_field])

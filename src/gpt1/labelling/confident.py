@@ -29,11 +29,14 @@ class Doubts:
     order: NDArray[np.int64]  # rows, the worst first: flagged ones, then by how far the label is behind
 
 
-def find_doubts(probabilities: Floats, labels: NDArray[Any]) -> Doubts:
-    """Return what is doubtful about labels, by the probabilities of classes [rows, classes]."""
+def find_doubts(probabilities: Floats, labels: NDArray[Any], *, flags: bool = True) -> Doubts:
+    """Return what is doubtful about labels, by the probabilities of classes [rows, classes]; without `flags` no label.
+
+    Then there is the order alone.
+    """
     suggested = probabilities.argmax(1)
     ahead, flagged = np.zeros(len(labels)), np.zeros(len(labels), np.bool_)
-    for label, other, count in _wrong(probabilities, labels):
+    for label, other, count in _wrong(probabilities, labels) if flags else ():
         rows = np.flatnonzero((labels == label) & (probabilities[:, other] > probabilities[:, label]))
         lead = probabilities[rows, other] - probabilities[rows, label]
         for place in np.argsort(-lead, kind="stable")[:count].tolist():

@@ -1,10 +1,22 @@
-"""What the sheets about labels have in common: which tasks they are for, and a row's texts as cells."""
+"""What the sheets about labels have in common: which tasks they are for, and rows as they stand in their table.
+
+A sheet is written as the table is, with all its columns, so that it can be laid beside it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
 from gpt1.base.errors import SettingError
+from gpt1.inference.predicting import free_names
+from gpt1.inference.rows import file_chunks
+from gpt1.inference.sheets import columns_beside, kinds_of, write_as_table
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.examples import Example
+from gpt1.tasks.examples import Example, Row
 from gpt1.tasks.shapes import CHOICES
 
 
@@ -28,3 +40,53 @@ def text_cells(task: Task, example: Example) -> dict[str, object]:
         return dict(zip(task.fields, example.texts, strict=True))
     *asked, answers = task.fields
     return {**dict(zip(asked, example.texts, strict=False)), answers: list(example.texts[2:])}
+
+
+@dataclass(frozen=True)
+class TableCells:
+    """All cells of a table, as they stand there."""
+
+    path: Path
+    encoding: str
+    rows: Mapping[int, Mapping[str, object]]  # by their numbers in the file
+    columns: Sequence[str]
+
+    def write(
+        self,
+        file: IO[bytes],
+        out: Path,
+        added: Mapping[str, type],
+        told: Mapping[int, Sequence[object]],
+        notice: Callable[[str], None],
+        *,
+        blank: Sequence[str] = (),
+    ) -> None:
+        """Write the rows of which something is told, in that order, to the file that is to be `out`.
+
+        The first of the columns that are `added` says where a row stands. `blank` ones are there to be filled in, and
+        come after those of the table where it has none of the name.
+        """
+        names = free_names(added, {*self.columns, *blank}, notice)
+        place, *others = names.values()
+        new = {name: str for name in blank if name not in self.columns}
+        kinds = kinds_of(self.rows.values())
+        columns = columns_beside(
+            self.path,
+            {name: kinds.get(name, set()) for name in self.columns},
+            {place: int, **new, **{name: added[own] for own, name in names.items() if name != place}},
+        )
+
+        def rows() -> list[dict[str, object]]:
+            return [
+                {place: number, **dict.fromkeys(new), **self.rows[number], **dict(zip(others, values, strict=True))}
+                for number, values in told.items()
+            ]
+
+        write_as_table(file, out, self.path, self.encoding, rows, columns, notice)
+
+
+def read_cells(path: Path, encoding: str) -> TableCells:
+    """Return all cells of a table; rows that cannot be read are none of a sheet's."""
+    found = (row for row in chain.from_iterable(file_chunks(path, encoding)) if isinstance(row, Row))
+    rows = {row.number: row.cells for row in found}
+    return TableCells(path, encoding, rows, list(dict.fromkeys(name for cells in rows.values() for name in cells)))

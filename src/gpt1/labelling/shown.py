@@ -9,6 +9,7 @@ from gpt1.base.wording import many, x100
 from gpt1.documents.blocks import Block, Lines, Note, Table, TableCell, TableRow
 from gpt1.documents.figures import shown_text
 from gpt1.labelling.choosing import RowToLabel
+from gpt1.labelling.judging import Agreement, agreement
 from gpt1.labelling.suspects import FLAGGED, SUGGESTED, Suspect
 
 SHOWN = 5
@@ -16,23 +17,43 @@ LONGEST = 70  # characters of a row's text
 
 
 def suspect_blocks(found: Sequence[Suspect], out: str) -> list[Block]:
-    """Return how many labels are flagged, the first few of them, and what to do with the sheet."""
+    """Return how many labels are flagged, the first few, and what to do; first where those who answer know nothing."""
+    judge = judge_of(found)
     flagged = [one for one in found if one.flagged]
-    share = f"{x100(len(flagged) / len(found)):.1f} %"
-    verdict = Note(f"{len(flagged):,} of {many(len(found), 'label')} are likely wrong ({share}).", leads=True)
-    agreed = sum(one.suggested == one.label for one in found)
-    label, count = Counter(one.label for one in found).most_common(1)[0]
-    of = f"Those who had not learned a row agree with {x100(agreed / len(found)):.1f} % of the labels"
-    worth = f"{of}; '{label}' alone is {x100(count / len(found)):.1f} %."
-    if agreed <= count:
-        worth = f"{worth} That is no better than always saying it: what is flagged says little."
+    told = judge.in_words()
+    if judge.may_be_chance and not flagged:
+        return [
+            Note(f"No label is flagged: {told}, so that flags would be chance.", leads=True),
+            Lines(
+                [
+                    f"All rows are in {out}, those first whose label is furthest from what others would say; that is "
+                    "no reason to doubt one.",
+                    "More labels, or a base that has read more, may make a judge; `flag_anyway=True` flags all the "
+                    "same.",
+                ]
+            ),
+        ]
+    share = f"{len(flagged):,} of {many(len(found), 'label')}"
+    percent = f"{x100(len(flagged) / len(found)):.1f} %"
+    if judge.may_be_chance:
+        verdict = [
+            Note(f"Flags are chance here: {told}.", leads=True),
+            Note(f"{share} are flagged all the same ({percent})."),
+        ]
+    else:
+        verdict = [Note(f"{share} are likely wrong ({percent}).", leads=True), Note(f"{told[0].upper()}{told[1:]}.")]
     how = [
         f"All rows are in {out}, the worst first; row is that of your table.",
         f"Read those with {FLAGGED} = True and decide by the text, not by '{SUGGESTED}': it is what others would say, "
         "and on hard texts the label is right.",
         "Mend your own table where it is wrong, then teach it anew; leave alone what you cannot decide.",
     ]
-    return [verdict, Note(worth), *([_table(flagged[:SHOWN])] if flagged else []), Lines(how)]
+    return [*verdict, *([_table(flagged[:SHOWN])] if flagged else []), Lines(how)]
+
+
+def judge_of(found: Sequence[Suspect]) -> Agreement:
+    """Return how far those who answered agree with the labels."""
+    return agreement([one.label for one in found], [one.suggested for one in found])
 
 
 def _table(shown: Sequence[Suspect]) -> Table:

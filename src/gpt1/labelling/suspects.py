@@ -13,12 +13,13 @@ from gpt1.base.files import result_file
 from gpt1.base.wording import many
 from gpt1.finetuning.measure import TableReading, read_beside_train
 from gpt1.inference.answering import answer_split, task_of
-from gpt1.inference.predicting import ROW, free_names
+from gpt1.inference.predicting import ROW
 from gpt1.inference.run import Run
-from gpt1.inference.sheets import FORMS, SheetColumns, check_target, kinds_of, write_to
+from gpt1.inference.sheets import check_target
 from gpt1.labelling.confident import Doubts, find_doubts
 from gpt1.labelling.cross_validating import cross_validated
-from gpt1.labelling.sheet import require_one_label, text_cells
+from gpt1.labelling.judging import agreement
+from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
 from gpt1.labelling.workings import WORKINGS, refuse_foreign, remove_workings
 from gpt1.runs.events import Listener
 from gpt1.tasks.answers import Floats
@@ -59,6 +60,7 @@ def suspect_labels(
     encoding: str = "utf-8",
     skip_bad: bool | None = None,
     fold_labels: bool | None = None,
+    flag_anyway: bool = False,
     overwrite: bool = False,
     listeners: Iterable[Listener] = (),
     notice: Notice = warnings.warn,
@@ -67,8 +69,9 @@ def suspect_labels(
 
     If none of the rows was learned, the run answers them. Else it is trained again from its base on two thirds of them
     at a time, and answers the others; what that needs lies in a folder beside `out` until it is done: stopped, the same
-    call goes on. `task` is one of the run's. `columns` maps roles to columns where the table calls them otherwise;
-    `skip_bad` and `fold_labels` are as in the training where they are not said.
+    call goes on. Where those who answer agree with the labels no better than chance, no label is flagged unless
+    `flag_anyway` says so. `task` is one of the run's. `columns` maps roles to columns where the table calls them
+    otherwise; `skip_bad` and `fold_labels` are as in the training where they are not said.
     """
     known, out = task_of(run, task), Path(out)
     require_one_label(known)
@@ -78,10 +81,12 @@ def suspect_labels(
     how = TableReading(columns, encoding, skip_bad, fold_labels)
     rows = read_beside_train(run, known, Path(table), _ROWS, how, notice)
     probabilities = _out_of_fold(run, rows, workings, notice, listeners)
-    doubts = find_doubts(probabilities, rows.splits[_ROWS].labels)
+    labels = rows.splits[_ROWS].labels
+    judge = agreement(labels.tolist(), probabilities.argmax(1).tolist())
+    doubts = find_doubts(probabilities, labels, flags=flag_anyway or not judge.may_be_chance)
     shown = with_columns(known, columns or {})
     found = _suspects(shown, rows.examples[_ROWS], probabilities, doubts)
-    _write(shown, found, out, workings, notice, overwrite=overwrite)
+    _write(found, read_cells(Path(table), encoding), out, workings, notice, overwrite=overwrite)
     return found
 
 
@@ -114,17 +119,12 @@ def _suspects(task: Task, examples: Sequence[Example], probabilities: Floats, do
     ]
 
 
-def _write(task: Task, found: Sequence[Suspect], out: Path, workings: Path, notice: Notice, *, overwrite: bool) -> None:
+def _write(
+    found: Sequence[Suspect], table: TableCells, out: Path, workings: Path, notice: Notice, *, overwrite: bool
+) -> None:
     """Write the sheet, and remove what was trained for it: last, but before the sheet has its name."""
-    ours = (ROW, SUGGESTED, P_LABEL, P_SUGGESTED, FLAGGED)
-    names = free_names(ours, (*task.fields, task.label_field), notice)
-
-    def cells(one: Suspect) -> dict[str, object]:
-        told = zip(ours[1:], (one.suggested, one.p_label, one.p_suggested, one.flagged), strict=True)
-        given = {names[ROW]: one.row, **one.texts, task.label_field: one.label}
-        return given | {names[name]: value for name, value in told}
-
-    rows = [cells(one) for one in found]
+    added = {ROW: int, SUGGESTED: type(found[0].suggested), P_LABEL: float, P_SUGGESTED: float, FLAGGED: bool}
+    told = {one.row: (one.suggested, one.p_label, one.p_suggested, one.flagged) for one in found}
     with result_file(out, overwrite=overwrite) as file:
-        write_to(file, out, rows, SheetColumns(list(rows[0]), kinds_of(rows)), FORMS.get(out.suffix.lower()), notice)
+        table.write(file, out, added, told, notice)
         remove_workings(workings)

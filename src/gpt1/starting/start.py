@@ -63,6 +63,7 @@ VALID_SHARE, VALID_BYTES = 0.05, 200_000  # of a text, kept to tell whether read
 WHAT = "what a start has decided"
 _OURS = (STARTED, TOKENS, READER, CLASSIFIER, REPORT, TRIAL)
 SPARED = ("training.steps=1",)  # of a network that can win nothing; it is there, as a run has one
+_STAYS = "stays as it was decided; with more time, begin anew in another folder (`out`)"
 _ONLY_TRAINING = ("symmetric",)  # what is said of a table that changes nothing about whether it is fit
 
 
@@ -199,6 +200,7 @@ class _Start:
     def go(self, steps: list[Step], sources: Sequence[TextSource]) -> StartResult:
         """Do what is not done yet."""
         asked, told = self._asked, []
+        self._tell_what_stays()
         words = None if is_run(asked.out / CLASSIFIER) else self._count()
         spared = self._record.get("spared")
         corpus = self._prepare(sources, steps) if asked.text and not spared else None
@@ -220,18 +222,34 @@ class _Start:
         opened = load_run(run, device="cpu")
         return StartResult(self._table, steps, told, run, page, evaluations(opened), decisions(opened))
 
+    def _tell_what_stays(self) -> None:
+        """Tell, before anything is done, where more time changes nothing any more."""
+        had = self._too_short()
+        if had and any(is_run(self._asked.out / name) for name in (READER, CLASSIFIER)):
+            self._say(f"{self._asked.out} was cut down to the time that there was ({'; '.join(had)}), and {_STAYS}")
+
+    def _say(self, text: str) -> None:
+        for listener in self._asked.listeners:
+            listener(Noticed(text))
+
     def _left(self) -> float:
         return max(0.0, self._end - time.monotonic())
 
     def _cut_down(self) -> list[str]:
         """Return what there was no time for, and what helps where there is more of it now."""
+        told = self._cuts()
+        return [*told, *([f"this {_STAYS}"] if self._too_short() else [])]
+
+    def _cuts(self) -> dict[str, float]:
+        """Return what there was no time for, each with the minutes that there were."""
         record = self._record
         minutes = record.get("minutes", 0.0)
         cut = {record.get("why"): minutes, record.get("why_ended"): record.get("minutes_ended", minutes)}
-        told = {why: had for why, had in cut.items() if why}
-        more = any(self._seconds / 60 > had for had in told.values())
-        anew = "this stays as it was decided; with more time, begin anew in another folder (`out`)"
-        return [*told, *([anew] if more else [])]
+        return {why: had for why, had in cut.items() if why}
+
+    def _too_short(self) -> list[str]:
+        """Return what there was no time for, where there is more of it now."""
+        return [why for why, had in self._cuts().items() if self._seconds / 60 > had]
 
     def _keep(self) -> None:
         write_record(self._asked.out / STARTED, self._record)
@@ -262,8 +280,7 @@ class _Start:
         """Tell what words reach on the rows that decide, as it was planned."""
         folds = change(self._recipe(), self._record["changes"]).finetuning.folds
         for one in words.reached(folds):
-            for listener in self._asked.listeners:
-                listener(Noticed(one.in_words(trains="spared" not in self._record)))
+            self._say(one.in_words(trains="spared" not in self._record))
 
     # ---- what fits ----
 
@@ -290,6 +307,8 @@ class _Start:
             spare = min(TEXT_SHARE * self._seconds, self._left() - learning.seconds)
             self._record["text"] = self._plan_text(corpus, spare)
         self._keep()
+        if learning.why:
+            self._say(f"{learning.why}; what is begun {_STAYS}")
 
     def _seconds_an_update(self) -> float:
         asked, minutes = self._asked, TRIAL_SHARE * self._left() / 60

@@ -42,7 +42,7 @@ OFFERS = {
     ],
     "catalog": ["CATALOGUE", "GLUE", "MULTILABEL_METRICS", "Task", "find_task"],
     "checking": ["Learner", "TableFinding", "TableReport", "check_table"],
-    "columns": ["advising", "judged_by", "with_columns"],
+    "columns": ["advising", "judged_by", "require_columns", "with_columns"],
     "data_warnings": ["COMMON_SHARE", "look_at_commas", "refuse_one_label", "refuse_same_labels", "seem_several"],
     "describe": ["check_task", "describe_catalogue", "describe_check", "in_lines", "show_task"],
     "drift": [
@@ -86,7 +86,7 @@ OFFERS = {
     ],
     "hub": ["HUB"],
     "learned": ["in_train"],
-    "metrics": ["blind_score", "glue_score", "matthews", "scores", "task_score"],
+    "metrics": ["blind_score", "commonest_score", "glue_score", "matthews", "scores", "task_score"],
     "packed": ["PackedRow", "pack_sequences"],
     "preparing": [
         "complete",

@@ -21,11 +21,20 @@ from gpt1.base.errors import FileError, InputError
 from gpt1.base.tables import Undecodable
 from gpt1.base.wording import many, some
 from gpt1.tasks.assessment import wilson
-from gpt1.tasks.columns import Columns, check_metric, check_row, check_separator, infer_columns, require_names
+from gpt1.tasks.columns import (
+    Columns,
+    NoLabelColumn,
+    check_metric,
+    check_row,
+    check_separator,
+    infer_columns,
+    require_names,
+)
 from gpt1.tasks.data_warnings import (
     COMMON_SHARE,
     LONG_TEXT,
     commas_in_words,
+    may_be_either,
     rows_with_commas,
     scores_advice,
     seem_scores,
@@ -200,7 +209,9 @@ def check_table(
         found.append(_nothing(table))
     else:
         try:
-            understood = infer_columns(table.rows, columns or {}, str(path))
+            understood = infer_columns(table.rows, columns or {}, str(path), regression=regression)
+        except NoLabelColumn as error:
+            found.append(TableFinding("no-label", error.why, error.advice, stops=True))
         except InputError as error:
             what = "which columns are text and label cannot be told"
             found.append(TableFinding("columns", what, str(error).removeprefix(f"{path}: "), stops=True))
@@ -413,7 +424,10 @@ def _variants(look: _Look) -> list[TableFinding]:
 def _numbers(look: _Look) -> list[TableFinding]:
     if not (numbers := seem_scores(look.counts)):
         return []
-    what = f"the labels are {numbers:,} different numbers"
+    parted = (
+        f", or several labels in a cell: '{either}' may be one or two" if (either := may_be_either(look.counts)) else ""
+    )
+    what = f"the labels are {numbers:,} different numbers{parted}"
     return [TableFinding("number-labels", what, scores_advice(look.counts))]
 
 

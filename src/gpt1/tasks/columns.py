@@ -60,6 +60,17 @@ _ROWS_A_LABEL = 5  # at least so many, where a column is taken for the label by 
 _WORDS_OF_A_TEXT = 5  # without digits, from which on a cell is hardly a name, a date or an address
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")  # what a column without a name is called here, and by pandas
 _NO_HEADER = "The first line looks like a row; is the header missing? Write one, such as text,label"
+_OWN = 0.9  # of its rows have a value of their own: a column of names or numbers of the rows, not of labels
+_ROWS_OF_THEIR_OWN = 20  # from which on that is said
+# Days as people and programs write them, with a time or without.
+_DAYS = (
+    r"\d{4}[-/.]\d\d?[-/.]\d\d?",
+    r"\d\d?[-/.]\d\d?[-/.](\d{4}|\d\d)",
+    r"\d\d?\.? [^\W\d_]{3,9}\.? \d{4}",
+    r"[^\W\d_]{3,9}\.? \d\d?,? \d{4}",
+)
+_TIME = r"\d\d?:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp][Mm])?( ?(Z|UTC|[+-]\d\d:?\d\d))?"
+_DATE = re.compile(rf"({'|'.join(_DAYS)})([T ,]+{_TIME})?|{_TIME}")
 _KINDS_SHOWN = 3  # values of a column that could be the label
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
 _WORDS_OF_A_ROW = 4  # from which on a name may as well be a text
@@ -183,6 +194,25 @@ def advising(task: Task) -> Iterator[None]:
         raise RowFault(fault.place, fault.number, f"{fault.message}; {advice}", fault.reason) from None
 
 
+def require_columns(task: Task, rows: Sequence[Row], *, with_label: bool = False) -> None:
+    """Refuse a table without the columns that a task reads, all of them at once; some rows of jsonl may lack one."""
+    there = list(dict.fromkeys(name for row in rows[:_LOOKED_AT] for name in row.cells))
+    roles = dict(zip(task.fields, _roles(task), strict=True)) | ({task.label_field: "label"} if with_label else {})
+    lacking = [column for column in roles if column not in there]
+    if rows and lacking:
+        ways = {roles[column]: "COLUMN" for column in lacking}
+        meant = "the one that is" if len(lacking) == 1 else "those that are"
+        raise InputError(f"{_lacks(rows[0].place, lacking, there)}; name {meant} meant with `columns={ways!r}`")
+
+
+def _lacks(place: str, lacking: Sequence[str], header: Sequence[str]) -> str:
+    """Return that a table has no such columns, and which it has."""
+    columns = f" (columns: {some(header, SHOWN)})"
+    if len(lacking) == 1:
+        return f"{place} has no column '{lacking[0]}'{did_you_mean(lacking[0], header)}{columns}"
+    return f"{place} has none of the columns {some([repr(name) for name in lacking], SHOWN)}{columns}"
+
+
 def sort_labels(names: set[str]) -> tuple[str, ...]:
     """Sort label names: by value if all are numbers, else by letters."""
     values = {name: number(name) for name in names}
@@ -191,17 +221,26 @@ def sort_labels(names: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (values[name], name)))
 
 
-def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -> Columns:
+class NoLabelColumn(InputError):
+    """No column of a table can be the label by what it holds."""
+
+    def __init__(self, place: str, why: str, advice: str) -> None:
+        super().__init__(place, why, advice)  # by which it comes whole from another process
+        self.place, self.why, self.advice = place, why, advice
+
+    def __str__(self) -> str:
+        return printable(f"{self.place}: {self.why}; {self.advice}")
+
+
+def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str, *, regression: bool = False) -> Columns:
     """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
     # Of a file whose rows name their own columns the first may lack some.
     header = list(Counter(tuple(row.cells) for row in train[:_LOOKED_AT]).most_common(1)[0][0])
-    for role, column in chosen.items():
+    for role in chosen:
         if role not in (*_TEXT_ROLES, "label"):
             raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))
-        if column not in header:
-            raise InputError(
-                f"{place} has no column '{column}'{did_you_mean(column, header)} (columns: {some(header, SHOWN)})"
-            )
+    if lacking := [column for column in chosen.values() if column not in header]:
+        raise InputError(_lacks(place, lacking, header))
     label = ""
     try:
         label = chosen.get("label") or _known_column(header, _LABEL_NAMES, "label")
@@ -218,6 +257,10 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str) -
         told = _doubted_header(train, place)
     rest = [name for name in header if name not in texts and name != label and not _is_index(train, name)]
     rest = _without_numbers_of_rows(train, rest)
+    if not label:
+        no_labels = {name: why for name in rest if (why := _why_no_label(_cells(train, name), regression))}
+        if len(no_labels) == len(rest):
+            raise _without_labels(no_labels, place)
     if not texts and label and len(rest) == 1:
         shape, texts = SINGLE, (rest[0],)
     elif texts and not label and len(rest) == 1:
@@ -260,6 +303,29 @@ def _asked(
     return InputError(f"{place}: {question} Columns: {there}{named}")
 
 
+def _without_labels(columns: Mapping[str, str], place: str) -> NoLabelColumn:
+    """Return the error that says why no column can be the label, and how there will be one."""
+    told = some([f"'{_shown(name)}' {why}" for name, why in columns.items()], SHOWN)
+    why = f"no column looks like labels{f': {told}' if told else ''}"
+    advice = "add a column 'label' with the right answer for each row"
+    meant = ", or name the one that is meant with `columns={'label': 'COLUMN'}`" if columns else ""
+    return NoLabelColumn(place, why, f"{advice}{meant}")
+
+
+def _why_no_label(cells: Sequence[str], regression: bool = False) -> str:
+    """Return why a column cannot be one of labels; empty where it can, as decimal numbers that may be scores."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    if not filled:
+        return "is empty"
+    if all(map(_DATE.fullmatch, filled)):
+        return "holds dates"
+    if len(filled) < _ROWS_OF_THEIR_OWN or len(set(filled)) < _OWN * len(filled):
+        return ""
+    if not _are_numbers(filled):
+        return "has a value of its own in nearly every row"
+    return "numbers the rows" if all(map(str.isdecimal, filled)) and not regression else ""
+
+
 def _held(cells: Sequence[str], rows: int) -> str:
     """Return what a column holds: an example; where its values come again, as labels do, how many there are."""
     kinds = [kind for kind, _ in Counter(filter(None, cells)).most_common()]
@@ -273,7 +339,8 @@ def _other_labels(
 ) -> dict[str, ColumnNote]:
     """Tell of columns whose values come again as those of a label do, and how another is taken for it."""
     cells = {name: _cells(train, name) for name in others}
-    found = [name for name, own in cells.items() if _repeats(len({*own} - {""}), len(train))]
+    may_be = {name: own for name, own in cells.items() if not _why_no_label(own)}
+    found = [name for name, own in may_be.items() if _repeats(len({*own} - {""}), len(train))]
     if not found:
         return {}
     taken = f"'{_shown(label)}' is taken for the label ({_held(_cells(train, label), len(train))})"
@@ -288,7 +355,8 @@ def _other_labels(
 def _likely(cells: Mapping[str, Sequence[str]], known: Mapping[str, str]) -> list[dict[str, str]]:
     """Return what the columns could be beside those that are known: of one text, and of two where there are so many."""
     kinds = {name: len(set(values)) for name, values in cells.items() if name not in known.values()}
-    label = known.get("label") or min(kinds, key=lambda name: (kinds[name] < 2, kinds[name]), default="")
+    may_be = [name for name in kinds if not _why_no_label(cells[name])]
+    label = known.get("label") or min(may_be, key=lambda name: (kinds[name] < 2, kinds[name]), default="")
     texts = sorted((name for name in kinds if name != label), key=lambda name: -sum(map(len, cells[name])))
     if not label:
         return []

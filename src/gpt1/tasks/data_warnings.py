@@ -171,10 +171,19 @@ def seem_scores(names: Collection[str]) -> int:
 
 def scores_advice(names: Collection[str]) -> str:
     """Return what helps where labels seem to be scores, and where their commas may part labels after all."""
-    either = [name for name in names if has_decimal_comma(name) and _parts(name, ",") & {*names}]
-    is_open = either and _are_decimal(names)  # else it is told that they seem to be several
-    parted = f"; if '{either[0]}' is two labels, say `labels_sep=','`" if is_open else ""
-    return f"if they are scores to predict, say `regression=True`{parted}"
+    told = "if they are scores to predict, say `regression=True`"
+    either = may_be_either(names)
+    return f"{told}; if '{either}' is two labels, `labels_sep=','` parts them" if either else told
+
+
+def may_be_either(names: Collection[str]) -> str:
+    """Return a label whose comma may be a decimal one or part two labels, if there is one that is not decided."""
+    commas = [name for name in names if has_decimal_comma(name)]
+    if not commas or not _are_decimal(names):  # then it is told that they seem to be several
+        return ""
+    parts = {part for name in names for part in _parts(name, ",")}
+    alone = [name for name in commas if _parts(name, ",") & {*names}]
+    return (alone or [commas[0] if len(parts) <= len(names) else ""])[0]  # scores have more parts than there are scores
 
 
 def _are_decimal(names: Iterable[str]) -> bool:

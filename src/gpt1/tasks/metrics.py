@@ -71,9 +71,13 @@ def blind_score(metric: str, shares: Sequence[float]) -> float | None:
 
     They give the commonest class always, or each class in its share.
     """
-    most, classes = max(shares), len(shares)
-    found = {"accuracy": most, "macro_f1": max(2 * most / (1 + most), 1.0) / classes, "matthews": 0.0}
-    return found.get(metric)
+    most = commonest_score(metric, max(shares), len(shares))
+    return max(most, 1 / len(shares)) if most is not None and metric == "macro_f1" else most
+
+
+def commonest_score(metric: str, share: float, classes: int) -> float | None:
+    """Return what always giving the commonest of so many classes scores, by its share; None: not known."""
+    return {"accuracy": share, "macro_f1": 2 * share / (1 + share) / classes, "matthews": 0.0}.get(metric)
 
 
 def pearson(labels: Values, predictions: Values) -> float:

@@ -26,6 +26,7 @@ from gpt1.tasks.columns import (
     infer_columns,
     infer_task,
     judged_by,
+    require_columns,
     require_names,
     with_columns,
 )
@@ -132,6 +133,7 @@ def read_further(
     task = with_columns(task, columns or {})
     make = _maker(task, split)
     table = _read_to_use(path, encoding, skip_bad)
+    require_columns(task, table.rows, with_label=split not in task.test_splits)
     told: list[str] = []
     with _hinting(skip_bad):
         if fold_labels and task.labels:
@@ -171,7 +173,9 @@ def read_tables(
     said: list[str] = []
     folding: list[str] = []
     with _hinting(skip_bad):
-        understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]))
+        understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]), regression=regression)
+        for split, table in tables.items():
+            require_columns(understood.draft, table.rows, with_label=split != "test")
         if labels_sep is not None:
             check_separator(labels_sep, understood, regression, paths["train"])
         separator = labels_sep or ""
