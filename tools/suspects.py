@@ -2,8 +2,8 @@
 
 Of each task some rows are drawn. For `suspect` a tenth of their labels is flipped, the base learns them, and it is
 measured how well the flipped ones are found: for the run (as it answers), its network alone, counted words alone, and
-who knows nothing but the labels' shares: the average precision of the ranking, the precision at each tenth that is
-found, precision and recall of the flags. For `next` a run learns a few rows and asks for more, in rounds; after each it
+the labels' shares, which know nothing of a text: the average precision of the ranking; but for the last the precision
+at each tenth that is found, too, and precision and recall of the flags. For `next` a run learns a few rows and asks for more, in rounds; after each it
 is measured on other rows what it has gained, and what as many gain that are drawn at random. `--words` has counted
 words learn and answer, which takes seconds. Figures that are there are not made again, so that the same call goes on;
 with `--processes` several make them side by side, each the next that nobody makes.
@@ -119,7 +119,8 @@ def suspects(name: str, seed: int, given: argparse.Namespace, folder: Path) -> F
         answers = {"run": tempered(own, pool(own, members, weights), temperature_of(run, own)), **members}
     else:
         answers = {WORDS: _by_words(own, rows, labels)}
-    answers[SHARES] = np.tile(np.bincount(labels, minlength=len(task.labels)) / len(labels), (len(labels), 1))
+    of_labels = np.tile(np.bincount(labels, minlength=len(task.labels)) / len(labels), (len(labels), 1))
+    found[f"average precision, {SHARES}"] = average_precision(flipped[find_doubts(of_labels, labels).order])
     for who, shares in answers.items():
         doubts = find_doubts(shares, labels)
         found[f"average precision, {who}"] = average_precision(flipped[doubts.order])
