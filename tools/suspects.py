@@ -1,12 +1,12 @@
 """Measure what `gpt1 labels` is worth on real tasks: `python tools/suspects.py TASKS --out figures [--rows 600]`.
 
 Of each task some rows are drawn. For `suspect` a tenth of their labels is flipped, the base learns them, and it is
-measured how well the flipped ones are found: for the run (as it answers), its network alone, counted words alone, and
-the labels' shares, which know nothing of a text: the average precision of the ranking; but for the last the precision
-at each tenth that is found, too, and precision and recall of the flags. For `next` a run learns a few rows and asks for more, in rounds; after each it
-is measured on other rows what it has gained, and what as many gain that are drawn at random. `--words` has counted
-words learn and answer, which takes seconds. Figures that are there are not made again, so that the same call goes on;
-with `--processes` several make them side by side, each the next that nobody makes.
+measured how well the flipped ones are found: for the run (as it answers), its network alone and counted words alone the
+average precision of the ranking, the precision at each tenth that is found, precision and recall of the flags; for the
+labels' shares, which know nothing of a text, the average precision. For `next` a run learns a few rows and asks for
+more, in rounds; after each it is measured on other rows what it has gained, and what as many gain that are drawn at
+random. `--words` has counted words learn and answer, which takes seconds. Figures that are there are not made again, so
+that the same call goes on; with `--processes` several make them side by side, each the next that nobody makes.
 """
 
 from __future__ import annotations

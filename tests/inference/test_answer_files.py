@@ -38,6 +38,7 @@ def moods(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer two rows at a time."""
     monkeypatch.setattr("gpt1.inference.rows.CHUNK", 2)
+    monkeypatch.setattr("gpt1.inference.rows.EXPLAINED", 2)
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -375,3 +376,17 @@ def test_a_reason_that_would_be_a_formula_is_made_harmless(moods: Run, tmp_path:
     (row,) = back(tmp_path / "out.csv")
     assert row["explanation"].startswith("'= (")
     assert any("2 cells would be a formula" in one for one in told)
+
+
+def test_explained_rows_are_kept_a_few_at_a_time_for_each_takes_long(
+    moods: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write(tmp_path / "new.csv", "text\n" + "".join(f"Ann lost {number} keys\n" for number in range(20)))
+    given: dict[str, Any] = {"explain": True, "notice": lambda text: None}
+    answer_table(moods, table, tmp_path / "whole.csv", **given)
+    with monkeypatch.context() as patched:
+        patched.setattr(answer_files.Answering, "answer", stopping(1, KeyboardInterrupt))
+        with pytest.raises(Interrupted, match="stopped after 16 of 20 rows"):
+            answer_table(moods, table, tmp_path / "out.csv", **given)
+    answer_table(moods, table, tmp_path / "out.csv", resume=True, **given)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()

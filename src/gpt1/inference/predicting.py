@@ -21,7 +21,7 @@ from gpt1.base.wording import many, some, x100
 from gpt1.inference.abstaining import abstentions, in_words, promise
 from gpt1.inference.answering import Predictions, answer, reading_notices, task_of
 from gpt1.inference.explaining import Explain, Explanation, check_explain, explain_answer, in_a_line
-from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
+from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, rows_at_once, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
@@ -155,7 +155,7 @@ def predict_rows(
     _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, explain=explain, with_gradients=True)
-    return Answers(run, asked, by_chunks(found), notice)
+    return Answers(run, asked, by_chunks(found, rows_at_once(explained=asked.explains)), notice)
 
 
 def _require_rows(rows: object) -> None:
@@ -231,7 +231,7 @@ def predict_file(
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     if not isinstance(file, str | Path):
         return Answers(run, asked, stream_chunks(file), notice)
-    chunks = file_chunks(file, encoding)
+    chunks = file_chunks(file, encoding, rows_at_once(explained=asked.explains))
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
