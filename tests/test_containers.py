@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpt1.cli.app import main
+from gpt1.serve.limits import Limits
 from gpt1.serve.patience import HEALTH
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,21 @@ def test_what_is_copied_and_installed_is_there_and_locked(path: Path) -> None:
         lock = re.search(r"--requirement (\S+)", command)
         assert "--require-hashes" in command if lock else "--no-index ." in command, command
         assert lock is None or (ROOT / lock[1]).is_file(), command
+
+
+def test_what_is_copied_and_nothing_else_is_handed_to_who_builds() -> None:
+    kept = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {
+        name for path in FILES for word, rest in instructions(path) if word == "COPY" for name in rest.split()[:-1]
+    }
+    assert kept == copied
+
+
+def test_who_ends_a_container_waits_longer_than_the_server_needs() -> None:
+    for path in FILES:
+        waits = [int(seconds) for seconds in re.findall(r"podman run --stop-timeout (\d+)", path.read_text())]
+        assert len(waits) == path.read_text().count("podman run")
+        assert min(waits) > Limits().grace_seconds
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

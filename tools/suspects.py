@@ -2,10 +2,11 @@
 
 Of each task some rows are drawn. For `suspect` a tenth of their labels is flipped, the base learns them, and it is
 measured how well the flipped ones are found: for the run (as it answers), its network alone and counted words alone the
-average precision of the ranking, the precision at each tenth that is found, precision and recall of the flags. For
-`next` a run learns a few rows and asks for more, in rounds; after each it is measured on other rows what it has gained,
-and what as many gain that are drawn at random. `--words` has counted words learn and answer, which takes seconds.
-Figures that are there are not made again, so that the same call goes on.
+average precision of the ranking, the precision at each tenth that is found, precision and recall of the flags; for the
+labels' shares, which know nothing of a text, the average precision. For `next` a run learns a few rows and asks for
+more, in rounds; after each it is measured on other rows what it has gained, and what as many gain that are drawn at
+random. `--words` has counted words learn and answer, which takes seconds. Figures that are there are not made again, so
+that the same call goes on; with `--processes` several make them side by side, each the next that nobody makes.
 """
 
 from __future__ import annotations
@@ -13,17 +14,24 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt1.base.errors import Busy, InputError
 from gpt1.base.files import read_json, write_json
+from gpt1.base.stages import alone
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
+from gpt1.inference.answering import temperature_of
 from gpt1.inference.run import Run, load_run
 from gpt1.labelling.choosing import next_labels
 from gpt1.labelling.confident import find_doubts
@@ -36,11 +44,15 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.preparing import read_task
+from gpt1.tasks.temperature import tempered
 
 Figures = dict[str, float]
 Labels = NDArray[np.int64]
 FLIPPED = 0.1
 RANDOM, ASKED = "random", "asked"
+SHARES = "label shares"  # who knows nothing of the texts: of skewed labels the rare ones are oftener wrong
+FIGURES, SETTINGS = "figures.json", "settings.json"
+NOT_OF_A_CELL = ("tasks", "data", "out", "kinds", "seeds", "processes", "process", "device")
 
 
 def average_precision(is_flipped: NDArray[np.bool_]) -> float:
@@ -104,9 +116,11 @@ def suspects(name: str, seed: int, given: argparse.Namespace, folder: Path) -> F
         members = answers_of_others(run, encoded, (NETWORK, WORDS), folder / "workings", print, [])
         ensemble = run.ensembles.get("rows")
         weights = ALONE if ensemble is None else ensemble.weights
-        answers = {"run": pool(own, members, weights), **members}
+        answers = {"run": tempered(own, pool(own, members, weights), temperature_of(run, own)), **members}
     else:
         answers = {WORDS: _by_words(own, rows, labels)}
+    of_labels = np.tile(np.bincount(labels, minlength=len(task.labels)) / len(labels), (len(labels), 1))
+    found[f"average precision, {SHARES}"] = average_precision(flipped[find_doubts(of_labels, labels).order])
     for who, shares in answers.items():
         doubts = find_doubts(shares, labels)
         found[f"average precision, {who}"] = average_precision(flipped[doubts.order])
@@ -134,6 +148,10 @@ def _by_words(task: Task, rows: Sequence[Example], labels: Labels) -> Floats:
 def next_rows(name: str, seed: int, given: argparse.Namespace, folder: Path) -> Figures:
     """Return the accuracy on other rows as more are labelled, those asked for or random ones."""
     task, rows, dice = draw(name, given, seed)
+    if len(rows) < (wanted := given.start + given.pool + given.test):
+        raise InputError(f"{name} has {len(rows):,} rows, and {wanted:,} are wanted: give a smaller --pool or --test")
+    if given.pool < given.count * given.rounds:
+        raise InputError(f"a pool of {given.pool:,} rows is too small for {given.rounds} times {given.count:,}")
     pool, test = rows[given.start : given.start + given.pool], rows[-given.test :]
     at_random = dice.sample(range(len(pool)), given.count * given.rounds)
     found: Figures = {}
@@ -212,22 +230,69 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--words", action="store_true", help="counted words alone")
     parser.add_argument("--set", dest="changes", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--device")
+    parser.add_argument("--processes", type=int, default=1, help="side by side, on a GPU that one leaves idle")
+    parser.add_argument("--process", type=int, metavar="N", help="this one alone")
     return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task, what is measured of it, and by which draw."""
+
+    task: str
+    kind: str
+    seed: int
+
+    def folder(self, given: argparse.Namespace) -> Path:
+        """Return where it lies."""
+        found: Path = given.out / f"{self.task}-{self.kind}-{self.seed}{'-words' if given.words else ''}"
+        return found
+
+
+def cells(given: argparse.Namespace) -> Iterator[Cell]:
+    """Yield what was asked for: first one draw of everything, so that what is half made can be read."""
+    for seed in range(given.seeds):
+        for name in given.tasks.split(","):
+            for kind in given.kinds.split(","):
+                yield Cell(name, kind, seed)
+
+
+def make(cell: Cell, given: argparse.Namespace) -> None:
+    """Make the figures of a cell where they are not there yet."""
+    folder = cell.folder(given)
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        settings = {name: value for name, value in vars(given).items() if name not in NOT_OF_A_CELL}
+        if not (folder / SETTINGS).exists():
+            write_json(folder / SETTINGS, settings)
+        elif read_json(folder / SETTINGS, "settings") != settings:
+            raise InputError(f"{folder} was made with other settings ({SETTINGS} has them); give another --out")
+        if not (folder / FIGURES).exists():
+            write_json(folder / FIGURES, KINDS[cell.kind](cell.task, cell.seed, given, folder))
+
+
+def side_by_side(given: argparse.Namespace) -> None:
+    """Run this program several times, all at the same time, each on the next cell that nobody makes."""
+    alone_each = {**os.environ, "OMP_NUM_THREADS": "1"}  # each would take all cores, which the others have
+    words = [sys.executable, *sys.argv]
+    started = [
+        subprocess.Popen([*words, "--process", str(number)], env=alone_each) for number in range(given.processes)
+    ]
+    if failed := [number for number, process in enumerate(started) if process.wait()]:
+        sys.exit(f"process {', '.join(map(str, failed))} ended with an error; the same call goes on")
 
 
 def main() -> None:
     """Make the figures that are not there, and print all as a table."""
     given = parse()
-    for name in given.tasks.split(","):
-        for kind in given.kinds.split(","):
-            for seed in range(given.seeds):
-                folder = given.out / f"{name}-{kind}-{seed}{'-words' if given.words else ''}"
-                folder.mkdir(parents=True, exist_ok=True)
-                kept = folder / "figures.json"
-                if not kept.exists():
-                    write_json(kept, KINDS[kind](name, seed, given, folder))
-                for what, value in read_json(kept, "figures").items():
-                    print(f"{name}\t{kind}\tseed {seed}\t{what}\t{100 * value:.1f}", flush=True)
+    if given.processes > 1 and given.process is None:
+        side_by_side(given)
+    for cell in cells(given):
+        with suppress(Busy):  # another process is at it
+            make(cell, given)
+    for cell in cells(given) if given.process is None else ():
+        for what, value in read_json(cell.folder(given) / FIGURES, "figures").items():
+            print(f"{cell.task}\t{cell.kind}\tseed {cell.seed}\t{what}\t{100 * value:.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "reproduce": STUDY,
     "report": (report,),
     "card": ({"out": None},),
-    "serve": ({"port": server.PORT, "token": None, "device": None}, Limits),
+    "serve": ({"port": server.PORT, "token": None, "device": None, "reference": None}, Limits),
     "import openai": (import_openai,),
     "import transformers": (import_transformers,),
     "export transformers": (load_run,),
@@ -101,6 +101,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
 }
 # What `None` means, where it is left to the owner.
 LEFT_TO_THE_OWNER = {
+    "a run's own for dev",
     "all",
     "all cores",
     "as the recipe says",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from gpt1.base.errors import FormatError, InputError, Interrupted, SettingError
-from gpt1.base.progress import Silent
 from gpt1.base.tables import read_rows
 from gpt1.inference import answer_files
 from gpt1.inference.answer_files import answer_table, rows_line
@@ -39,6 +38,7 @@ def moods(tmp_path_factory: pytest.TempPathFactory, words_tokenizer: Tokenizer) 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer two rows at a time."""
     monkeypatch.setattr("gpt1.inference.rows.CHUNK", 2)
+    monkeypatch.setattr("gpt1.inference.rows.EXPLAINED", 2)
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -55,11 +55,11 @@ def stopping(after: int, error: type[BaseException]) -> Callable[..., Any]:
     calls = []
     original = answer_files.Answering.answer
 
-    def answer(self: Any, chunk: Any, *told: Any) -> Any:
+    def answer(self: Any, chunk: Any) -> Any:
         calls.append(1)
         if len(calls) > after:
             raise error
-        return original(self, chunk, *told)
+        return original(self, chunk)
 
     return answer
 
@@ -337,29 +337,6 @@ def test_how_far_it_is_and_how_long_it_takes_is_told() -> None:
     assert rows_line(2, 90, 2, 4.0) == "2 of 90 rows  0.5 a second  2:56 left"
 
 
-class Shown(Silent):
-    """Remembers how far work was told to be."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def bar(self, label: str) -> Silent:
-        return self
-
-    def show(self, share: float, line: str) -> None:
-        self.lines.append(line)
-
-
-def test_reasons_for_answers_are_told_of_row_by_row_as_each_takes_long(moods: Run, tmp_path: Path) -> None:
-    table = write(tmp_path / "new.csv", "text\nAnn lost a key\nTom sold a hat\nAnn\n")
-    shown = Shown()
-    answer_table(moods, table, tmp_path / "out.csv", explain=True, progress=shown, notice=lambda said: None)
-    assert [line.split("  ")[0] for line in shown.lines] == [f"{n} of 3 rows" for n in (1, 2, 3, 3)]
-    plain = Shown()
-    answer_table(moods, table, tmp_path / "plain.csv", progress=plain, notice=lambda said: None)
-    assert [line.split("  ")[0] for line in plain.lines] == ["3 of 3 rows"]
-
-
 def test_json_lines_have_probabilities_as_an_object(moods: Run, tmp_path: Path) -> None:
     answer_table(moods, write(tmp_path / "new.csv", TABLE), tmp_path / "out.jsonl")
     first = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
@@ -400,3 +377,17 @@ def test_a_reason_that_would_be_a_formula_is_made_harmless(moods: Run, tmp_path:
     (row,) = back(tmp_path / "out.csv")
     assert row["explanation"].startswith("'= (")
     assert any("2 cells would be a formula" in one for one in told)
+
+
+def test_explained_rows_are_kept_a_few_at_a_time_for_each_takes_long(
+    moods: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write(tmp_path / "new.csv", "text\n" + "".join(f"Ann lost {number} keys\n" for number in range(20)))
+    given: dict[str, Any] = {"explain": True, "notice": lambda text: None}
+    answer_table(moods, table, tmp_path / "whole.csv", **given)
+    with monkeypatch.context() as patched:
+        patched.setattr(answer_files.Answering, "answer", stopping(1, KeyboardInterrupt))
+        with pytest.raises(Interrupted, match="stopped after 16 of 20 rows"):
+            answer_table(moods, table, tmp_path / "out.csv", **given)
+    answer_table(moods, table, tmp_path / "out.csv", resume=True, **given)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()

@@ -76,20 +76,24 @@ def planted(run: Run, rows: int, seed: int, who: str, folder: Path) -> tuple[flo
     return float(wrong[flagged].mean()), float(flagged[wrong].mean())
 
 
-@pytest.mark.slow
-def test_planted_errors_are_found_by_a_network(parent: Path, table: Path, tmp_path: Path) -> None:
+DRAWS = 20
+ALL_BUT_ONE = 0.95  # of the draws: a processor that rounds otherwise learns another network
+
+
+@pytest.mark.parametrize("draws", [1, pytest.param(DRAWS, marks=pytest.mark.slow)])
+def test_planted_errors_are_found_by_a_network(draws: int, parent: Path, table: Path, tmp_path: Path) -> None:
     run = learn(parent, table, tmp_path / "run", "training.epochs=12")
-    found = [planted(run, 200, seed, NETWORK, tmp_path) for seed in range(5)]
+    found = [planted(run, 200, seed, NETWORK, tmp_path) for seed in range(draws)]
     held = sum(min(one) >= 0.8 for one in found)
-    print(f"held in {held} of {len(found)} draws: {found}")
-    assert held >= 4
+    print(f"held in {held} of {draws} draws: {found}")
+    assert held >= round(ALL_BUT_ONE * draws)
 
 
 def test_planted_errors_are_found_by_counted_words(run: Run, tmp_path: Path) -> None:
-    found = [planted(run, 400, seed, WORDS, tmp_path) for seed in range(10)]
+    found = [planted(run, 400, seed, WORDS, tmp_path) for seed in range(DRAWS)]
     held = sum(min(one) >= 0.8 for one in found)
-    print(f"held in {held} of {len(found)} draws: {found}")
-    assert held >= 9
+    print(f"held in {held} of {DRAWS} draws: {found}")
+    assert held >= ALL_BUT_ONE * DRAWS
     assert not list(tmp_path.iterdir())  # nothing was trained
 
 

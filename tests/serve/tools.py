@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,10 +87,12 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def serving(*runs: str, token: str | None = None, host: str = "127.0.0.1", **limits: Any) -> Iterator[Client]:
+def serving(
+    *runs: str, token: str | None = None, host: str = "127.0.0.1", reference: Sequence[str] = (), **limits: Any
+) -> Iterator[Client]:
     """Serve runs and give a client that talks to them."""
     unhurried = Limits(**{"request_timeout": LONG, "arrival_seconds": LONG, **limits})
-    app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu")
+    app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu", reference=reference)
     server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
     server.config.timeout_keep_alive = int(100 * LONG)  # else one may end just as the client uses it again
 

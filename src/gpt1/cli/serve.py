@@ -35,6 +35,12 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option("--max-batch", type=options.WholeNumber(1), metavar="N", help="Texts written side by side.  [32]")
 @click.option("--connections", type=options.WholeNumber(1), metavar="N", help="At once, as files may be open.  [256]")
 @click.option("--grace-seconds", type=options.Number(0), metavar="X", help="To end in, when told to.  [30]")
+@click.option(
+    "--reference",
+    multiple=True,
+    metavar="TABLE",
+    help="Rows that what comes in is held against, or NAME=TABLE.  [a run's own for dev]",
+)
 @click.option("--json-logs", is_flag=True, help="A JSON object a line on standard error: each request, each fault.")
 @options.formerly("--queue", "--max-queue", options.WholeNumber(1))
 @options.formerly("--tokens", "--max-tokens", options.WholeNumber(1))
@@ -50,6 +56,7 @@ def command(
     json_logs: bool,
     int8: bool,
     device: str | None,
+    reference: tuple[str, ...],
     **limits: Any,
 ) -> None:
     """Serve runs over HTTP, the way OpenAI's clients speak; a RUN is a folder, or NAME=FOLDER.
@@ -74,7 +81,16 @@ def command(
         raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
     given = {name: value for name, value in limits.items() if value is not None}
     fitting = server.fitting(Limits(**given), notice=words.notice)
-    app = server.make_app(runs, host=host, token=token, limits=fitting, device=device, int8=int8)
+    app = server.make_app(
+        runs,
+        host=host,
+        token=token,
+        limits=fitting,
+        device=device,
+        int8=int8,
+        reference=reference,
+        worded=words.words_of_command(),
+    )
     port = server.PORT if port is None else port
     server.serve(
         app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"), json_logs=json_logs

@@ -16,8 +16,9 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -128,10 +129,15 @@ def command_line(verb: str, arguments: Mapping[str, object]) -> str:
 
 def in_own_words(text: str) -> str:
     """Return a message in the words of the command at work."""
+    return words_of_command()(text)
+
+
+def words_of_command() -> Callable[[str], str]:
+    """Return what puts messages into the words of the command at work: in other threads too, where none is known."""
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(root := context.find_root().command, click.Group):
-        return text
-    return in_words_of(context.command, root, text)
+        return str
+    return partial(in_words_of, context.command, root)
 
 
 def reworded(value: Any) -> Any:

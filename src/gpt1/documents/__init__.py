@@ -25,7 +25,7 @@ OFFERS = {
         "TableCell",
         "TableRow",
     ],
-    "drift": ["drift_blocks"],
+    "drift": ["drift_blocks", "ways"],
     "evaluation": ["evaluation_blocks", "scores_table", "seeds_blocks", "task_scores", "verdicts"],
     "figures": ["LONGEST_NAME", "between", "figure", "metric_name", "rough", "score", "shown_text"],
     "headline": [

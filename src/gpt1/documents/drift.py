@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpt1.base.wording import many, some
 from gpt1.documents.blocks import Block, Heading, Lines, Note, Quote, Quotes, Table, TableCell, TableRow
 from gpt1.documents.figures import LONGEST_NAME, shown_text
@@ -47,8 +49,13 @@ def verdict(report: DriftReport) -> str:
     """Return in a sentence whether what comes in has changed, and how."""
     if not report.has_changed:
         return f"no change is noticed in {many(report.asked, 'row')}."
-    ways = [_way(name, one) for name, one in report.moved.items() if one.shift.is_noticed]
-    return f"what comes in has changed: {some(ways, len(ways))}."
+    return f"what comes in has changed: {ways(report.moved)}."
+
+
+def ways(moved: Mapping[str, Moved]) -> str:
+    """Return in words how the figures have changed that have."""
+    noticed = [_way(name, one) for name, one in moved.items() if one.shift.is_noticed]
+    return some(noticed, len(noticed))
 
 
 def _way(name: str, moved: Moved) -> str:

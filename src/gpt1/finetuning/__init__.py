@@ -4,7 +4,16 @@
 OFFERS = {
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
     "data": ["Source", "read_labelled", "read_source", "truncation_notices"],
-    "drifting": ["find_drift"],
+    "drifting": [
+        "ENCODING",
+        "FEWEST",
+        "figures_of",
+        "find_drift",
+        "known_rows",
+        "read_unlabelled",
+        "too_few",
+        "unordered",
+    ],
     "ensembling": ["chosen", "keep", "times_as_long", "without_part"],
     "finetune": ["FOR_A_PART", "chosen_recipe", "counted_words", "finetune", "is_cross_validated"],
     "forecasting": ["in_fold"],

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt1.base.errors import FileError, InputError, SettingError
 from gpt1.base.shuffle import permutation
@@ -36,17 +38,21 @@ from gpt1.tasks.drift import (
     Moved,
     StrangeRow,
     find_shifts,
+    middle,
     tail_share,
 )
 from gpt1.tasks.encoded import EncodedTask, text_digests
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.learned import in_train
 
+ENCODING = "utf-8"
 FEWEST = 30  # rows on either side: of fewer only a landslide could be told from chance
 MOST = 2_000  # rows on either side that are asked, drawn at random
 STRANGEST = 5  # rows that are shown
 _KEY = 2  # of the draw
 _SCARCE = 0.02  # the share of known rows as far out, from which on down a row's figure is named
+
+_HELPS = "; name a table of rows as they were when it was well with `reference`"
 
 Notice = Callable[[str], None]
 
@@ -58,7 +64,7 @@ def find_drift(
     reference: str | Path | None = None,
     task: str | None = None,
     columns: Mapping[str, str] | None = None,
-    encoding: str = "utf-8",
+    encoding: str = ENCODING,
     skip_bad: bool = False,
     notice: Notice = warnings.warn,
 ) -> DriftReport:
@@ -70,23 +76,24 @@ def find_drift(
         raise SettingError(f"{table} would be held against itself; `reference` is a table of earlier rows")
     known_task = task_of(run, task)
     asking = with_columns(known_task, columns or {})
-    read, rows, bad = _read(table, asking, encoding, skip_bad)
+    read, rows, bad = read_unlabelled(table, asking, encoding, skip_bad)
     if reference is None:
-        known, which = _judged_by(run, known_task)
+        known = _judged_by(run)[known_task.name]
+        which = f"{many(len(known), 'row')} that it was judged by and did not learn from"
     else:
-        known = _never_learned(run, known_task, _read(reference, asking, encoding, skip_bad)[0], reference, notice)
+        known = never_learned(
+            run, known_task, read_unlabelled(reference, asking, encoding, skip_bad)[0], reference, notice
+        )
         which = f"{many(len(known), 'row')} of {reference}"
-    new = _never_learned(run, known_task, read, table, notice)
+    new = never_learned(run, known_task, read, table, notice)
     for some, where in ((new, str(table)), (known, which)):
         if len(some) < FEWEST:
-            wanted = f"{FEWEST} rows and more that the run did not learn"
-            more = "; name a table of rows as they were when it was well with `reference`" if some is known else ""
-            raise InputError(f"{where}: drift is told of {wanted}, there are {len(some):,}{more}")
+            raise too_few(some, where, helps=_HELPS if some is known else "")
     if len(known) > MOST:
         notice(f"of {which}, {MOST:,} that are drawn at random are asked")
     if len(new) > MOST:
         notice(f"of {many(len(new), 'row')} of {table}, {MOST:,} that are drawn at random are asked")
-    known, new = _drawn(known), _drawn(new)
+    known, new = drawn(known, MOST), drawn(new, MOST)
     before, after = (_Figures(run, known_task, some) for some in (known, new))
     shifts = find_shifts(before.values, after.values, before.unordered)
     moved = {name: Moved(shift, before.middle(name), after.middle(name)) for name, shift in shifts.items()}
@@ -97,8 +104,8 @@ def find_drift(
 # ---- rows ----
 
 
-def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple[list[Example], int, int]:
-    """Return the rows of a table that can be used, how many there are, and how many cannot be."""
+def read_unlabelled(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple[list[Example], int, int]:
+    """Return the rows of a table that can be used, labels or not, how many there are, and how many cannot be."""
     found, bad = [], 0
     rows = list(chain.from_iterable(file_chunks(table, encoding)))
     require_columns(task, [row for row in rows if isinstance(row, Row)])
@@ -115,7 +122,7 @@ def _read(table: str | Path, task: Task, encoding: str, skip_bad: bool) -> tuple
     return found, len(found) + bad, bad
 
 
-def _never_learned(run: Run, task: Task, rows: list[Example], table: str | Path, notice: Notice) -> list[Example]:
+def never_learned(run: Run, task: Task, rows: list[Example], table: str | Path, notice: Notice) -> list[Example]:
     """Return the rows of a table that a run did not learn: what it learned it expects, and is surer of."""
     try:
         tasks, _ = read_again(run)
@@ -128,18 +135,35 @@ def _never_learned(run: Run, task: Task, rows: list[Example], table: str | Path,
     return [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
 
 
-def _judged_by(run: Run, task: Task) -> tuple[list[Example], str]:
-    """Return the rows for dev and test that a run did not learn from, and what they are called."""
-    helps = "name a table of rows as they were when it was well with `reference`"
+def known_rows(
+    run: Run, tasks: Sequence[Task], reference: Path | None, most: int, notice: Notice
+) -> Iterator[tuple[Task, list[Example]]]:
+    """Yield for each task at most so many rows, without labels, that others are held against.
+
+    They are those for dev and test that the run did not learn, or those of a table, of a run that has one task.
+    """
+    if reference is None:
+        judged = _judged_by(run)
+        for task in tasks:
+            yield task, without_labels(drawn(judged[task.name], most))
+    else:
+        (task,) = tasks
+        rows, _, _ = read_unlabelled(reference, task, ENCODING, skip_bad=False)
+        yield task, without_labels(drawn(never_learned(run, task, rows, reference, notice), most))
+
+
+def too_few(rows: Sequence[Example], where: str, helps: str = _HELPS) -> InputError:
+    """Return what is said of rows that are too few to hold others against."""
+    return InputError(f"{where}: drift is told of {FEWEST} rows and more, there are {len(rows):,}{helps}")
+
+
+def _judged_by(run: Run) -> dict[str, list[Example]]:
+    """Return the rows for dev and test that a run did not learn from, by task."""
     try:
         tasks, _ = read_again(run)
     except InputError as error:
-        raise InputError(f"{error}; {helps}") from None
-    encoded = tasks[task.name]
-    found = list(chain.from_iterable(_not_learned(run, encoded)))
-    if not found:
-        raise InputError(f"{run.path} has no rows for dev that it did not learn from; {helps}")
-    return found, f"{many(len(found), 'row')} that it was judged by and did not learn from"
+        raise InputError(f"{error}{_HELPS}") from None
+    return {name: list(chain.from_iterable(_not_learned(run, encoded))) for name, encoded in tasks.items()}
 
 
 def _not_learned(run: Run, encoded: EncodedTask) -> Iterator[list[Example]]:
@@ -150,8 +174,9 @@ def _not_learned(run: Run, encoded: EncodedTask) -> Iterator[list[Example]]:
             yield [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
 
 
-def _drawn(rows: Sequence[Example]) -> list[Example]:
-    places = permutation(len(rows), (_KEY, len(rows)))(np.arange(min(MOST, len(rows)))).tolist()
+def drawn(rows: Sequence[Example], most: int) -> list[Example]:
+    """Return at most so many rows, drawn at random, in their order."""
+    places = permutation(len(rows), (_KEY, len(rows)))(np.arange(min(most, len(rows)))).tolist()
     return [rows[place] for place in sorted(places)]
 
 
@@ -162,32 +187,44 @@ class _Figures:
     """What is looked at in rows: a value of each row for each figure."""
 
     def __init__(self, run: Run, task: Task, rows: Sequence[Example]) -> None:
-        unlabelled = [replace(row, label=None) for row in rows]
-        self.answered = answered = answer(run, task, unlabelled)
-        self.unordered = [] if task.score_range is not None else [ANSWERS]
-        self.values: dict[str, np.ndarray] = {
-            LENGTH: answered.tokens + answered.cut,
-            UNKNOWN: answered.unknown / np.maximum(1, answered.tokens),
-            BITS: _bits(run, rows),
-            ANSWERS: self._answers(task, answered),
-        }
-        if task.score_range is None:
-            self.values[SURENESS] = answered.sure
-
-    def _answers(self, task: Task, answered: Predictions) -> np.ndarray:
-        if task.score_range is not None:
-            return np.asarray(answered.answers, np.float64)
-        if task.is_multilabel:
-            return np.array([" and ".join(answered.labels(place)) or "none" for place in range(len(answered))])
-        return np.array([str(answered.name(place)) for place in range(len(answered))])
+        self.answered = answer(run, task, without_labels(rows))
+        self.unordered = unordered(task)
+        told = figures_of(self.answered)
+        self.values = {LENGTH: told.pop(LENGTH), UNKNOWN: told.pop(UNKNOWN), BITS: _bits(run, rows), **told}
 
     def middle(self, name: str) -> float | dict[str, float]:
         """Return what stands for all rows."""
-        if name in self.unordered:
-            kinds, counts = np.unique(self.values[name], return_counts=True)
-            shares = dict(zip(kinds.tolist(), (counts / counts.sum()).tolist(), strict=True))
-            return dict(sorted(shares.items(), key=lambda item: -item[1]))
-        return float(np.mean(self.values[name]) if name == UNKNOWN else np.median(self.values[name]))
+        return middle(self.values[name], name, is_ordered=name not in self.unordered)
+
+
+def without_labels(rows: Sequence[Example]) -> list[Example]:
+    """Return rows as they are when nobody has labelled them."""
+    return [replace(row, label=None) for row in rows]
+
+
+def unordered(task: Task) -> list[str]:
+    """Return the figures of a task that are names."""
+    return [] if task.score_range is not None else [ANSWERS]
+
+
+def figures_of(answered: Predictions) -> dict[str, NDArray[Any]]:
+    """Return what an answer tells of each row: all figures but the bits, which ask the language model besides."""
+    found: dict[str, NDArray[Any]] = {
+        LENGTH: answered.tokens + answered.cut,
+        UNKNOWN: answered.unknown / np.maximum(1, answered.tokens),
+        ANSWERS: _answers(answered),
+    }
+    if answered.task.score_range is None:
+        found[SURENESS] = answered.sure
+    return found
+
+
+def _answers(answered: Predictions) -> NDArray[Any]:
+    if answered.task.score_range is not None:
+        return np.asarray(answered.answers, np.float64)
+    if answered.task.is_multilabel:
+        return np.array([" and ".join(answered.labels(place)) or "none" for place in range(len(answered))])
+    return np.array([str(answered.name(place)) for place in range(len(answered))])
 
 
 def _bits(run: Run, rows: Sequence[Example]) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from gpt1.base.wording import many, some
 from gpt1.inference.answering import task_of
 from gpt1.inference.explaining import Explain
 from gpt1.inference.predicting import Answering, Notice, Tally, Wanted
-from gpt1.inference.rows import CHUNK, file_chunks
+from gpt1.inference.rows import Found, file_chunks, rows_at_once
 from gpt1.inference.run import Run
 from gpt1.inference.sheets import check_target, columns_beside, has_cells, kinds_of, write_as_table
 from gpt1.records.calibration import CALIBRATION_FILE
@@ -75,7 +75,8 @@ def answer_table(
         journal = Journal(kept, out, identity)
         journal.open(resume=resume, overwrite=overwrite, notice=notice)
         try:
-            _answer_rest(answering, journal, table, encoding, progress)
+            chunks = file_chunks(table.path, encoding, rows_at_once(explained=asked.explains))
+            _answer_rest(answering, journal, chunks, table.rows, progress)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped after {journal.total.rows:,} of {many(table.rows, 'row')}, kept in {partial_path(out)}; the "
@@ -138,7 +139,7 @@ def _identity(run: Run, asked: Wanted, table: _Table, encoding: str) -> dict[str
         "`explain`": asked.explain or None,  # which answers of before do not name
         "`int8`": run.int8,
         "device": run.device.type,
-        "rows at once": CHUNK,
+        "rows at once": rows_at_once(explained=asked.explains),
     }
 
 
@@ -234,22 +235,19 @@ def _is_done(out: Path, identity: Mapping[str, object]) -> bool:
     return True
 
 
-def _answer_rest(answering: Answering, journal: Journal, table: _Table, encoding: str, progress: Progress) -> None:
+def _answer_rest(
+    answering: Answering, journal: Journal, chunks: Iterator[Sequence[Found]], rows: int, progress: Progress
+) -> None:
     """Answer the chunks that are not answered yet."""
     before, began = journal.total.rows, time.monotonic()
     with stage(progress, "answering") as bar:
-
-        def show(lately: int = 0) -> None:
-            """Show how far it is, with so many rows of a chunk that is not kept yet."""
-            done = journal.total.rows + lately
-            bar.show(done / table.rows, rows_line(done, table.rows, done - before, time.monotonic() - began))
-
-        for chunk in islice(file_chunks(table.path, encoding), journal.chunks, None):
-            ours, refused = answering.answer(chunk, show)
+        for chunk in islice(chunks, journal.chunks, None):
+            ours, refused = answering.answer(chunk)
             if refused is not None:  # the table was whole when it was looked at
                 raise refused
             journal.add(ours, answering.last)
-            show()
+            done = journal.total.rows
+            bar.show(done / rows, rows_line(done, rows, done - before, time.monotonic() - began))
 
 
 def rows_line(done: int, rows: int, lately: int, seconds: float) -> str:

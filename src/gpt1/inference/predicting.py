@@ -21,7 +21,7 @@ from gpt1.base.wording import many, some, x100
 from gpt1.inference.abstaining import abstentions, in_words, promise
 from gpt1.inference.answering import Predictions, answer, reading_notices, task_of
 from gpt1.inference.explaining import Explain, Explanation, check_explain, explain_answer, in_a_line
-from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, stream_chunks
+from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, rows_at_once, stream_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.assessment import MOST_SHARES
 from gpt1.tasks.catalog import Task
@@ -37,7 +37,6 @@ ABSTAINED, EXPLANATION = "abstained", "explanation"
 SHARE = "p_"  # before a label, the column of its probability
 PREFIX = "gpt1_"  # put before our columns where a table has one of that name
 
-EXPLAINED_AT_ONCE = 16  # rows, of which each is asked about as often as it has words
 _ROWS = "rows"  # what rows that came from no file are called
 
 Notice = Callable[[str], None]
@@ -156,7 +155,7 @@ def predict_rows(
     _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, explain=explain, with_gradients=True)
-    return Answers(run, asked, by_chunks(found), notice)
+    return Answers(run, asked, by_chunks(found, rows_at_once(explained=asked.explains)), notice)
 
 
 def _require_rows(rows: object) -> None:
@@ -232,7 +231,7 @@ def predict_file(
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     if not isinstance(file, str | Path):
         return Answers(run, asked, stream_chunks(file), notice)
-    chunks = file_chunks(file, encoding)
+    chunks = file_chunks(file, encoding, rows_at_once(explained=asked.explains))
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
@@ -256,13 +255,8 @@ class Answering:
         """The columns that answers, or errors, stand in, and what kind of value each holds."""
         return {self._names[name]: kind for name, kind in self._asked.columns.items()}
 
-    def answer(
-        self, chunk: Sequence[Found], told: Callable[[int], None] | None = None
-    ) -> tuple[list[dict[str, object]], InputError | None]:
-        """Return what is added to each row, up to the first that cannot be used and is not to be skipped.
-
-        Where each row takes long, for being explained, `told` hears how many are done.
-        """
+    def answer(self, chunk: Sequence[Found]) -> tuple[list[dict[str, object]], InputError | None]:
+        """Return what is added to each row, up to the first that cannot be used and is not to be skipped."""
         checked: list[Example | InputError] = []
         refused: InputError | None = None
         for row in chunk:
@@ -275,19 +269,12 @@ class Answering:
         found = self._predict([example for example in checked if isinstance(example, Example)], tally)
         ours = []
         for row, example in zip(chunk, checked, strict=False):
-            added = next(found) if isinstance(example, Example) else {ERROR: str(example)}
+            told = next(found) if isinstance(example, Example) else {ERROR: str(example)}
             number = {ROW: row_number(row)} if self._asked.numbered else {}
-            ours.append({self._names[name]: value for name, value in {**number, **added}.items()})
-            if told is not None and self._asked.explains:
-                told(len(ours))
+            ours.append({self._names[name]: value for name, value in {**number, **told}.items()})
         self.last = tally
         self.total.add(tally)
         return ours, refused
-
-    def portions(self, chunk: Sequence[Found]) -> Iterator[Sequence[Found]]:
-        """Yield the rows of a chunk by as many as are to come out at once: few, where each takes long."""
-        size = EXPLAINED_AT_ONCE if self._asked.explains else max(1, len(chunk))
-        return (chunk[begin : begin + size] for begin in range(0, len(chunk), size))
 
     def check(self, row: Found) -> Example | InputError:
         """Return the row as an example, or why it cannot be one."""
@@ -413,7 +400,7 @@ class Answers(Iterator[dict[str, object]]):
         return next(self._answered)
 
     def _answer_all(self, chunks: Iterable[Sequence[Found]]) -> Iterator[dict[str, object]]:
-        for chunk in chain.from_iterable(map(self._answering.portions, chunks)):
+        for chunk in chunks:
             ours, refused = self._answering.answer(chunk)
             yield from map(self._answering.whole, chunk, ours)
             if refused is not None:

@@ -13,6 +13,7 @@ from gpt1.base.tables import LONGEST_RECORD, BadRow, parse_object, read_rows_or_
 from gpt1.tasks.examples import Row
 
 CHUNK = 1024  # rows
+EXPLAINED = 16  # rows at once of which it is told why: each takes as long as a hundred others
 STANDARD_INPUT = "standard input"
 _LONGEST_BYTES = 4 * LONGEST_RECORD  # the most that so many characters take
 
@@ -27,17 +28,22 @@ class ByteStream(Protocol):
         """Return what has arrived, at most `size` bytes; nothing at the end."""
 
 
-def by_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+def rows_at_once(*, explained: bool) -> int:
+    """Return how many rows are answered before it is told how far it is, and before what is answered is kept."""
+    return EXPLAINED if explained else CHUNK
+
+
+def by_chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
     """Yield the items some at a time."""
     source = iter(items)
-    while chunk := list(islice(source, CHUNK)):
+    while chunk := list(islice(source, size or CHUNK)):
         yield chunk
 
 
-def file_chunks(path: str | Path, encoding: str) -> Iterator[list[Found]]:
+def file_chunks(path: str | Path, encoding: str, size: int | None = None) -> Iterator[list[Found]]:
     """Yield the rows of a table by chunks, with the fault in the place of each row that cannot be read."""
     found = read_rows_or_faults(path, encoding=encoding)
-    return by_chunks(one if isinstance(one, FileError) else Row(one[1], str(path), one[0]) for one in found)
+    return by_chunks((one if isinstance(one, FileError) else Row(one[1], str(path), one[0]) for one in found), size)
 
 
 def stream_chunks(stream: ByteStream) -> Iterator[list[Found]]:

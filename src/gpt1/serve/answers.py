@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
@@ -135,8 +135,10 @@ class _InputRow(Row):
         return InputError(f"{self.place}: {message}")
 
 
-async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> RowAnswers:
-    """Return the answer to each row, with the probability of each label."""
+async def classified(
+    asked: ClassifyRequest, engine: Engine, limits: Limits, seen: Callable[[Predictions], None]
+) -> RowAnswers:
+    """Return the answer to each row, with the probability of each label; `seen` is told of it in the run's thread."""
     task = _task(engine, asked.task)
     inputs = asked.input if isinstance(asked.input, list) else [asked.input]
     _check_number(inputs, limits)
@@ -160,6 +162,7 @@ async def classified(asked: ClassifyRequest, engine: Engine, limits: Limits) -> 
                 row["explanation"] = explain_answer(
                     engine.run, task, example, found, place, explain, with_gradients=gradients
                 )
+        seen(found)
         return [(row, float(found.sure[place])) for place, row in enumerate(rows)]
 
     found: list[tuple[RowAnswer, float]] = []

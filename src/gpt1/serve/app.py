@@ -32,6 +32,7 @@ from gpt1.serve.answers import (
     scored,
 )
 from gpt1.serve.completions import Pieces, completed, completion_wishes, streamed
+from gpt1.serve.drift import DriftWatch
 from gpt1.serve.engine import FAILED, LOADING, Engine
 from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
@@ -102,8 +103,10 @@ class ModelList(TypedDict):
 class Server:
     """Engines by the names of their runs, and what they are allowed to take on."""
 
-    def __init__(self, engines: dict[str, Engine], limits: Limits, meters: Meters) -> None:
-        self.engines, self.limits, self.meters = engines, limits, meters
+    def __init__(
+        self, engines: dict[str, Engine], limits: Limits, meters: Meters, watches: dict[str, DriftWatch]
+    ) -> None:
+        self.engines, self.limits, self.meters, self.watches = engines, limits, meters, watches
 
     def engine(self, name: str) -> Engine:
         """Return the engine of a run, or say that there is none."""
@@ -132,7 +135,11 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
         loop = asyncio.get_running_loop()
         for engine in server.engines.values():
             engine.start(give_others_a_turn=Courtesy(loop))
+        for watch in server.watches.values():
+            watch.start()
         yield
+        for watch in server.watches.values():
+            watch.close()
         patience = (1 - ANSWERING) / 2 * server.limits.grace_seconds
         await asyncio.gather(*(asyncio.to_thread(engine.close, patience) for engine in server.engines.values()))
 
@@ -168,7 +175,8 @@ def _add_answers(app: FastAPI, server: Server) -> None:
     async def classify(asked: ClassifyRequest, http: HttpRequest) -> RowAnswers:
         """Answer texts or rows with a fine-tuned run: the probability of each label."""
         with server.entered(asked.model) as (engine, _):
-            found = await _while_there(http, classified(asked, engine, limits), limits)
+            seen = server.watches[engine.name].see
+            found = await _while_there(http, classified(asked, engine, limits, seen), limits)
             server.meters.classified(engine.name, found["task"], found["data"])
             return found
 

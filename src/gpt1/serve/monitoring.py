@@ -23,6 +23,7 @@ from gpt1.base.strict_json import to_json
 
 if TYPE_CHECKING:
     from gpt1.serve.answers import RowAnswer
+    from gpt1.tasks.drift_windows import Window
 
 LINES, MINUTE = 20, 60.0  # of one kind, in so many seconds
 
@@ -140,6 +141,19 @@ class Meters:
         self._read = Counter("gpt1_tokens_classified", "Tokens of rows that were classified.", ["model"], registry=own)
         self._unknown = Counter("gpt1_tokens_unknown", "Of them, not in the vocabulary.", ["model"], registry=own)
         self._truncated = Counter("gpt1_rows_truncated", "Rows whose end was not read.", ["model"], registry=own)
+        self._drift_watched = Gauge(
+            "gpt1_drift_watched", "Whether rows are held against known ones.", ["model", "task"], registry=own
+        )
+        self._drift_windows = Counter(
+            "gpt1_drift_windows", "Windows of rows held against known ones.", ["model", "task"], registry=own
+        )
+        figure = ["model", "task", "figure"]
+        self._drift_noticed = Gauge(
+            "gpt1_drift_noticed", "Whether the last window is farther off than chance.", figure, registry=own
+        )
+        self._drift_distance = Gauge(
+            "gpt1_drift_distance", "How far the last window is from known rows, 0 to 1.", figure, registry=own
+        )
         self._ready = Gauge(
             "gpt1_run_ready", "Whether a run answers: 0 while it loads, or has failed.", ["model"], registry=own
         )
@@ -174,6 +188,18 @@ class Meters:
             self._read.labels(model).inc(one["tokens"])
             self._unknown.labels(model).inc(one["unknown_tokens"])
             self._truncated.labels(model).inc(one["truncated"])
+
+    def drift_watched(self, model: str, task: str, *, is_watched: bool) -> None:
+        """Tell whether rows of a task are held against known ones."""
+        self._drift_watched.labels(model, task).set(is_watched)
+        self._drift_windows.labels(model, task)  # from 0, so that a rate can be told from the first one on
+
+    def drifted(self, model: str, task: str, window: Window) -> None:
+        """Tell what was found of a window of rows."""
+        self._drift_windows.labels(model, task).inc()
+        for name, moved in window.moved.items():
+            self._drift_noticed.labels(model, task, name).set(moved.shift.is_noticed)
+            self._drift_distance.labels(model, task, name).set(moved.shift.distance)
 
     def watch(self, model: str, count: Callable[[], float], ready: Callable[[], float]) -> None:
         """Ask for the number of a run's open requests, and whether it is ready, whenever the figures are read."""

@@ -15,10 +15,13 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from gpt1.base.errors import InputError, SettingError
+from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.garbage import never_looked_through_again
+from gpt1.finetuning.drifting import ENCODING, FEWEST, read_unlabelled, too_few
+from gpt1.inference.answering import task_of
 from gpt1.inference.run import load_run
 from gpt1.serve.app import Server, build_app
+from gpt1.serve.drift import DriftWatch, Worded
 from gpt1.serve.engine import Engine
 from gpt1.serve.guards import LOOPBACK, host_of
 from gpt1.serve.limits import Limits
@@ -31,9 +34,21 @@ SPARE_FILES = 32 + 4 * ACCEPTS  # for weights that are read, and for connections
 
 
 def make_app(
-    runs: Sequence[str], *, host: str, token: str | None, limits: Limits, device: str | None, int8: bool = False
+    runs: Sequence[str],
+    *,
+    host: str,
+    token: str | None,
+    limits: Limits,
+    device: str | None,
+    int8: bool = False,
+    reference: Sequence[str] = (),
+    worded: Worded = str,
 ) -> FastAPI:
-    """Return the application for runs, each given as its folder or as NAME=FOLDER; they are loaded when it starts."""
+    """Return the application for runs, each given as its folder or as NAME=FOLDER; they are loaded when it starts.
+
+    `reference` has tables of rows that what comes in is held against, each given as its file or as NAME=FILE, of runs
+    whose own for dev are not; `worded` puts what the log tells into other words.
+    """
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
         raise SettingError("a token is of plain ASCII characters, without blanks at its ends")
     meters = Meters()
@@ -45,9 +60,11 @@ def make_app(
         engine = Engine(load_run(path, device=device, int8=int8), name, limits, meters.batched(name))
         meters.watch(name, lambda engine=engine: engine.open, lambda engine=engine: engine.ready.is_set())  # type: ignore[misc]
         engines[name] = engine
+    tables = dict(_reference(given, engines) for given in reference)
+    watches = {name: DriftWatch(engine, meters, tables.get(name), worded) for name, engine in engines.items()}
     own = host_of(f"[{host}]" if ":" in host else host)
     hosts = (*LOOPBACK, own or host) if is_loopback(host) else None
-    return build_app(Server(engines, limits, meters), token=token, hosts=hosts)
+    return build_app(Server(engines, limits, meters, watches), token=token, hosts=hosts)
 
 
 def serve(app: FastAPI, *, host: str, port: int, started: Callable[[str], None], json_logs: bool = False) -> None:
@@ -120,6 +137,22 @@ def _named(given: str) -> tuple[str, str]:
     if not (name and path):
         raise SettingError(f"a run is given as its folder, or as NAME=FOLDER, not '{given}'")
     return name, path
+
+
+def _reference(given: str, engines: dict[str, Engine]) -> tuple[str, Path]:
+    """Return the run that a table of known rows is for, and the table, which was looked at."""
+    name, equals, path = given.partition("=")
+    if not equals or Path(given).exists():
+        if len(engines) > 1:
+            raise SettingError(f"`reference` {given}: several runs are served; say whose it is: NAME={given}")
+        name, path = next(iter(engines)), given
+    if name not in engines:
+        raise unknown("run", name, engines, of="those that are served")
+    task = task_of(engines[name].run)
+    rows, _, _ = read_unlabelled(path, task, ENCODING, skip_bad=False)
+    if len(rows) < FEWEST:
+        raise too_few(rows, path, helps="")
+    return name, Path(path)
 
 
 def _listen(host: str, port: int) -> socket.socket:

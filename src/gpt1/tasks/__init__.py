@@ -55,8 +55,10 @@ OFFERS = {
         "StrangeRow",
         "UNKNOWN",
         "find_shifts",
+        "middle",
         "tail_share",
     ],
+    "drift_windows": ["DriftWindows", "Window"],
     "encoded": [
         "EncodedSplit",
         "EncodedTask",

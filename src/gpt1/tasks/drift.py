@@ -89,13 +89,34 @@ def find_shifts(
 ) -> dict[str, Shift]:
     """Return for each figure how far new rows are from known ones; those among `names` have no order, as labels."""
     found = {name: _shift(known[name], new[name], is_ordered=name not in names) for name in known}
-    rank, least = len(found), 0.0
+    chances = for_several({name: one.chance for name, one in found.items()})
+    return {name: Shift(one.distance, chances[name]) for name, one in found.items()}
+
+
+def for_several(chances: Mapping[str, float]) -> dict[str, float]:
+    """Return chances corrected for how many figures are looked at: Holm's way, by which they are taken for no less."""
+    rank, least = len(chances), 0.0
     corrected = {}
-    for name in sorted(found, key=lambda name: found[name].chance):  # Holm's way
-        least = max(least, min(1.0, rank * found[name].chance))
-        corrected[name] = Shift(found[name].distance, least)
+    for name in sorted(chances, key=lambda name: chances[name]):
+        least = corrected[name] = max(least, min(1.0, rank * chances[name]))
         rank -= 1
-    return {name: corrected[name] for name in found}
+    return {name: corrected[name] for name in chances}
+
+
+def distance_between(known: NDArray[np.generic], new: NDArray[np.generic], *, is_ordered: bool) -> float:
+    """Return how far new rows are from known ones, from 0 to 1."""
+    distance, is_new = _distance_and_order(known, new, is_ordered=is_ordered)
+    return float(distance(is_new[None])[0])
+
+
+def middle(values: NDArray[np.generic], name: str, *, is_ordered: bool) -> float | dict[str, float]:
+    """Return what stands for all values of a figure: the median, of unknown tokens the mean, of answers shares."""
+    if is_ordered:
+        numbers = values.astype(np.float64)
+        return float(np.mean(numbers) if name == UNKNOWN else np.median(numbers))
+    kinds, counts = np.unique(values, return_counts=True)
+    shares = dict(zip(kinds.tolist(), (counts / counts.sum()).tolist(), strict=True))
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def tail_share(known: Floats, values: Floats) -> Floats:
@@ -106,16 +127,23 @@ def tail_share(known: Floats, values: Floats) -> Floats:
 
 
 def _shift(known: NDArray[np.generic], new: NDArray[np.generic], *, is_ordered: bool) -> Shift:
-    values, place = np.unique(np.concatenate((known, new)), return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    distance = _between_orders(place[order]) if is_ordered else _between_names(place[order], len(values))
-    is_new = (np.arange(len(place)) >= len(known))[order]
+    distance, is_new = _distance_and_order(known, new, is_ordered=is_ordered)
     seen = distance(is_new[None])[0]
-    random, as_far = np.random.default_rng(len(place)), 1
+    random, as_far = np.random.default_rng(len(is_new)), 1
     for _ in range(DEALS // _AT_ONCE):
         dealt = random.permuted(np.tile(is_new, (_AT_ONCE, 1)), axis=1)
         as_far += int((distance(dealt) >= seen - _SAME).sum())
     return Shift(float(seen), as_far / (DEALS + 1))
+
+
+def _distance_and_order(
+    known: NDArray[np.generic], new: NDArray[np.generic], *, is_ordered: bool
+) -> tuple[_Distance, NDArray[np.bool_]]:
+    """Return what tells the distance by which of the rows, in the order of their values, are new, and which are."""
+    values, place = np.unique(np.concatenate((known, new)), return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    distance = _between_orders(place[order]) if is_ordered else _between_names(place[order], len(values))
+    return distance, (np.arange(len(place)) >= len(known))[order]
 
 
 def _between_orders(place: NDArray[np.int64]) -> _Distance:
