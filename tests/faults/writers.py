@@ -16,6 +16,7 @@ from tests.faults.world import (
     TRAIN_TOKENIZER,
     ZEROSHOT,
     save_estimator,
+    settings,
 )
 
 
@@ -54,9 +55,12 @@ def resumed(name: str, *words: str) -> Writer:
 
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
 TABLE = ("--train", "reviews.csv")
+SMALL_BATCHES = settings(("training.batch=8", "training.precision=fp32", "optimizer.lr=5e-3"))
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
 NEXT = ("labels", "next", "runs/reviews", "unlabelled.csv", "--count", "2", *CPU)
+
+TUNE = ("tune", "--init", "runs/books", *TABLE, "--trials", "2", "--search", "epochs=1:2", *SMALL_BATCHES, *CPU)
 
 WRITERS = (
     once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
@@ -67,6 +71,7 @@ WRITERS = (
     resumed("pretrain --init", *MORE),
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
+    same("tune", *TUNE, "--out", "new"),
     same("evaluate", "evaluate", "runs/reviews", *CPU),
     Writer("predict --out", verb(*PREDICT), verb(*PREDICT, "--resume"), once=True),
     once("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),
