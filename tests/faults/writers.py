@@ -14,9 +14,9 @@ from tests.faults.world import (
     PRETRAIN,
     STUDY,
     TRAIN_TOKENIZER,
+    TUNE,
     ZEROSHOT,
     save_estimator,
-    settings,
 )
 
 
@@ -55,12 +55,9 @@ def resumed(name: str, *words: str) -> Writer:
 
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
 TABLE = ("--train", "reviews.csv")
-SMALL_BATCHES = settings(("training.batch=8", "training.precision=fp32", "optimizer.lr=5e-3"))
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
 NEXT = ("labels", "next", "runs/reviews", "unlabelled.csv", "--count", "2", *CPU)
-
-TUNE = ("tune", "--init", "runs/books", *TABLE, "--trials", "2", "--search", "epochs=1:2", *SMALL_BATCHES, *CPU)
 
 WRITERS = (
     once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),

@@ -77,6 +77,7 @@ def test_a_range_that_cannot_be_searched_is_refused(asked: str, told: str) -> No
 def test_values_are_told_as_they_were_tried() -> None:
     one = Range(RATE, 2.34e-5, 5.85e-4)
     assert (one.rounded(1.23456e-4), one.rounded(5.8499e-4), one.rounded(2.3401e-5)) == (1.23e-4, 5.85e-4, 2.34e-5)
-    values = {RATE: 1.23e-4, EPOCHS: 14.0, WORD_DROPOUT: 0.0712}
+    assert (Range(DROPOUT, 0.0, 0.3).rounded(3.4e-5), Range(DROPOUT, 0.0, 0.3).rounded(0.12345)) == (0.0, 0.123)
+    values = {RATE: 1.23e-4, EPOCHS: 14.0, WORD_DROPOUT: 0.071}
     changed = change(RECIPE, as_changes(values))
     assert usual_values(changed, search_space(RECIPE, (), ())) == values | {DROPOUT: 0.1}

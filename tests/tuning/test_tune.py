@@ -339,7 +339,18 @@ def test_what_was_gained_and_that_it_flatters_is_said_first(finished: tuple[Path
     gained = replace(found, record=replace(found.record, trials=[trial(0.65, 0.5), trial(0.7, 0.5, **usual)]))
     lines = shown(gained).splitlines()
     assert lines[0].startswith("Gained 5.0 points by the search's own measure: accuracy 70.0 with trial 2, 65.0 with ")
+    assert "On so few rows that may be chance." in lines[0]
     assert "flatters: it is the best of 2 trials, chosen by these very 36 rows" in shown(gained)
+    assert "The run's test tells what it is worth: nobody had looked at it before." in shown(gained)
+    untested = replace(gained, finetune={})
+    assert "So does what cross-validation on the same rows tells of the run; rows that `test` names" in shown(untested)
+    sure = replace(
+        gained,
+        record=replace(
+            found.record, trials=[trial(0.65, 0.5), replace(trial(0.7, 0.5, **usual), interval=(0.66, 0.74))]
+        ),
+    )
+    assert "may be chance" not in shown(sure)
     assert search_as_json(gained)["gained"] == pytest.approx(0.05)
     surer = replace(found, record=replace(found.record, trials=[trial(0.7, 0.5), trial(0.7, 0.4, **usual)]))
     assert "Nothing was gained: of 2 trials, trial 2, which is taken, is only surer of its answers" in shown(surer)

@@ -7,7 +7,7 @@ OFFERS = {
     "drifting": ["find_drift"],
     "ensembling": ["chosen", "keep", "times_as_long", "without_part"],
     "finetune": ["FOR_A_PART", "chosen_recipe", "counted_words", "finetune", "is_cross_validated"],
-    "forecasting": ["in_fold"],
+    "forecasting": ["in_fold", "seconds_in_all"],
     "measure": ["TableReading", "evaluate_run", "evaluation_file", "predictions_file", "read_beside_train"],
     "results": ["decisions", "evaluations", "results", "results_blocks"],
     "seeds": ["found_seeds", "is_done", "read_result", "summarise"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -51,9 +52,11 @@ class TuningRecord(Record):
         """Return what a file holds, whose first trial is the recipe as it is."""
         found = super().from_json(value, path, remedy)
         first = found.trials[:1]
+        figures = [f for one in found.trials for f in (one.seconds, *one.scores, *one.values.values())]
         wrong = {
             "a trial that is done has no score": any(not one.scores for one in found.trials if one.end != DIVERGED),
             "its first trial is not the recipe as it is": any(one.values or one.end != DONE for one in first),
+            "a figure of it is no number": not all(map(math.isfinite, figures)),
             "a winner is chosen, and there are no trials": found.closed and not found.trials,
         }
         if problem := next((sentence for sentence, holds in wrong.items() if holds), None):

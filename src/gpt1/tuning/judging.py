@@ -18,13 +18,13 @@ from gpt1.base.wording import many
 from gpt1.finetuning.counting import deal_evenly
 from gpt1.finetuning.ensembling import chosen, keep, without_part
 from gpt1.finetuning.finetune import FOR_A_PART, finetune
-from gpt1.finetuning.forecasting import in_fold
+from gpt1.finetuning.forecasting import in_fold, seconds_in_all
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import LAST, Run, load_run
 from gpt1.linear.ensemble import judging_thresholds, own_thresholds
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Recipe
-from gpt1.runs.events import Listener
+from gpt1.runs.events import Event, Listener, Stepped
 from gpt1.tasks.answers import Floats, log_likelihoods
 from gpt1.tasks.assessment import Interval, assess, hold_against
 from gpt1.tasks.encoded import EncodedTask
@@ -80,6 +80,7 @@ class Judge:
         self._base, self._task, self._recipe, self._folds = base, learnable(task), recipe, folds
         self._device, self._listeners = device, listeners
         self._parts = parts_of(task)
+        self._seconds_each = 0.0  # of a fold, until it is known
 
     def judge(self, folder: Path, changes: Sequence[str]) -> Iterator[Judged]:
         """Yield what settings are worth after each fold; a fold that lies in the folder already is not learned again.
@@ -108,9 +109,16 @@ class Judge:
             changes=[*FOR_A_PART, *_SAVE_LITTLE, *changes],
             resume=True,
             device=self._device,
-            listeners=[in_fold(one, number, self._folds, lambda: 0.0) for one in self._listeners],
+            listeners=[self._reckon, *(self._in_fold(one, number) for one in self._listeners)],
         )
         return load_run(folder, device=self._device, step=LAST)
+
+    def _in_fold(self, listener: Listener, number: int) -> Listener:
+        return in_fold(listener, number, self._folds, lambda: self._seconds_each)
+
+    def _reckon(self, event: Event) -> None:
+        if isinstance(event, Stepped) and 1 < event.step < event.steps:
+            self._seconds_each = seconds_in_all(event)
 
     def _judged(self, answers: Floats, asked: NDArray[np.bool_]) -> Judged:
         task, labels, found = self._task.task, self._task.splits["train"].labels[asked], answers[asked]

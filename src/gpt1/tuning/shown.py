@@ -46,17 +46,29 @@ def _gained(found: TuneResult) -> str:
         return f"Nothing was gained: of {trials}, {why}; {as_is} has {metric} {hundred(first)} on rows not learned."
     return (
         f"Gained {hundred(won - first)} points by the search's own measure: {metric} {hundred(won)} with trial "
-        f"{best + 1}, {hundred(first)} with {as_is}, on rows for training that were not learned."
+        f"{best + 1}, {hundred(first)} with {as_is}, on rows for training that were not learned.{_chance(found)}"
     )
+
+
+def _chance(found: TuneResult) -> str:
+    """Return that a gain may be none, where the recipe's own score lies within the interval of the winner's."""
+    interval, first = found.record.trials[found.best].interval, found.record.trials[0].scores[-1]
+    return " On so few rows that may be chance." if interval is None or first >= interval[0] else ""
 
 
 def _caution(found: TuneResult) -> str:
     record, best = found.record, found.best
     interval = record.trials[best].interval
     between = "" if interval is None else f" (95 % interval {hundred(interval[0])} to {hundred(interval[1])})"
-    return (
+    flatters = (
         f"That score{between} flatters: it is the best of {many(len(record.trials), 'trial')}, chosen by these very "
-        f"{many(_judging_rows(found), 'row')}. What the run is worth is told below, by rows that chose nothing here."
+        f"{many(_judging_rows(found), 'row')}."
+    )
+    if "test" in found.finetune:
+        return f"{flatters} The run's test tells what it is worth: nobody had looked at it before."
+    return (
+        f"{flatters} So does what cross-validation on the same rows tells of the run; rows that `test` names tell what "
+        "it is worth."
     )
 
 

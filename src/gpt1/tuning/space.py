@@ -51,7 +51,8 @@ class Range:
 
     def rounded(self, value: float) -> float:
         """Return a value in few digits, within the range."""
-        return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
+        short = float(f"{value:.{_DIGITS}g}") if self.is_log else round(value, _DIGITS)
+        return min(max(short, self.low), self.high)
 
     def in_words(self) -> str:
         """Return it as a person asks for it."""

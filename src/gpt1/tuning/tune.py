@@ -115,6 +115,19 @@ def best_of(trials: Sequence[TrialRecord]) -> int:
     return max(done, key=rank)
 
 
+def read_search(path: Path, made_for: Mapping[str, str], space: Sequence[Range]) -> TuningRecord:
+    """Return the search that a folder holds, or refuse one that is of something else."""
+    found = TuningRecord.read(path)
+    if other := [name for name, value in made_for.items() if found.made_for.get(name) != value]:
+        raise InputError(
+            f"{path.parent} holds a search with other {' and other '.join(other)}; choose another folder with `out`"
+        )
+    names = {one.name for one in space}
+    if any(one.values.keys() not in (set(), names) for one in found.trials):
+        raise FormatError(f"{path} is damaged: a trial is of other settings than those that are searched")
+    return found
+
+
 @dataclass(frozen=True)
 class _Asked:
     """What is to be searched, and on what."""
@@ -219,17 +232,7 @@ class _Search:
     def _open(self) -> TuningRecord:
         """Return the search that the folder holds, which is this one; or a new one."""
         path, made_for = self._out / TUNING_FILE, self._asked.made_for()
-        if not path.exists():
-            return self._new(made_for)
-        found = TuningRecord.read(path)
-        if other := [name for name, value in made_for.items() if found.made_for.get(name) != value]:
-            raise InputError(
-                f"{self._out} holds a search with other {' and other '.join(other)}; choose another folder with `out`"
-            )
-        names = {one.name for one in self._asked.space}
-        if any(one.values.keys() not in (set(), names) for one in found.trials):
-            raise FormatError(f"{path} is damaged: a trial is of other settings than those that are searched")
-        return found
+        return read_search(path, made_for, self._asked.space) if path.exists() else self._new(made_for)
 
     def _new(self, made_for: dict[str, str]) -> TuningRecord:
         asked = self._asked
