@@ -74,6 +74,7 @@ TESTED_IN = {
     "text/unknowns.py": "pretraining/test_measure.py",
     "training/config.py": "training/test_trainer.py",
     "training/distributed.py": "training/test_session.py",
+    "tuning/request.py": "tuning/test_tune.py",
     "tuning/shown.py": "tuning/test_tune.py",
 }
 # Files that nothing is built on: they are called by hand.

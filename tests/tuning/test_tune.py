@@ -104,6 +104,33 @@ def test_the_folder_is_the_run_s_for_all_who_open_one(finished: tuple[Path, Tune
     assert load_run(folder / "out", device="cpu").path == found.run.path
 
 
+def test_where_all_is_tried_the_search_ends(base: Path, tmp_path: Path) -> None:
+    told = Told()
+    fixed = (*QUICK, "optimizer.lr=1e-3", "shape.dropout=0", "finetuning.word_dropout=0")
+    how = {"search": ["training.epochs=1:2"], "trials": None, "changes": fixed, "listeners": [told]}
+    found = search(base, tmp_path / "out", tables(tmp_path), **how)
+    assert len(found.record.trials) == 3
+    assert "all that is searched has been tried: 3 trials made" in told
+
+
+@pytest.mark.parametrize(
+    ("labels", "reading", "metric"),
+    [
+        (("1.0", "2.5", "4.0"), {"regression": True}, "pearson"),
+        (("login", "billing", "login|billing", ""), {"labels_sep": "|"}, "micro_f1"),
+        (("rare", "often", "often"), {"metric": "macro-f1"}, "macro_f1"),
+    ],
+)
+def test_every_kind_of_labels_is_judged_by_its_own_metric(
+    labels: tuple[str, ...], reading: dict[str, Any], metric: str, base: Path, tmp_path: Path
+) -> None:
+    kinds = [(number, number % len(labels)) for number in range(36)]
+    rows = "".join(f"letter {number} of kind {kind},{labels[kind]}\n" for number, kind in kinds)
+    (tmp_path / "rows.csv").write_text(f"text,label\n{rows}")
+    found = search(base, tmp_path / "out", {"train": tmp_path / "rows.csv"}, trials=2, **reading)
+    assert (found.record.metric, [one.end for one in found.record.trials]) == (metric, [DONE, DONE])
+
+
 # ---- what trials may read ----
 
 
@@ -193,7 +220,7 @@ def test_killed_at_any_moment_it_finds_the_same(base: Path, finished: tuple[Path
     assert named
     ended = subprocess.run(counted(tmp_path / "out", "-c", code), cwd=tmp_path, capture_output=True, text=True)
     count = changes_told(ended.stderr)
-    for number in range(1, count, max(1, count // 12)):
+    for number in range(1, count, max(1, count // 6)):
         shutil.rmtree(tmp_path / "out")
         subprocess.run(signalled(number, tmp_path / "out", signal.SIGKILL, "-c", code), cwd=tmp_path, check=False)
         again = search(base, tmp_path / "out", tables(tmp_path))

@@ -6,6 +6,7 @@ proposes is a function of the seed and of those trials, whoever was killed in be
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import optuna
 
 RANDOM_FIRST = 5  # trials, before what was found says where to look
+TIMES_ASKED = 20  # for something that was not tried yet
 
 
 def require_optuna() -> None:
@@ -41,17 +43,27 @@ class Proposal:
         return bool(self._trial.should_prune())
 
 
-def propose(space: Sequence[Range], first: dict[str, float], done: Sequence[TrialRecord], seed: int) -> Proposal:
-    """Return what is tried after trials that are `done`, of which the first was the recipe with its `first` values."""
+def propose(space: Sequence[Range], first: dict[str, float], done: Sequence[TrialRecord], seed: int) -> Proposal | None:
+    """Return what is tried after trials that are `done`, of which the first was the recipe with its `first` values.
+
+    None where nothing comes up that was not tried: there is little to search in a few whole numbers.
+    """
+    tried = [trial.values or first for trial in done]
+    for time in range(TIMES_ASKED):
+        found = _ask(space, first, done, f"{seed} {len(done)} {time}")
+        if found.values not in tried:
+            return found
+    return None
+
+
+def _ask(space: Sequence[Range], first: dict[str, float], done: Sequence[TrialRecord], seed: str) -> Proposal:
     import optuna
 
     distributions = {one.name: _distribution(one) for one in space}
+    sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM_FIRST, seed=random.Random(seed).getrandbits(32))
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=RANDOM_FIRST)
     with _quiet():
-        study = optuna.create_study(
-            direction="maximize",
-            sampler=optuna.samplers.TPESampler(n_startup_trials=RANDOM_FIRST, seed=seed + len(done)),
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=RANDOM_FIRST),
-        )
+        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
         for trial in done:
             values = trial.values or first
             if all(one.holds(values[one.name]) for one in space):  # the recipe's own may lie outside of a narrow range

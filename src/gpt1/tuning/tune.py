@@ -10,37 +10,31 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gpt1.base.devices import find_device
 from gpt1.base.errors import FormatError, InputError, RuinedWeights, SettingError
-from gpt1.base.files import file_hash, remove_folder
-from gpt1.base.records import checksum
+from gpt1.base.files import remove_folder
 from gpt1.base.stages import alone, or_begin_anew, own_folder
 from gpt1.base.wording import duration, hundred, many
-from gpt1.bases.catalog import default_base, lasting_name
+from gpt1.bases.catalog import default_base
 from gpt1.documents.figures import metric_name
 from gpt1.finetuning.counting import MOST_REPEATED
-from gpt1.finetuning.data import Source, check_training, read_source
-from gpt1.finetuning.finetune import chosen_recipe, finetune, is_cross_validated
+from gpt1.finetuning.finetune import finetune, is_cross_validated
 from gpt1.finetuning.seeds import is_done
 from gpt1.finetuning.update_time import seconds_an_update
 from gpt1.inference.run import Run, load_run
-from gpt1.model.costs import count_parameters
-from gpt1.recipes.changes import change, recipe_as_json
-from gpt1.recipes.derived import settled
-from gpt1.recipes.values import Recipe
+from gpt1.recipes.changes import change
 from gpt1.records.tuning import DIVERGED, DONE, PRUNED, TUNING_FILE, TrialEnd, TrialRecord, TuningRecord
 from gpt1.runs.events import Listener, Noticed
-from gpt1.runs.folder import TUNED_RUN, is_run, read_run, run_folder, run_tokenizer
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.runs.folder import TUNED_RUN, is_run
 from gpt1.training.trainer import Diverged
 from gpt1.tuning.budget import Costs, folds_that_fit, measured
 from gpt1.tuning.judging import Judge, Judged, learnable, parts_of, updates_of
 from gpt1.tuning.proposing import Proposal, propose, require_optuna
-from gpt1.tuning.space import Range, Values, as_changes, search_space, usual_values
+from gpt1.tuning.request import TuneRequest
+from gpt1.tuning.space import Range, Values, as_changes
 
 TRIALS, PROBE = "trials", "probe"
 PROBE_SHARE = 0.05  # of the time, at most, goes to the updates that show how long one takes
@@ -92,7 +86,7 @@ def tune(
         raise SettingError(f"at least one trial is needed, not {trials}")
     tables = {name: Path(path) for name, path in (("train", train), ("dev", dev), ("test", test)) if path is not None}
     base = default_base().name if init is None else str(init)
-    asked = _Asked(base, tables, tuple(search), tuple(changes), device, reading, tuple(listeners))
+    asked = TuneRequest(base, tables, tuple(search), tuple(changes), device, reading, tuple(listeners))
     find_device(device)  # what cannot be searched, or not here, is told before a folder is made
     asked.made_for()
     folder = own_folder(out, _OURS)
@@ -128,70 +122,10 @@ def read_search(path: Path, made_for: Mapping[str, str], space: Sequence[Range])
     return found
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is to be searched, and on what."""
-
-    base: str
-    tables: Mapping[str, Path]
-    search: tuple[str, ...]
-    changes: tuple[str, ...]
-    device: str | None
-    reading: Mapping[str, Any]
-    listeners: tuple[Listener, ...]
-
-    @cached_property
-    def task(self) -> EncodedTask:
-        """The table as a fine-tuning of the base has it."""
-        base = run_folder(self.base)
-        tables = self.tables
-        source = Source(train=tables["train"], dev=tables.get("dev"), test=tables.get("test"), **self.reading)
-        tasks, _ = read_source(source, run_tokenizer(base), read_run(base).recipe.shape.context)
-        check_training(tasks)
-        (found,) = tasks.values()
-        return found
-
-    @cached_property
-    def recipe(self) -> Recipe:
-        """The recipe as it is, settled for all rows."""
-        base = read_run(run_folder(self.base))
-        recipe = change(chosen_recipe(None, base.recipe.shape, ()), self.changes)
-        parameters = count_parameters(base.recipe.shape, base.vocab_size).total
-        return settled(recipe, parameters, len(self.task.splits["train"]))
-
-    @cached_property
-    def space(self) -> list[Range]:
-        """What is searched; of what a person has set, nothing."""
-        return search_space(self.recipe, self.search, self.changes)
-
-    @property
-    def usual(self) -> dict[str, float]:
-        """What the recipe has for what is searched."""
-        return usual_values(self.recipe, self.space)
-
-    def made_for(self) -> dict[str, str]:
-        """Return what tells this search from another in the same folder."""
-        return {
-            "base": lasting_name(run_folder(self.base)),
-            "ranges": ", ".join(one.in_words() for one in self.space),
-            "settings": checksum(recipe_as_json(self.recipe)),
-            "columns": repr(sorted((name, str(value)) for name, value in self.reading.items())),
-            "tables": ", ".join(f"{name} {file_hash(path)}" for name, path in self.tables.items()),
-        }
-
-    def finetune(self, out: Path, values: Values) -> dict[str, object]:
-        """Return what teaches the winner, as `gpt1.finetune` and its verb take it."""
-        changes = [*self.changes, *as_changes(values)]
-        told: dict[str, object] = {"init": self.base, **{name: str(path) for name, path in self.tables.items()}}
-        told |= {"out": str(out), **self.reading}
-        told |= {"changes": changes} if changes else {}
-        return told | ({} if self.device is None else {"device": self.device})
-
-
 class _Search:
     """A search at work in its folder."""
 
-    def __init__(self, asked: _Asked, out: Path, seconds: float, most: int | None) -> None:
+    def __init__(self, asked: TuneRequest, out: Path, seconds: float, most: int | None) -> None:
         self._asked, self._out, self._seconds, self._most = asked, out, seconds, most
         self._began = time.monotonic()
         parts_of(asked.task)  # too few rows are told before anything is measured
@@ -221,7 +155,7 @@ class _Search:
             self._try_all()
             self._keep(replace(self._record, closed=True))
         self._clear()
-        told, run = self._asked.finetune(self._out / TUNED_RUN, self._best.values), self._out / TUNED_RUN
+        told, run = self._asked.winner(self._out / TUNED_RUN, self._best.values), self._out / TUNED_RUN
         if not is_done(run):
             finetune(**told, resume=is_run(run), listeners=self._asked.listeners)  # type: ignore[arg-type]
         opened = load_run(run, device=self._asked.device)
@@ -288,6 +222,9 @@ class _Search:
         while self._most is None or len(self._record.trials) < self._most:
             done = self._record.trials
             proposal = propose(asked.space, asked.usual, done, asked.recipe.training.seed) if done else None
+            if done and proposal is None:
+                self._tell(f"all that is searched has been tried: {many(len(done), 'trial')} made")
+                return
             values = {} if proposal is None else proposal.values
             if done and self._needed(values) > self._left() - self._spent:
                 self._tell(f"no other trial fits beside the training of the winner: {many(len(done), 'trial')} made")
