@@ -18,8 +18,10 @@ import pytest
 from gpt1.base.errors import Gpt1Error
 from gpt1.base.files import write_json
 from gpt1.base.records import LINE_SEAL, SEAL, check_record, checksum
+from gpt1.base.strict_json import to_json
 from gpt1.bases.catalog import bases, find_base
 from gpt1.corpus.prepare import prepare
+from gpt1.documents.terminal import render
 from gpt1.estimators.estimators import GPTClassifier
 from gpt1.estimators.folders import write_facts
 from gpt1.exchange.importing import _read_release as read_release
@@ -31,6 +33,7 @@ from gpt1.finetuning.seeds import read_result
 from gpt1.inference.abstaining import promise
 from gpt1.inference.run import find_checkpoint, load_run
 from gpt1.pretraining.stream import TokenStream
+from gpt1.records.tuning import TUNING_FILE, TrialRecord, TuningRecord
 from gpt1.report.gather import gather, gather_studies
 from gpt1.runs.checkpoints import best_step, list_checkpoints, load_checkpoint
 from gpt1.runs.folder import check_made_for
@@ -40,6 +43,9 @@ from gpt1.studies.folder import StudySection, conduct
 from gpt1.tasks.encoded import load, save
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import TrainerState
+from gpt1.tuning.shown import search_as_json, search_blocks
+from gpt1.tuning.space import RATE, Range
+from gpt1.tuning.tune import TuneResult, read_search
 from tests.exchange.tools import write_release
 from tests.finetuning.tools import SETTINGS, encode, make_examples, make_pretrained, make_task, write_table
 from tests.inference.tools import sure_run
@@ -214,6 +220,24 @@ def test_several_seeds(tuned: Path) -> None:
 
 def test_the_result_of_a_seed(run: Path) -> None:
     assert faults(Record(run / "result.json", lambda: read_result(run))) == []
+
+
+def test_a_search_for_settings(tmp_path: Path) -> None:
+    path, made_for, values = tmp_path / TUNING_FILE, {"base": "small"}, {RATE: 1e-4}
+    trials = [
+        TrialRecord("done", {}, [0.5, 0.6], 0.7, 2.0, 9, (0.4, 0.8)),
+        TrialRecord("pruned", values, [0.4], 0.9, 1.0, 3),
+        TrialRecord("diverged", values, [], None, 1.0, 0),
+    ]
+    TuningRecord(made_for, "accuracy", 30, 0.2, 3, trials, closed=True).write(path)
+
+    def read() -> None:
+        found = read_search(path, made_for, [Range(RATE, 1e-5, 1e-3)])
+        result = TuneResult(None, found, "auto", values, {})  # type: ignore[arg-type]
+        to_json(search_as_json(result))
+        render(search_blocks(result), width=100, is_terminal=False)
+
+    assert faults(Record(path, read)) == []
 
 
 def test_an_evaluation(run: Path) -> None:

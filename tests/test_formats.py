@@ -1,7 +1,8 @@
 """What gpt1 writes, kept as it was: read by every later version, answered alike, and written again byte for byte.
 
-`tests/golden/formats/world` is what the commands of `tests/faults/world.py` made on 2026-11-16, in fp32 on two cores;
-`said.json` is what was printed then when they were asked. What a processor rounds may differ in the last places.
+`tests/golden/formats/world` is what the commands of `tests/faults/world.py` made on 2026-11-16 (`tuned` on 2026-11-19),
+in fp32 on two cores; `said.json` is what was printed then when they were asked. What a processor rounds may differ in
+the last places.
 
     python -m tests.test_formats    writes said.json anew: only where a change of what is printed is meant
 """
@@ -36,6 +37,7 @@ from gpt1.records.evaluation import Evaluation
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SeedResult, SeedsResult
 from gpt1.records.study import CellRecord, StudyRecord
+from gpt1.records.tuning import TuningRecord
 from gpt1.runs.checkpoints import load_checkpoint, save_checkpoint
 from gpt1.runs.folder import read_run
 from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, PREPARE, PRETRAIN, TRAIN_TOKENIZER, ZEROSHOT
@@ -52,6 +54,7 @@ RECORDS: dict[str, type[Record]] = {
     "calibration.json": CalibrationRecord,
     "result.json": SeedResult,
     "seeds.json": SeedsResult,
+    "tuning.json": TuningRecord,
     "cell.json": CellRecord,
     "study.json": StudyRecord,
     "corpus.json": CorpusManifest,

@@ -54,6 +54,7 @@ TESTED_IN = {
     "records/seeds.py": "finetuning/test_seeds.py",
     "records/study.py": "studies/test_folder.py",
     "records/thresholds.py": "finetuning/test_thresholding.py",
+    "records/tuning.py": "tuning/test_tune.py",
     "report/runs.py": "report/test_page.py",
     "serve/answers.py": "serve/test_app.py",
     "serve/completions.py": "serve/test_engine.py",
@@ -73,6 +74,8 @@ TESTED_IN = {
     "text/unknowns.py": "pretraining/test_measure.py",
     "training/config.py": "training/test_trainer.py",
     "training/distributed.py": "training/test_session.py",
+    "tuning/request.py": "tuning/test_tune.py",
+    "tuning/shown.py": "tuning/test_tune.py",
 }
 # Files that nothing is built on: they are called by hand.
 BY_HAND = {"demo/tuning.py"}

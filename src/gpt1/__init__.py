@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpt1.recipes.catalog import recipe
     from gpt1.starting.start import start
     from gpt1.text.tokenizer import load_tokenizer
+    from gpt1.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ __all__ = [
     "start",
     "suspect_labels",
     "train_tokenizer",
+    "tune",
 ]
 
 _HOMES = {
@@ -59,6 +61,7 @@ _HOMES = {
     "start": "gpt1.starting.start",
     "suspect_labels": "gpt1.labelling.suspects",
     "train_tokenizer": "gpt1.corpus.vocabularies",
+    "tune": "gpt1.tuning.tune",
 }
 
 

@@ -47,6 +47,7 @@ from gpt1.tasks.checking import check_table
 from gpt1.tasks.describe import check_task, show_task
 from gpt1.tasks.preparing import prepare_task
 from gpt1.tasks.splitting import ONE_IN
+from gpt1.tuning.tune import tune
 
 (DEV,) = Task.dev_splits
 FINETUNED = {"lr": None, "epochs": None, "steps": FINETUNE.training.steps, "seed": FINETUNE.training.seed}
@@ -70,6 +71,11 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "finetune": (
         {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
         {"init": None, "dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        finetune,
+    ),
+    "tune": (
+        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}", "seed": FINETUNE.training.seed},
+        tune,
         finetune,
     ),
     "evaluate": (
@@ -104,6 +110,7 @@ LEFT_TO_THE_OWNER = {
     "a run's own for dev",
     "all",
     "all cores",
+    "as many as fit",
     "as the recipe says",
     "auto; of the paper's size: finetune",
     "each number there is",

@@ -15,7 +15,19 @@ from pathlib import Path
 from tests.faults.processes import Ending, Step, run, verb
 from tests.faults.results import Tree, constant_text, differences, tree_of
 from tests.faults.tables import Finding, Trial
-from tests.faults.world import CPU, ENCODE, FINETUNE, LABELS, LEARNING, PREPARE, PRETRAIN, ZEROSHOT, World, settings
+from tests.faults.world import (
+    CPU,
+    ENCODE,
+    FINETUNE,
+    LABELS,
+    LEARNING,
+    PREPARE,
+    PRETRAIN,
+    TUNE,
+    ZEROSHOT,
+    World,
+    settings,
+)
 
 # Refused with the file's name, or with that of its folder alone; told of on the way to an answer; as if undisturbed.
 REFUSED, BY_FOLDER, TOLD, SAME, FOUND = "refused by name", "by folder", "told, went on", "same result", "findings"
@@ -71,6 +83,7 @@ READERS: dict[str, tuple[Step, ...]] = {
     "finetune --resume, done": (verb(*FINETUNE, "--out", "runs/reviews", "--resume"),),
     "finetune --seeds again": (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2", "--resume"),),
     "finetune --seeds more": (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "3", "--resume"),),
+    "tune again": (verb(*TUNE, "--out", "tuned"),),
     "predict": (verb("predict", "runs/reviews", "reviews.csv", *CPU),),
     "predict, seeds": (verb("predict", "runs/seeds", "reviews.csv", *CPU),),
     "predict, estimator": (verb("predict", "estimator", "reviews.csv", *CPU),),
@@ -170,6 +183,7 @@ KINDS = (
     Kind("result.json of a seed", ("runs/seeds/*/result.json",), OF_SEEDS),
     Kind("run.json of a seed", ("runs/seeds/*/run.json",), OF_SEEDS),
     Kind("evaluation of a seed", ("runs/seeds/*/evaluation*", "runs/seeds/*/predictions*"), ("report, seeds",)),
+    Kind("tuning.json", ("tuned/tuning.json",), ("tune again",)),
     Kind("study.json", ("studies/labels/study.json",), OF_LABELS),
     Kind("study.json, zero-shot", ("studies/zeroshot/study.json",), ("study zeroshot again", "report, studies")),
     Kind("cell.json", ("studies/labels/cells/*/cell.json",), OF_LABELS),

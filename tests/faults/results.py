@@ -16,6 +16,7 @@ MADE_WITH = ("at", "command", "git")  # of run.json: when, how and from which so
 TIME_TRAINED = "seconds"  # of the progress in a checkpoint's state.json, and so the file's checksum of itself
 STEP_TIMES = ("tokens_per_second", "utilisation", "memory_bytes", "seconds_left")  # of the lines of metrics.jsonl
 CELL_TIME = "seconds"  # of cell.json, and of `cost` in study.json
+TRIAL_TIMES = ("seconds", "updates", "seconds_an_update")  # of tuning.json and its trials
 LOGS = ("log.txt", "events.jsonl")  # tell of every start; that they are there is all that is compared
 
 Tree = dict[str, str]
@@ -84,6 +85,14 @@ def _cell(content: bytes) -> bytes:
     return _without_seal(facts)
 
 
+def _tuning(content: bytes) -> bytes:
+    facts = json.loads(content)
+    for holder in (facts, *facts["trials"]):
+        for name in TRIAL_TIMES:
+            holder.pop(name, None)
+    return _without_seal(facts)
+
+
 def _study(content: bytes) -> bytes:
     facts = json.loads(content)
     facts["cost"].pop(CELL_TIME)
@@ -109,5 +118,6 @@ _VARIABLE: dict[str, Callable[[bytes], bytes]] = {
     "metrics.jsonl": _metrics,
     "cell.json": _cell,
     "study.json": _study,
+    "tuning.json": _tuning,
     ".html": _page,
 }

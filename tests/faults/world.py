@@ -52,6 +52,11 @@ TRAIN_TOKENIZER = ("tokenizer", "train", "texts", "--merges", "60", "--workers",
 PRETRAIN = ("pretrain", "--recipe", "tiny", "--corpus", "corpus", "--steps", "6", *settings(NETWORK), *CPU)
 FINETUNE = ("finetune", "--init", "runs/books", "--train", "reviews.csv", *settings(LEARNING), *CPU)
 ENCODE = ("prepare", "--task", "reviews.csv", "--tokenizer", "tokenizer.json", "--context", "24")
+TUNE = (
+    *("tune", "--init", "runs/books", "--train", "reviews.csv", "--trials", "2", "--search", "epochs=1:2"),
+    *settings(("training.batch=8", "training.precision=fp32", "optimizer.lr=5e-3")),
+    *CPU,
+)
 STUDY = (*settings(("training.batch=4", "training.precision=fp32")), "--steps", "2", *CPU)
 LABELS = ("study", "labels", "--init", "runs/books", "--train", "reviews.csv", "--counts", "8", *STUDY)
 ZEROSHOT = ("study", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", *CPU)
@@ -106,6 +111,7 @@ MORE_PARTS: Parts = (
     (verb(*PRETRAIN, "--out", "runs/half-books"), "step-00000006."),
     (verb(*FINETUNE, "--out", "runs/half-reviews"), "step-00000006."),
     (verb(*FINETUNE, "--out", "runs/seeds", "--seeds", "2"), None),
+    (verb(*TUNE, "--out", "tuned"), None),
     (verb("evaluate", "runs/reviews", *CPU), None),
     (verb(*LABELS, "--out", "studies/labels"), None),
     (verb(*LABELS, "--out", "studies/half-labels"), "scratch-reviews-8-0/run/result.json."),

@@ -14,6 +14,7 @@ from tests.faults.world import (
     PRETRAIN,
     STUDY,
     TRAIN_TOKENIZER,
+    TUNE,
     ZEROSHOT,
     save_estimator,
 )
@@ -67,6 +68,7 @@ WRITERS = (
     resumed("pretrain --init", *MORE),
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
+    same("tune", *TUNE, "--out", "new"),
     same("evaluate", "evaluate", "runs/reviews", *CPU),
     Writer("predict --out", verb(*PREDICT), verb(*PREDICT, "--resume"), once=True),
     once("zeroshot --out", "zeroshot", "runs/books", "--task", "sst2", "--data", "tasks", "--out", "new.jsonl", *CPU),

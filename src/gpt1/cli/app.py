@@ -33,6 +33,7 @@ VERBS = {
     "lessons": ("gpt1.cli.lessons", "Make tasks of unlabelled text, to be learned before the real ones."),
     "bases": ("gpt1.cli.bases", "List the pre-trained runs that ship with gpt1, or show the card of one."),
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
+    "tune": ("gpt1.cli.tune", "Search the settings by which a labelled table is best learned, within a time."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
     "drift": ("gpt1.cli.drift", "Tell whether what comes in has changed since a run was judged."),

@@ -3,7 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
-    "data": ["Source", "read_labelled", "read_source", "truncation_notices"],
+    "data": ["Source", "check_training", "read_labelled", "read_source", "truncation_notices"],
     "drifting": [
         "ENCODING",
         "FEWEST",
@@ -16,8 +16,9 @@ OFFERS = {
     ],
     "ensembling": ["chosen", "keep", "times_as_long", "without_part"],
     "finetune": ["FOR_A_PART", "chosen_recipe", "counted_words", "finetune", "is_cross_validated"],
-    "forecasting": ["in_fold"],
+    "forecasting": ["in_fold", "seconds_in_all"],
     "measure": ["TableReading", "evaluate_run", "evaluation_file", "predictions_file", "read_beside_train"],
     "results": ["decisions", "evaluations", "results", "results_blocks", "run_worth"],
     "seeds": ["found_seeds", "is_done", "read_result", "summarise"],
+    "update_time": ["encode_table", "seconds_an_update"],
 }

@@ -154,7 +154,8 @@ def known_rows(
 
 def too_few(rows: Sequence[Example], where: str, helps: str = _HELPS) -> InputError:
     """Return what is said of rows that are too few to hold others against."""
-    return InputError(f"{where}: drift is told of {FEWEST} rows and more, there are {len(rows):,}{helps}")
+    wanted = f"{FEWEST} rows and more that the run did not learn"
+    return InputError(f"{where}: drift is told of {wanted}, there are {len(rows):,}{helps}")
 
 
 def _judged_by(run: Run) -> dict[str, list[Example]]:

@@ -26,7 +26,7 @@ class Forecast:
         """Tell it at the first figures but one: the first update takes longer than others."""
         if not self._folds or not isinstance(event, Stepped) or event.fold or not 1 < event.step < event.steps:
             return
-        training = event.seconds_left / (1 - event.step / event.steps)
+        training = seconds_in_all(event)
         after = (
             "one more after it, on two thirds of the rows,"
             if self._folds == 1
@@ -35,6 +35,11 @@ class Forecast:
         takes = duration(training * times_as_long(self._folds))
         self._notify(f"training takes about {duration(training)}, and {after} about {takes}")
         self._folds = 0
+
+
+def seconds_in_all(event: Stepped) -> float:
+    """Return how long a training takes that is not at its end, by what is left of it."""
+    return event.seconds_left / (1 - event.step / event.steps)
 
 
 def in_fold(listener: Listener, number: int, of: int, seconds_each: Callable[[], float]) -> Listener:

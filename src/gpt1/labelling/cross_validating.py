@@ -18,7 +18,7 @@ from gpt1.base.wording import duration, many
 from gpt1.finetuning.counting import deal_evenly, words_of_others
 from gpt1.finetuning.ensembling import chosen, keep, without_part
 from gpt1.finetuning.finetune import FOR_A_PART, finetune
-from gpt1.finetuning.forecasting import in_fold
+from gpt1.finetuning.forecasting import in_fold, seconds_in_all
 from gpt1.inference.answering import answer_split, temperature_of
 from gpt1.inference.run import LAST, Run, load_run
 from gpt1.labelling.workings import PARTS, at_work_in, base_of, made_for
@@ -47,7 +47,7 @@ class _Progress:
 
     def _reckon(self, event: Event) -> None:
         if isinstance(event, Stepped) and not self._seconds_each and 1 < event.step < event.steps:
-            each = self._seconds_each = event.seconds_left / (1 - event.step / event.steps)
+            each = self._seconds_each = seconds_in_all(event)
             self._notice(
                 f"each of the {FOLDS} trainings takes about {duration(each)}, all of them {duration(FOLDS * each)}"
             )

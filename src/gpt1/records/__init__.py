@@ -50,4 +50,5 @@ OFFERS = {
         "arm_name",
     ],
     "thresholds": ["THRESHOLDS_FILE", "TaskThresholds", "ThresholdsRecord"],
+    "tuning": ["DIVERGED", "DONE", "PRUNED", "TUNING_FILE", "TrialEnd", "TrialRecord", "TuningRecord"],
 }

@@ -56,6 +56,7 @@ OFFERS = {
         "CLASSIFIER",
         "RUN_FILE",
         "STARTED",
+        "TUNED_RUN",
         "begin_run",
         "check_made_for",
         "is_begun_copy",

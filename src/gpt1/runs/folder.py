@@ -38,6 +38,7 @@ from gpt1.recipes.changes import todays_section
 from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
 from gpt1.records.study import StudyRecord
+from gpt1.records.tuning import TUNING_FILE
 from gpt1.tasks.encoded import FORMAT as ENCODED_TASK
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import FORMAT as TOKENIZER
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 STARTED, CLASSIFIER = "start.json", "classifier"  # what tells a folder of `gpt1 start`, and the run in it
+TUNED_RUN = "run"  # in a folder of `gpt1 tune`
+RUN_IN = {STARTED: CLASSIFIER, TUNING_FILE: TUNED_RUN}
 _LONGEST_SHOWN = 80  # characters of a fact
 
 
@@ -76,14 +79,14 @@ def is_run(folder: Path) -> bool:
 
 
 def run_folder(given: str | Path) -> Path:
-    """Return the folder of the run itself: of a base its own, of several seeds the best one's, of a start its own."""
+    """Return the folder of the run itself: of several seeds the best one's; of a base, a start, a search its own."""
     folder = run_or_base(given)
     if is_run(folder):
         return folder
     if (folder / SEEDS_FILE).is_file():
         return folder / SeedsResult.read(folder / SEEDS_FILE).best
-    is_started = (folder / STARTED).is_file() and is_run(folder / CLASSIFIER)
-    return folder / CLASSIFIER if is_started else folder
+    inside = (folder / run for of, run in RUN_IN.items() if (folder / of).is_file() and is_run(folder / run))
+    return next(inside, folder)
 
 
 def start_without_run(folder: Path) -> str | None:

@@ -1,7 +1,7 @@
 """What fits into the time that a person has: how labels are learned and judged, and whether text is read before them.
 
-Times are rough, of labels by a few updates (`trial.py`) and of text by the device (`inspection/plan.py`), so that what
-is planned leaves room.
+Times are rough, of labels by a few updates (`finetuning/update_time.py`) and of text by the device
+(`inspection/plan.py`), so that what is planned leaves room.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from gpt1.finetuning.counting import CountedWords
 from gpt1.finetuning.finetune import chosen_recipe, counted_words, finetune, is_cross_validated
 from gpt1.finetuning.results import decisions, evaluations
 from gpt1.finetuning.seeds import is_done
+from gpt1.finetuning.update_time import encode_table, seconds_an_update
 from gpt1.inference.run import load_run
 from gpt1.inspection.plan import plan, training_speed
 from gpt1.inspection.table import examine_table
@@ -53,7 +54,6 @@ from gpt1.starting.planning import (
     plan_reading,
     reading_changes,
 )
-from gpt1.starting.trial import encode_table, seconds_an_update
 from gpt1.tasks.checking import TableReport
 from gpt1.tasks.encoded import EncodedTask
 

@@ -18,5 +18,5 @@ OFFERS = {
         "resumed",
         "speed_up",
     ],
-    "trainer": ["Trainer"],
+    "trainer": ["Diverged", "Trainer"],
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpt1.finetuning.update_time import FEWEST, UPDATES, Enough, Stopwatch, encode_table, seconds_an_update
 from gpt1.runs.events import Stepped
-from gpt1.starting.trial import FEWEST, UPDATES, Enough, Stopwatch, encode_table, seconds_an_update
 from tests.starting.test_start import write_table
 
 

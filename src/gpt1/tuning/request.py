@@ -1,0 +1,83 @@
+"""What a search is asked: on which tables, from which base, by what recipe, and what tells it from another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpt1.base.files import file_hash
+from gpt1.base.records import checksum
+from gpt1.bases.catalog import lasting_name
+from gpt1.finetuning.data import Source, check_training, read_source
+from gpt1.finetuning.finetune import chosen_recipe
+from gpt1.model.costs import count_parameters
+from gpt1.recipes.changes import change, recipe_as_json
+from gpt1.recipes.derived import settled
+from gpt1.recipes.values import Recipe
+from gpt1.runs.events import Listener
+from gpt1.runs.folder import read_run, run_folder, run_tokenizer
+from gpt1.tasks.encoded import EncodedTask
+from gpt1.tuning.space import Range, Values, as_changes, search_space, usual_values
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What is to be searched, and on what."""
+
+    base: str
+    tables: Mapping[str, Path]
+    search: tuple[str, ...]
+    changes: tuple[str, ...]
+    device: str | None
+    reading: Mapping[str, Any]
+    listeners: tuple[Listener, ...]
+
+    @cached_property
+    def task(self) -> EncodedTask:
+        """The table as a fine-tuning of the base has it."""
+        base = run_folder(self.base)
+        tables = self.tables
+        source = Source(train=tables["train"], dev=tables.get("dev"), test=tables.get("test"), **self.reading)
+        tasks, _ = read_source(source, run_tokenizer(base), read_run(base).recipe.shape.context)
+        check_training(tasks)
+        (found,) = tasks.values()
+        return found
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipe as it is, settled for all rows."""
+        base = read_run(run_folder(self.base))
+        recipe = change(chosen_recipe(None, base.recipe.shape, ()), self.changes)
+        parameters = count_parameters(base.recipe.shape, base.vocab_size).total
+        return settled(recipe, parameters, len(self.task.splits["train"]))
+
+    @cached_property
+    def space(self) -> list[Range]:
+        """What is searched; of what a person has set, nothing."""
+        return search_space(self.recipe, self.search, self.changes)
+
+    @property
+    def usual(self) -> dict[str, float]:
+        """What the recipe has for what is searched."""
+        return usual_values(self.recipe, self.space)
+
+    def made_for(self) -> dict[str, str]:
+        """Return what tells this search from another in the same folder."""
+        return {
+            "base": lasting_name(run_folder(self.base)),
+            "ranges": ", ".join(one.in_words() for one in self.space),
+            "settings": checksum(recipe_as_json(self.recipe)),
+            "columns": repr(sorted((name, str(value)) for name, value in self.reading.items())),
+            "tables": ", ".join(f"{name} {file_hash(path)}" for name, path in self.tables.items()),
+        }
+
+    def winner(self, out: Path, values: Values) -> dict[str, object]:
+        """Return what teaches the winner, as `gpt1.finetune` and its verb take it."""
+        changes = [*self.changes, *as_changes(values)]
+        told: dict[str, object] = {"init": self.base, **{name: str(path) for name, path in self.tables.items()}}
+        told |= {"out": str(out), **self.reading}
+        told |= {"changes": changes} if changes else {}
+        return told | ({} if self.device is None else {"device": self.device})
