@@ -10,7 +10,7 @@ LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-has
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install lock demo demo-books test test-slow fuzz check fmt bench clean
+.PHONY: install lock demo demo-books test test-slow fuzz check fmt docs bench clean
 
 install: $(STAMP)
 
@@ -57,6 +57,10 @@ check: install
 fmt: install
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# All documents and a reference made from the code, to be looked at without a network.
+docs: install
+	@$(BIN)/python tools/website.py --out build/site
 
 # Every contender in one call; figures and a picture in bench/.
 bench: install
