@@ -69,7 +69,6 @@ WITH = {
 ONLY_REFUSED = {
     "serve": [["gpt1", "serve", "run"]],
     "hub": [
-        ["gpt1", "import", "transformers", "openai-community/openai-gpt", "--out", "imported"],
         ["gpt1", "tokenizer", "train", "hub:nobody/nothing", "--field", "text", "--out", "t.json"],
         ["gpt1", "tasks", "sst2", "--data", "hub:glue", "--tokenizer", "small"],
     ],
@@ -110,9 +109,9 @@ def constraints() -> Path:
 def fetch(python: str, wheel: Path, extras: Sequence[str]) -> Path:
     """Return the folder of all packages that these extras need in this Python."""
     folder = WORK / f"packages-{version(python)}"
-    needed = f"{wheel}[{','.join(extra for extra in extras if extra != NO_EXTRA)}]"
+    needed = [f"{wheel}[{extra}]" if extra != NO_EXTRA else str(wheel) for extra in extras]
     settings = ["--quiet", "--only-binary", ":all:", "--constraint", constraints(), "--dest", folder]
-    call([python, "-m", "pip", "download", *settings, "--find-links", folder, needed])
+    call([python, "-m", "pip", "download", *settings, "--find-links", folder, *needed])
     for own in folder.glob("gpt1-*.whl"):
         own.unlink()
     return folder
