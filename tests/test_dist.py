@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,9 +17,15 @@ DIST = load_tool("dist")
 ROOT = Path(__file__).parent.parent
 OF_A_CLONE = (".ci/", ".gitignore")
 
-pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a release is made in a clone")
+in_a_clone = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a release is made in a clone")
 
 
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    assert re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [__version__]
+    assert set(re.findall(r"gpt1-(.+?)-py3", (ROOT / "docs" / "install.md").read_text())) == {__version__}
+
+
+@in_a_clone
 def test_the_wheel_has_every_file_of_the_package_and_the_archive_every_file_of_the_repository(tmp_path: Path) -> None:
     made = DIST.build(tmp_path)
     assert [path.name for path in made] == [f"gpt1-{__version__}.tar.gz", f"gpt1-{__version__}-py3-none-any.whl"]
@@ -34,6 +41,7 @@ def test_the_wheel_has_every_file_of_the_package_and_the_archive_every_file_of_t
     assert owners == {(0, 0, "", "")}
 
 
+@in_a_clone
 @pytest.mark.slow
 def test_the_same_files_give_the_same_bytes_whoever_packs_them(tmp_path: Path) -> None:
     folders = [tmp_path / "once", tmp_path / "again"]
