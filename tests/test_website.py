@@ -124,6 +124,29 @@ def test_the_reference_has_every_public_name_and_what_it_takes(reference: Module
     assert "_request" not in page  # which scikit-learn adds
 
 
+def made_of(folder: Path, text: str) -> tuple[int, str, str]:
+    """Return how Sphinx ends with one page, what it says, and the page."""
+    pages, out = folder / "pages", folder / "site"
+    pages.mkdir()
+    (pages / "index.md").write_text(text)
+    words = ["sphinx", "--quiet", "--fail-on-warning", "--conf-dir", str(ROOT / "docs" / "site"), str(pages), str(out)]
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    return done.returncode, done.stderr, (out / "index.html").read_text()
+
+
+def test_formulas_need_no_program_from_elsewhere(tmp_path: Path) -> None:
+    code, said, page = made_of(tmp_path, "# A\n\nThis is $h_0 = U W_e$.\n\n$$L = \\sum_i \\log P(u_1, \\dots, u_i)$$\n")
+    assert (code, said) == (0, "")
+    assert page.count("<math") == 2
+    assert "MathJax" not in page
+
+
+def test_a_formula_that_cannot_be_shown_is_told_with_its_place(tmp_path: Path) -> None:
+    code, said, _ = made_of(tmp_path, "# A\n\nThis is $\\nowhere$.\n")
+    assert code != 0
+    assert re.search(r"index\.md:3: .*a formula cannot be shown: .*nowhere", said)
+
+
 class Looked(HTMLParser):
     """What a page fetches, where it leads, and what can be led to in it."""
 

@@ -46,7 +46,7 @@ _BOUNDS = re.compile(r".*x[<>].*|.*[<>]=?x.*")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z0-9][a-z0-9-]*)")
 _CODE = re.compile(r"(`[^`]+`)")
 _EXAMPLE = re.compile(r"(Examples?[^:]*:)\s")
-_MARK = re.compile(r"([\\*_<>\[\]|#])")  # what Markdown would read as more than a sign
+_MARK = re.compile(r"([\\*_<>\[\]|#$])")  # what Markdown would read as more than a sign
 _NAME = re.compile(r"`([A-Z]\w+)`")
 
 
