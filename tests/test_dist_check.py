@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 
 import pytest
@@ -86,3 +88,40 @@ def test_interpreters_that_do_not_start_are_passed_over(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert check.pythons([]) == ["python3.13"]
     assert check.pythons(["/opt/python3.12"]) == ["/opt/python3.12"]
+
+
+@pytest.fixture
+def answering() -> Iterator[tuple[str, list[int]]]:
+    """A server that gives one after another of these codes, and its address."""
+    codes: list[int] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(codes.pop(0))
+            self.end_headers()
+            self.wfile.write(b"said")
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", codes
+        server.shutdown()
+
+
+def test_a_server_that_is_not_ready_is_asked_again(check: ModuleType, answering: tuple[str, list[int]]) -> None:
+    address, codes = answering
+    codes += [503, 200]
+    assert check.ask(address, seconds=60) == "said"
+    assert codes == []
+
+
+@pytest.mark.parametrize(("code", "seconds"), [(500, 60), (503, 0)])
+def test_a_server_that_fails_is_found(
+    check: ModuleType, answering: tuple[str, list[int]], code: int, seconds: int
+) -> None:
+    address, codes = answering
+    codes.append(code)
+    with pytest.raises(check.Wrong, match=f"answers {code}: b'said'"):
+        check.ask(address, seconds=seconds)

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -89,13 +90,16 @@ def call(words: Sequence[str | Path], *, cwd: Path | None = None, path: Path | N
 
 def outcome(words: Sequence[str | Path], *, cwd: Path | None = None, path: Path | None = None) -> tuple[int, str]:
     """Return how a command ends, and what it says; nothing of the clone is in its way."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_"))}
-    if path is not None:
-        environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
-        ["env", *words], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ["env", *words], cwd=cwd, env=environment(path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     return done.returncode, done.stdout
+
+
+def environment(path: Path | None = None) -> dict[str, str]:
+    """Return the variables of this process without those of the clone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_"))}
+    return kept if path is None else {**kept, "PATH": f"{path}{os.pathsep}{kept['PATH']}"}
 
 
 def constraints() -> Path:
@@ -173,12 +177,10 @@ class Installed:
     def serves(self) -> None:
         """Ask a server for one answer."""
         with served(self) as address:
-            asked = json.dumps({"model": "run", "input": "film 3 was good"}).encode()
-            request = urllib.request.Request(f"{address}/v1/classify", asked, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                (found,) = json.load(answer)["data"]
+            said = ask(f"{address}/v1/classify", {"model": "run", "input": "film 3 was good"})
+        (found,) = json.loads(said)["data"]
         if found["label"] not in ("good", "bad"):
-            raise Wrong(f"the server answered {found}")
+            raise Wrong(f"the server answered {said}")
 
     def start_times(self) -> str:
         """Return how long it takes to start, the median of five."""
@@ -201,19 +203,39 @@ class Installed:
 
 @contextmanager
 def served(installed: Installed) -> Iterator[str]:
-    """A server of the run, at the address that is given; it must end well when it is told to."""
-    environment = {**os.environ, "PATH": f"{installed.programs}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("PYTHONPATH", None)
+    """A server of the run, at the address that is given once it is ready; it must end well when it is told to."""
     words = ["env", "gpt1", "serve", "run", "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(words, cwd=installed.desk, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    variables = environment(installed.programs)
+    with subprocess.Popen(words, cwd=installed.desk, env=variables, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             told = next((line for line in process.stdout if line.startswith("serving at ")), None)
             if told is None:
                 raise Wrong("the server did not start")
-            yield told.split()[-1]
+            address = told.split()[-1]
+            ask(f"{address}/readyz", seconds=300)
+            yield address
         finally:
             process.terminate()
+    if process.returncode:
+        raise Wrong(f"the server ended with {process.returncode}")
+
+
+def ask(address: str, what: object = None, seconds: int = 0) -> str:
+    """Return what a server answers; for so many seconds it may say that it is not ready."""
+    request = urllib.request.Request(address, headers={"Content-Type": "application/json"})
+    request.data = None if what is None else json.dumps(what).encode()
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return str(answer.read(), "utf-8")
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or time.monotonic() > end:
+                raise Wrong(f"{address} answers {error.code}: {error.read()!r}") from None
+        except OSError as error:
+            raise Wrong(f"{address} does not answer: {error}") from None
+        time.sleep(0.5)
 
 
 def install(python: str, extra: str, wheel: Path, packages: Path) -> Installed:
