@@ -24,6 +24,7 @@ from tests.forks import commands as commands_begun_fast
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+WITHOUT_COMMANDS = ("docs/README.md", "docs/architecture.md", "docs/tokenizers.md")
 # Commands that set up, that run this very suite, that never end (`tests/serve/test_server.py` runs those), or that take
 # minutes (`tests/demo` runs the demo in small).
 NOT_RUN = (
@@ -113,7 +114,7 @@ def test_every_command_runs(page: Path, folder: Path, path: str) -> None:
     found = commands(page)
     if any("gpt1-demo/reader" in command for command in found):
         make_reader(folder / "gpt1-demo", A_GLANCE, Silent(), [])
-    assert found or page.name in ("architecture.md", "tokenizers.md")
+    assert found or page.relative_to(ROOT).as_posix() in WITHOUT_COMMANDS
     if any("--out tokenizer.json" in command for command in found):  # which is not there then, and not written over
         (folder / "tokenizer.json").unlink()
     for command in found:
@@ -130,7 +131,17 @@ def test_the_python_snippets_run(folder: Path, path: str) -> None:
         run(["snippet", snippet], folder, path)
 
 
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def anchors(page: Path) -> set[str]:
+    """Return what leads to the headings of a page, as GitHub and the site name it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("C*.md"), ROOT / "LOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", page.read_text())
+    for target, anchor in links:
+        at = page.parent / target if target else page
+        assert at.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(at), f"{page.name}: {target}#{anchor}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def books(tmp_path: Path) -> Path:
 def test_seeds_are_refused_beside_text(capsys: Capture, tmp_path: Path) -> None:
     code, _, said = run(capsys, "demo", "--text", str(tmp_path), "--seeds", "3", "--out", str(tmp_path / "demo"))
     assert (code, "--seeds" in said) == (2, True)
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize("kind", ["--books", "--text"])
+def test_without_the_libraries_of_its_page_it_says_so_before_the_work(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)  # as if the import had failed
+    words = ["--books"] if kind == "--books" else ["--text", str(tmp_path)]
+    code, _, said = run(capsys, "demo", *words, "--out", str(tmp_path / "demo"))
+    assert (code, said) == (1, "error: a report needs jinja2: pip install 'gpt1[report]'\n")
     assert not (tmp_path / "demo").exists()
 
 

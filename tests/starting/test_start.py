@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gpt1
-from gpt1.base.errors import Chosen, InputError, SettingError
+from gpt1.base.errors import Chosen, InputError, MissingDependency, SettingError
 from gpt1.base.files import write_record
 from gpt1.bases import catalog
 from gpt1.documents.terminal import render
@@ -165,6 +165,15 @@ def test_without_any_base_the_doors_to_one_are_told(
     monkeypatch.setattr(catalog, "PACKAGED", tmp_path / "none")
     with pytest.raises(SettingError, match="which run to start from"):
         start(table, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_the_libraries_of_its_page_it_says_so_before_the_work(
+    table: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)  # as if the import had failed
+    with pytest.raises(MissingDependency, match=r"a report needs jinja2: pip install 'gpt1\[report\]'"):
+        begin(table, trained, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -59,12 +59,14 @@ def command(out: str | None, text: tuple[str, ...], books: bool, seeds: int | No
     from gpt1.base.stages import or_begin_anew
     from gpt1.demo.books_tour import BOOKS_FOLDER
     from gpt1.demo.tour import FOLDER, OWN_TEXT_FOLDER, REPORT
+    from gpt1.documents.html import require_libraries
     from gpt1.report import report
 
     if text and books:
         raise SettingError("--books is a demo of its own, on the package's novels; leave it out, or --text")
     if text and seeds is not None:
         raise SettingError("--seeds is for the tasks about the stories, and your own text has none; leave it out")
+    require_libraries()  # of the page at the end: before the work, not after it
     out = out or (OWN_TEXT_FOLDER if text else BOOKS_FOLDER if books else FOLDER)
     named = {} if seeds is None else {"seeds": seeds}
     began = time.monotonic()

@@ -24,6 +24,7 @@ from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.corpus.documents import TextSource, find_sources
 from gpt1.corpus.manifest import read_corpus
 from gpt1.corpus.prepare import cutting_for, prepare
+from gpt1.documents.html import require_libraries
 from gpt1.finetuning.counting import CountedWords
 from gpt1.finetuning.finetune import chosen_recipe, counted_words, finetune, is_cross_validated
 from gpt1.finetuning.results import decisions, evaluations
@@ -140,6 +141,7 @@ def start(
     steps = [Step("check", {"table": str(table), "init": base, **checked})]
     if not found.is_fit:
         return StartResult(found, steps)
+    require_libraries()  # of the page at the end: before the work, not after it
     sources = find_sources([str(path) for path in text]).sources if text else ()
     folder = own_folder(folder_for(table) if out is None else out, _OURS)
     once = tuple(_once(listener) for listener in listeners)
