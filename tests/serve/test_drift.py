@@ -134,7 +134,7 @@ def test_a_table_that_cannot_be_held_against_is_refused_at_the_start(
             list(map(str, runs)), host="127.0.0.1", token=None, limits=Limits(), device="cpu", reference=[reference]
         )
 
-    with pytest.raises(InputError, match=r"few\.csv: drift is told of 30 rows and more that the run did not learn, there are 3$"):
+    with pytest.raises(InputError, match=r"few\.csv: drift is told of 30 rows and more .* learn, there are 3$"):
         start(run, reference=str(few))
     with pytest.raises(InputError, match=r"nothing\.csv"):
         start(run, reference=str(tmp_path / "nothing.csv"))
