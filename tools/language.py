@@ -2,8 +2,8 @@
 
 A vocabulary of bytes, a corpus, one pre-training (recipe `small`), and for each labelled folder a study: what is
 learned from so many labels with the base, by the same network without pre-training (`--scratch-lr` gives that its own
-rate), and by TF-IDF, which needs scikit-learn: where it is not installed it is left for later, and the same command
-makes it where it is. Given again, it goes on where it was.
+rate), and by TF-IDF, which needs scikit-learn: where it is not installed it is left for later. Given again, it goes on
+where it was; elsewhere, where the text need not be, with `--init base/pretrained` instead of it.
 
     python tools/language.py reviews.txt.xz --document blank --labels nsmc --scores korsts --out korean
 
@@ -84,8 +84,10 @@ def source(folder: Path, *, scores: bool) -> Source:
 
 def look(texts: Sequence[str], tasks: dict[str, Source], settings: Settings) -> None:
     """Refuse what cannot be done before anything is made, and tell what was found."""
-    files = find_sources(list(texts)).sources
-    print(f"text: {many(len(files), 'file')}, {sum(file.bytes for file in files) / 1e6:.1f} MB as they lie", flush=True)
+    if texts:
+        files = find_sources(list(texts)).sources
+        size = sum(file.bytes for file in files) / 1e6
+        print(f"text: {many(len(files), 'file')}, {size:.1f} MB as they lie", flush=True)
     change(find_recipe("small"), settings.pretraining)
     for name, own in tasks.items():
         found = read_tasks(own, Told())
@@ -137,7 +139,8 @@ def ask(base: Path, name: str, own: Source, out: Path, settings: Settings) -> St
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", nargs="+", metavar="TEXT")
+    parser.add_argument("texts", nargs="*", metavar="TEXT")
+    parser.add_argument("--init", type=Path, metavar="RUN", help="a network that was made before, in place of TEXT")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--document", metavar="KIND", help="file, line or blank: what parts documents")
     parser.add_argument("--merges", type=int, default=MERGES)
@@ -151,6 +154,8 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--rehearse", action="store_true", help="with a toy, in minutes on two cores")
     given = parser.parse_args()
+    if bool(given.texts) == (given.init is not None):
+        parser.error("name texts to make a base of, or one that is there: --init RUN")
     settings = Settings(
         given.document,
         TOY_MERGES if given.rehearse else given.merges,
@@ -166,7 +171,7 @@ def main() -> None:
     if len(tasks) < len(given.labels) + len(given.scores):
         parser.error("two labelled folders have one name")
     look(given.texts, tasks, settings)
-    base = make_base(given.texts, given.out, settings)
+    base = given.init or make_base(given.texts, given.out, settings)
     for name, own in tasks.items():
         ask(base, name, own, given.out / "studies", settings)
 
