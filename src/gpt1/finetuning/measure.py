@@ -161,7 +161,9 @@ def read_again(run: Run) -> tuple[dict[str, EncodedTask], list[str]]:
     if source is None or not _names_files(source):
         raise InputError(f"{run.path} was trained on examples that no file holds")
     try:
-        found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
+        found, notices = read_recorded(
+            source, run.tasks.values(), run.path, run.recipe.shape.context, windows=run.has_windows
+        )
     except (InputError, SettingError) as error:  # of which none was set by who asks now
         raise InputError(f"what {run.path} was trained on cannot be read now ({error})") from None
     if identity(found) != run.record.identity:
@@ -255,7 +257,7 @@ def _beside(rows: EncodedTask, learned: EncodedTask | None) -> EncodedTask:
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:
     examples = {name: labelled.splits[name] for name in splits}
-    return encode_task(labelled.task, examples, run.tokenizer, run.recipe.shape.context)
+    return encode_task(labelled.task, examples, run.tokenizer, run.recipe.shape.context, windows=run.has_windows)
 
 
 TEXT_LENGTH = 300  # characters of a mistake
