@@ -25,14 +25,13 @@ from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
-from gpt1.tasks.windows import MOST_WINDOWS, NOT_OF_CHOICES
+from gpt1.tasks.windows import MOST_WINDOWS, NOT_OF_CHOICES, call_for_windows
 from gpt1.text.unknowns import in_numbers
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.examples import Labelled
     from gpt1.text.tokenizer import Tokenizer
 
-ENOUGH_LONG = 0.1  # of the texts to learn from: where as many do not fit, they are read in windows
 _POOLED = {
     MEAN: "and the mean of what those say is answered",
     MAX: "and of each answer what the surest of those says",
@@ -131,10 +130,9 @@ def read_source(
 
 def calls_for_windows(tasks: Sequence[EncodedTask]) -> bool:
     """Whether so many texts to learn from do not fit the context that they are read in windows."""
-    if any(one.task.shape == CHOICES for one in tasks):
-        return False
-    cut = [one.splits["train"].cut > 0 for one in tasks if "train" in one.splits]
-    return bool(cut) and float(np.concatenate(cut).mean()) >= ENOUGH_LONG
+    shapes = {one.task.shape for one in tasks}
+    cut = [one.splits["train"].cut for one in tasks if "train" in one.splits]
+    return bool(cut) and call_for_windows(shapes, np.concatenate(cut))
 
 
 def _require_known(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> None:
@@ -266,13 +264,17 @@ def any_windows(tasks: Mapping[str, EncodedTask]) -> bool:
     return any(encoded.has_windows for encoded in tasks.values())
 
 
+def is_cut(encoded: EncodedTask) -> bool:
+    """Whether texts lost their ends that windows would have read."""
+    return not encoded.has_windows and any((split.cut > 0).any() for split in encoded.splits.values())
+
+
 def check_windows(tasks: Mapping[str, EncodedTask], windows: bool) -> None:
     """Refuse encoded tasks of which long texts are not encoded as they are to be read."""
     for name, encoded in tasks.items():
         if windows and encoded.task.shape == CHOICES:
             raise SettingError(f"task '{name}': {NOT_OF_CHOICES}")
-        is_cut = not encoded.has_windows and any((split.cut > 0).any() for split in encoded.splits.values())
-        if windows and is_cut:
+        if windows and is_cut(encoded):
             raise SettingError(
                 f"task '{name}' was encoded without windows, and texts lost their ends; encode it with "
                 "`gpt1.prepare(windows=True)`"

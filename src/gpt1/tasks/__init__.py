@@ -113,6 +113,7 @@ OFFERS = {
         "MOST_WINDOWS",
         "NOT_OF_CHOICES",
         "Window",
+        "call_for_windows",
         "lay_out_windows",
         "windows_of",
         "without_stretch",

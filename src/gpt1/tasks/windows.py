@@ -14,14 +14,18 @@ more than `MOST_WINDOWS` windows loses its end. Choices are not read so: which o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpt1.base.errors import SettingError
 from gpt1.tasks.shapes import CHOICES, SINGLE, Ids, sequences_of
 
 MOST_WINDOWS = 32  # of an example: 12,000 tokens of a context of 512
 SHARED = 4  # a window shares this part of its tokens with the one before it, at least
+ENOUGH_LONG = 0.1  # of the texts to learn from: where as many do not fit, they are read in windows unless one decides
 SMALLEST_CONTEXT = 8  # in which a pair's windows have two tokens of each part
 NOT_OF_CHOICES = (
     "long texts are not read in windows where there are answers to choose from; leave `finetuning.windows` off"
@@ -39,6 +43,11 @@ class LaidOutWindows:
     cut: int
     windows: int
     again: list[int]  # of each part of each window, how many of its tokens the window before it has too
+
+
+def call_for_windows(shapes: Set[str], cut: NDArray[np.int64]) -> bool:
+    """Whether so many texts to learn from do not fit, by the tokens that each would lose, that they are read so."""
+    return CHOICES not in shapes and len(cut) > 0 and float((cut > 0).mean()) >= ENOUGH_LONG
 
 
 def windows_of(shape: str, lengths: Sequence[int], context: int) -> list[Window]:
