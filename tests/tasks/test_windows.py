@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.base.errors import SettingError
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE, lay_out
-from gpt1.tasks.windows import MOST_WINDOWS, lay_out_windows, windows_of, without_stretch
+from gpt1.tasks.windows import MOST_WINDOWS, call_for_windows, lay_out_windows, windows_of, without_stretch
 from gpt1.text.specials import special_ids
 
 VOCABULARY = 1000
@@ -95,6 +96,14 @@ def test_a_word_that_is_taken_out_leaves_windows_where_they_are() -> None:
     assert [window[0] for window in without_stretch(windows, 0, 8, 2)] == [(0, 8), (8, 16), (14, 24)]
     assert [window[0] for window in without_stretch(windows, 0, 20, 3)] == [(0, 10), (8, 18), (16, 23)]
     assert without_stretch(windows, 1, 3, 2) == windows
+
+
+def test_a_tenth_of_texts_that_do_not_fit_call_for_windows() -> None:
+    few, enough = np.array([0] * 91 + [1] * 9), np.array([0] * 90 + [1] * 10)
+    assert not call_for_windows({SINGLE}, few, 16)
+    assert call_for_windows({SINGLE, BOTH}, enough, 16)
+    assert not call_for_windows({SINGLE, CHOICES}, enough, 16)
+    assert not call_for_windows({SINGLE}, enough, 7)
 
 
 def test_choices_and_contexts_without_room_are_refused() -> None:

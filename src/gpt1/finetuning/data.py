@@ -115,24 +115,24 @@ def read_source(
     """Return the encoded tasks of a source by name, and what a person should be told about them.
 
     Rows are encoded with `tokenizer`, and what is encoded already must be made with it. Texts that do not fit the
-    context are read in `windows`, or lose their ends; None: as `calls_for_windows` finds of them.
+    context are read in `windows`, or lose their ends; None: they themselves decide, by how many do not fit.
     """
     tasks = [one if isinstance(one, EncodedTask) else load(one) for one in source.encoded]
     told = unknown_notices({one.task.name: one for one in tasks}, tokenizer)
     encode = partial(_encode_all, list(read_labelled(source)), tokenizer, context, told=source.train is not None)
     encoded, notices = encode(unknown=True, windows=bool(windows))
-    if windows is None and calls_for_windows(encoded):
+    if windows is None and _calls_for_windows(encoded, context):
         encoded, notices = encode(unknown=True, windows=True)
     found = _by_name([*tasks, *encoded])
     _require_known(found, tokenizer)
     return found, [*told, *notices]
 
 
-def calls_for_windows(tasks: Sequence[EncodedTask]) -> bool:
+def _calls_for_windows(tasks: Sequence[EncodedTask], context: int) -> bool:
     """Whether so many texts to learn from do not fit the context that they are read in windows."""
     shapes = {one.task.shape for one in tasks}
     cut = [one.splits["train"].cut for one in tasks if "train" in one.splits]
-    return bool(cut) and call_for_windows(shapes, np.concatenate(cut))
+    return bool(cut) and call_for_windows(shapes, np.concatenate(cut), context)
 
 
 def _require_known(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> None:

@@ -529,7 +529,7 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
     answers = [replace(example, label=None) for example in look.examples]
     split = encode_examples(task, answers, tokenizer, learner.context)
     longest = np.diff(split.offsets).reshape(len(split), task.sequences).max(1) + split.cut
-    if learner.windows and call_for_windows({task.shape}, split.cut):
+    if learner.windows and call_for_windows({task.shape}, split.cut, learner.context):
         split = encode_examples(task, answers, tokenizer, learner.context, windows=True)
     windows = np.ones(1) if split.windows is None else split.windows
     by_example = unknown_by_example(task, split, tokenizer.unknown_id, tokenizer.vocab_size)

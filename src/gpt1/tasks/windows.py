@@ -45,9 +45,10 @@ class LaidOutWindows:
     again: list[int]  # of each part of each window, how many of its tokens the window before it has too
 
 
-def call_for_windows(shapes: Set[str], cut: NDArray[np.int64]) -> bool:
+def call_for_windows(shapes: Set[str], cut: NDArray[np.int64], context: int) -> bool:
     """Whether so many texts to learn from do not fit, by the tokens that each would lose, that they are read so."""
-    return CHOICES not in shapes and len(cut) > 0 and float((cut > 0).mean()) >= ENOUGH_LONG
+    can_be = CHOICES not in shapes and context >= SMALLEST_CONTEXT and len(cut) > 0
+    return can_be and float((cut > 0).mean()) >= ENOUGH_LONG
 
 
 def windows_of(shape: str, lengths: Sequence[int], context: int) -> list[Window]:
