@@ -91,6 +91,7 @@ OF_SEVERAL = {
     "estimators/test_checks.py",  # scikit-learn's own
     "exchange/test_transformers.py",  # there and back
     "faults/test_faults.py",  # kills and turned bits, everywhere
+    "finetuning/test_long_texts.py",  # all that learns, keeps and answers
     "finetuning/test_parity.py",  # against a plain implementation
     "finetuning/test_reference.py",
     "inference/test_belonging.py",  # files of a run that are another's

@@ -53,8 +53,8 @@ def assert_same(one: EncodedTask, other: EncodedTask) -> None:
     assert one.tokenizer_fingerprint == other.tokenizer_fingerprint
     assert list(one.splits) == list(other.splits)
     for split, data in one.splits.items():
-        for name, array in vars(data).items():
-            found = getattr(other.splits[split], name)
+        for name, array in data.arrays.items():
+            found = other.splits[split].arrays[name]
             np.testing.assert_array_equal(array, found)
             assert array.dtype == found.dtype
 

@@ -646,7 +646,7 @@ def test_texts_over_the_context_are_counted_in_a_notice_and_in_the_log(trained: 
         replace(row, texts=(make_text(9, seed=n),)) if n < 7 else row for n, row in enumerate(make_examples(MOODS, 40))
     ]
     table, told = write_table(tmp_path / "moods.csv", MOODS, rows), Told()
-    given: dict[str, Any] = {"train": table, "changes": [*SETTINGS, "training.steps=1"]}
+    given: dict[str, Any] = {"train": table, "changes": [*SETTINGS, "training.steps=1", "finetuning.windows=off"]}
     finetune(trained, tmp_path / "run", **given, device="cpu", listeners=[told])
     (line,) = [line for line in told.lines if "longer than 16 tokens" in line and "train" in line]
     assert line.startswith("moods train: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,8 @@ from gpt1.training.batches import share_of
 from gpt1.training.distributed import World
 from gpt1.training.trainer import Trainer, TrainerConfig
 from tests.conftest import make_text
-from tests.finetuning.reference_data import CASES, NETWORK, SEVERAL, VOCABULARY, Case, encoded, make_weights
+from tests.finetuning.reference_data import CASES, NETWORK, SEVERAL, VOCABULARY, Case, Numbers, encoded, make_weights
+from tests.finetuning.tools import make_task
 from tests.model.tools import MODERN, SMALL_LSTM, relative_error, shaken
 from tests.reference import adam
 from tests.reference import finetuning as reference
@@ -297,6 +299,64 @@ def test_micro_batches_and_filling_change_nothing_but_rounding(case: Case, key: 
         found, gradients = ours(model, task_batches([task], count, block=block).batch(0), key, size=size, micro=micro)
         assert found == pytest.approx(wanted, rel=1e-12), (micro, size, block)
         assert relative_error(gradients, wanted_gradients) < 1e-10, (micro, size, block)
+
+
+WINDOWS = {"single": [5, 40, 13, 24, 2], "pair": [3, 30, 14, 9, 22], "both": [3, 30, 14, 9, 22]}  # ids of an example
+
+
+def in_windows(shape: str) -> EncodedTask:
+    """Return five examples, some of which are read in several windows."""
+    draw = random.Random(shape)
+    task, rows = make_task("long", shape), []
+    for number, length in enumerate(WINDOWS[shape]):
+        texts = [" ".join(str(draw.randrange(VOCABULARY)) for _ in range(size)) for size in (length, 4)]
+        rows.append(Example(tuple(texts[: task.texts]), number % 2, number))
+    return encode_task(task, {"train": rows}, Numbers(), CONTEXT, windows=True)
+
+
+def of_windows(task: EncodedTask, pooling: str) -> Classifier:
+    body = build_model(NETWORK, VOCABULARY + len(SPECIALS), compute=torch.float64)
+    model = build_classifier(body, head_shapes({"long": task.task}, pooling), seed=0).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)) / 8
+    return model
+
+
+@pytest.mark.parametrize("key", [None, (SEED, STEP)], ids=["without dropout", "with dropout"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "attention"])
+@pytest.mark.parametrize("shape", WINDOWS)
+def test_windows_change_nothing_of_micro_batches_but_rounding(
+    shape: str, pooling: str, key: tuple[int, int] | None
+) -> None:
+    task = in_windows(shape)
+    model, windows = of_windows(task, pooling), task.splits["train"].windows
+    assert windows is not None
+    assert windows.max() > 2 > windows.min()
+    wanted, wanted_gradients = ours(model, task_batches([task], 5).batch(0), key)
+    for micro, size, block in ((1, 5, 1), (2, 5, 1), (3, 9, 1), (None, 5, 8), (2, 7, 8)):
+        found, gradients = ours(model, task_batches([task], 5, block=block).batch(0), key, size=size, micro=micro)
+        assert found == pytest.approx(wanted, rel=1e-12), (micro, size, block)
+        assert relative_error(gradients, wanted_gradients) < 1e-10, (micro, size, block)
+
+
+def test_the_loss_is_the_mean_over_examples_however_many_windows_they_have() -> None:
+    task = in_windows("single")
+    model, split = of_windows(task, "mean"), task.splits["train"]
+    found, _ = ours(model, task_batches([task], 5).batch(0), None)
+    chances = probabilities(model, "long", split)
+    assert found["long"] == pytest.approx(-np.log(chances[range(5), split.labels]).mean(), rel=1e-9)
+    by_window = [
+        np.mean([float(reference_next(model, ids)) for ids in split.sequences(example)]) for example in range(5)
+    ]
+    assert found[LM] == pytest.approx(np.mean(by_window), rel=1e-9)
+
+
+def reference_next(model: Classifier, ids: np.ndarray) -> Tensor:
+    """Return the mean loss of a sequence's next tokens."""
+    hidden, output = model.body(torch.from_numpy(ids.astype(np.int64)).unsqueeze(0))
+    scores = hidden[0, :-1] @ output[: VOCABULARY + len(SPECIALS)].T
+    return torch.nn.functional.cross_entropy(scores, torch.from_numpy(ids[1:].astype(np.int64))).detach()
 
 
 # Packed and padded

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from gpt1.model import Classifier, DropoutKey, HeadShape, build_classifier, build_model
+from gpt1.model import Classifier, DropoutKey, HeadShape, WindowPacking, build_classifier, build_model
 from gpt1.model.classifier import head_name
+from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing, pack
 from gpt1.recipes.values import Shape
+from gpt1.tasks.packed import window_cells
 from tests.model.tools import MODERN, PAPER, SMALL_LSTM, VOCAB, noise_for, shaken
 
 ONE = HeadShape(3, 1, scores_sequences=False)
@@ -189,3 +193,87 @@ def test_no_two_tasks_share_a_head() -> None:
     assert len({head_name(name) for name in (*ordinary, *AWKWARD, "a-b", "a_b")}) == len(
         {*ordinary, *AWKWARD, "a-b", "a_b"}
     )
+
+
+# ---- several windows ----
+
+WINDOWS = [1, 3, 2, 1]  # of four examples
+
+
+def windows_of(counts: Sequence[int]) -> WindowPacking:
+    cells, most = window_cells(np.array(counts))
+    return WindowPacking(torch.from_numpy(cells), most)
+
+
+def pooled(model: Classifier, sequences: Sequences, noise: DropoutKey | None = None) -> Tensor:
+    packing = pack(torch.tensor([len(ids) for ids in sequences]))
+    examples = None if noise is None else torch.arange(len(WINDOWS))
+    logits, *_ = model(torch.cat(list(sequences)), packing, "t", noise, examples, windows_of(WINDOWS))
+    return cast(Tensor, logits)
+
+
+def literally(model: Classifier, sequences: Sequences, pooling: str) -> Tensor:
+    """Return what the formulas say, window by window and example by example."""
+    head, orders = cast(Linear, model.heads["t"]), model.tasks["t"].sequences
+    ends = [model.body(ids.unsqueeze(0))[0][0, -1] for ids in sequences]
+    vectors = [sum(ends[at + 1 : at + orders], ends[at]) for at in range(0, len(ends), orders)]
+    found, first = [], 0
+    for count in WINDOWS:
+        own = vectors[first : first + count]
+        said = torch.stack([head.weight @ x + head.bias for x in own])
+        if pooling == "mean":
+            found.append(said.sum(0) / count)
+        elif pooling == "max":
+            found.append(torch.stack([max(row) for row in said.T]))
+        else:
+            query = model.attentions["t"].query
+            powers = [torch.exp(query @ x) for x in own]
+            x = sum((power * x for power, x in zip(powers, own, strict=True)), torch.zeros_like(own[0]))
+            found.append(head.weight @ (x / torch.stack(powers).sum()) + head.bias)
+        first += count
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "attention"])
+@pytest.mark.parametrize("orders", [1, 2])
+def test_windows_answer_as_the_formulas_say_and_learn_so(orders: int, pooling: str) -> None:
+    model, sequences = classifier(t=replace(ONE, sequences=orders, pooling=pooling)), texts(sum(WINDOWS) * orders)
+    with torch.no_grad():
+        for parameter in model.attentions.parameters():
+            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)) / 4
+    ours, literal = pooled(model, sequences), literally(model, sequences, pooling)
+    torch.testing.assert_close(ours, literal, rtol=1e-10, atol=1e-10)
+    wanted = torch.randn(ours.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    parameters = list(model.parameters())
+    for one, other in zip(
+        torch.autograd.grad((ours * wanted).sum(), parameters, allow_unused=True),
+        torch.autograd.grad((literal * wanted).sum(), parameters, allow_unused=True),
+        strict=True,
+    ):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "attention"])
+def test_one_window_answers_as_a_text_that_fits(pooling: str) -> None:
+    model, sequences = classifier(t=replace(ONE, pooling=pooling)), texts(sum(WINDOWS))
+    alone = answer(model, [sequences[0], sequences[-1]])
+    torch.testing.assert_close(pooled(model, sequences)[[0, 3]].detach(), alone, rtol=1e-11, atol=1e-11)
+
+
+def test_at_first_attention_is_the_mean() -> None:
+    sequences = texts(sum(WINDOWS))
+    mean, attention = (classifier(t=replace(ONE, pooling=pooling)) for pooling in ("mean", "attention"))
+    attention.load_state_dict({**attention.state_dict(), **mean.state_dict()})
+    torch.testing.assert_close(pooled(attention, sequences), pooled(mean, sequences), rtol=1e-11, atol=1e-11)
+
+
+def test_the_windows_of_an_example_lose_the_same_before_the_head() -> None:
+    body = Ones(replace(PAPER, width=4000, heads=4, dropout=0.25))
+    model = build_classifier(body, {"t": replace(ONE, pooling="mean")}, seed=0).double()
+    sequences = [torch.zeros(3, dtype=torch.long)] * sum(WINDOWS)
+    one = build_classifier(body, {"t": ONE}, seed=0).double()
+    apart = answer(one, sequences[: len(WINDOWS)], noise=noise_for(len(WINDOWS)))
+    together = pooled(model, sequences, noise_for(sum(WINDOWS)))
+    torch.testing.assert_close(together.detach(), apart, rtol=1e-11, atol=1e-11)  # each example's own mask, once

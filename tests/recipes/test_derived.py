@@ -17,6 +17,8 @@ from gpt1.recipes.derived import (
     require_for_text,
     require_settled,
     settled,
+    wants_windows,
+    windows_of,
 )
 from gpt1.recipes.values import DERIVED, Recipe
 
@@ -68,12 +70,26 @@ def test_what_is_not_derived_is_the_papers_but_for_the_warm_up_who_answers_and_h
 
 def test_what_a_user_gives_is_not_derived_and_the_rest_goes_by_it() -> None:
     given = change(AUTO, ["lr=6.25e-5", "training.batch=8"])
-    assert given.derived == ("training.epochs",)
+    assert given.derived == ("training.epochs", "finetuning.windows")
     found = settled(given, 2_000_000, 200)
     assert (found.optimizer.lr, found.training.batch, found.training.epochs) == (6.25e-5, 8, 6)
-    all_given = change(given, ["epochs=2"])
+    all_given = change(given, ["epochs=2", "finetuning.windows=off"])
     assert all_given.derived == ()
     assert settled(all_given, 2_000_000, 200) == all_given
+
+
+def test_the_texts_decide_on_windows_unless_a_user_does() -> None:
+    assert wants_windows(AUTO) is None
+    assert settled(AUTO, 2_000_000, 200, windows=True).finetuning.windows == "mean"
+    assert settled(AUTO, 2_000_000, 200).finetuning.windows == "off"
+    assert (wants_windows(FINETUNE), wants_windows(LESSONS)) == (False, False)
+    assert settled(FINETUNE, 2_000_000, 200, windows=True) == FINETUNE
+    for value, wanted in (("off", False), ("max", True)):
+        changed = change(AUTO, [f"finetuning.windows={value}"])
+        assert wants_windows(changed) is wanted
+        assert windows_of(changed, any_are_long=not wanted) == value
+    with pytest.raises(SettingError, match="way to read long texts"):
+        change(AUTO, ["finetuning.windows=median"])
 
 
 def test_what_is_derived_is_told_in_a_line_and_nothing_else_is() -> None:
@@ -113,7 +129,7 @@ def test_a_setting_that_has_a_value_is_not_derived_as_well() -> None:
 
 def test_a_recipe_that_leaves_something_open_is_kept_and_read_as_it_is() -> None:
     kept = recipe_as_json(change(AUTO, ["batch=8"]))
-    assert kept["derived"] == ["optimizer.lr", "training.epochs"]
+    assert kept["derived"] == ["optimizer.lr", "training.epochs", "finetuning.windows"]
     assert recipe_from_json(kept) == change(AUTO, ["batch=8"])
     assert "derived" not in recipe_as_json(settled(AUTO, 2_000_000, 200))
     for damaged in ("optimizer.lr", ["shape.width"], [3], ["training.batch"], None):

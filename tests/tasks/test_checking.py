@@ -8,6 +8,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +345,24 @@ def test_texts_over_the_context_and_unknown_characters_are_counted(tmp_path: Pat
     assert "tokens are not in the vocabulary (the commonest: " in found.what
     assert found.rows == [43]
     assert "one of bytes" in found.advice
+
+
+def test_rows_that_a_training_would_read_in_windows_are_counted_and_nothing_is_said_to_be_lost(
+    tmp_path: Path, words_tokenizer: Tokenizer
+) -> None:
+    long = [[f"Ann sold a hat {n} " * 40, "good" if n % 2 else "bad"] for n in range(6)]
+    for windows, more, expected in ((True, long, 6), (True, long[:3], 0), (False, long, 0)):
+        learner = Learner("a run", words_tokenizer, 64, windows=windows)
+        report = check(tmp_path, [*rows(20), *more], learner=learner)
+        assert report.tokens is not None
+        assert (report.tokens.windows > 1, report.tokens.long_rows) == (expected > 0, expected)
+        assert ("too-long" in keys(report)) == (expected == 0)
+    endless = check(
+        tmp_path, [*rows(20), *long, ["Ann sold a hat " * 2000, "good"]], learner=replace(learner, windows=True)
+    )
+    found = finding(endless, "too-long")
+    assert found.what == "1 row longer than the 32 windows that a run reads"
+    assert "finetuning.windows" not in found.advice
 
 
 def test_bytes_know_all_and_a_pair_is_read_together(tmp_path: Path, bytes_tokenizer: Tokenizer) -> None:

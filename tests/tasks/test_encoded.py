@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from gpt1.tasks.encoded import EncodedTask, choose, encode_task, load, save
 from gpt1.tasks.examples import Example
 from gpt1.tasks.readers import read_folder
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.unknowns import unknown_by_example
+from gpt1.tasks.windows import MOST_WINDOWS
 from tests.reference.shapes import reference_layout
 
 ARRAYS = ("ids", "offsets", "labels", "groups", "cut")
@@ -358,7 +361,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_by_name(saved, name):
     ("changes", "message"),
     [
         ({"format": "gpt1-tokenizer"}, "is not the manifest of an encoded task: its format is 'gpt1-tokenizer'"),
-        ({"version": 2}, "has version 2, this gpt1 reads 1"),
+        ({"version": 3}, "has version 3, this gpt1 reads 1 and 2"),
         ({"context": 9}, r"task\.json is damaged"),
         ({"checksum": None}, r"task\.json is damaged"),
     ],
@@ -390,3 +393,84 @@ def test_some_examples_are_chosen_with_all_that_is_theirs():
         one, other = getattr(found, name), getattr(wanted, name)
         assert (one.dtype, one.tolist()) == (other.dtype, other.tolist())
         assert not one.flags.writeable
+
+
+# ---- windows ----
+
+
+def long_rows(task: Task) -> list[Example]:
+    """Return rows of which some do not fit a context of twelve tokens, and one not even the most windows."""
+    lengths = (4, 25, 10, 40, 9, 9 + 10 * MOST_WINDOWS)
+    texts = [words(*(number % 90 for number in range(row, row + length))) for row, length in enumerate(lengths)]
+    rows = [(text, words(91, 92, 93)) for text in texts]
+    return [Example(tuple(pair[: task.texts]), row % 2, row) for row, pair in enumerate(rows)]
+
+
+@pytest.fixture(params=["sst2", "rte", "mrpc"])
+def long(request: pytest.FixtureRequest) -> EncodedTask:
+    """A task of single texts, pairs, and pairs in both orders, read in windows."""
+    task = CATALOGUE[request.param]
+    return encode_task(task, {"train": long_rows(task)}, ToyTokenizer(), context=12, windows=True)
+
+
+def test_each_part_of_what_is_read_in_windows_is_found_again(long: EncodedTask) -> None:
+    split = long.splits["train"]
+    assert split.windows is not None
+    assert split.windows[[0, -1]].tolist() == [1, MOST_WINDOWS]
+    assert (split.cut > 0).tolist() == [False] * 5 + [True]
+    for place, row in enumerate(long_rows(long.task)):
+        parts = [ids.tolist() for ids in split.parts(place, 100)]
+        (whole,) = ToyTokenizer().encode_batch([row.texts[0]])
+        assert parts[0] == whole[: len(whole) - split.cut[place]]
+        assert len(parts) == long.task.texts
+        assert parts[1:] == [[91, 92, 93]] * (long.task.texts - 1)
+
+
+def test_windows_are_kept_on_disk_and_chosen_with_their_examples(long: EncodedTask, tmp_path: Path) -> None:
+    save(long, tmp_path)
+    manifest, again = json.loads((tmp_path / "task.json").read_text()), load(tmp_path)
+    assert manifest["version"] == 2
+    one, other = long.splits["train"], again.splits["train"]
+    assert one.arrays.keys() == other.arrays.keys() == {*ARRAYS, "windows", "again"}
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name])
+    some = choose(other, [3, 0])
+    assert some.windows.tolist() == one.windows[[3, 0]].tolist()
+    assert [ids.tolist() for ids in some.parts(0, 100)] == [ids.tolist() for ids in one.parts(3, 100)]
+    assert [ids.tolist() for ids in some.sequences(1)] == [ids.tolist() for ids in one.sequences(0)]
+
+
+def test_where_all_fits_windows_change_no_byte(tmp_path: Path) -> None:
+    task = CATALOGUE["rte"]
+    rows = [Example((words(1, 2, 3), words(4, 5)), 0, 0)]
+    for name, windows in (("one", False), ("other", True)):
+        save(encode_task(task, {"train": rows}, ToyTokenizer(), context=12, windows=windows), tmp_path / name)
+    assert (tmp_path / "one/task.json").read_bytes() == (tmp_path / "other/task.json").read_bytes()
+    assert (tmp_path / "one/train.encoded").read_bytes() == (tmp_path / "other/train.encoded").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "place", "value"), [("windows", 0, 2), ("windows", 1, 0), ("again", 2, -1)])
+def test_windows_that_are_not_those_of_the_sequences_are_refused(
+    long: EncodedTask, tmp_path: Path, name: str, place: int, value: int
+) -> None:
+    array = long.splits["train"].arrays[name].copy()
+    array[place] = value
+    split = replace(long.splits["train"], **{name: array})
+    save(replace(long, splits={"train": split}), tmp_path)
+    with pytest.raises(FormatError, match="its arrays are not those of"):
+        load(tmp_path)
+
+
+def test_choices_are_not_encoded_in_windows() -> None:
+    task = CATALOGUE["storycloze"]
+    row = Example((words(*range(9)), "", words(1), words(2)), 0, 0)
+    with pytest.raises(SettingError, match="not read in windows where there are answers to choose from"):
+        encode_task(task, {"dev": [row]}, ToyTokenizer(), context=12, windows=True)
+
+
+def test_what_windows_have_again_is_counted_once(long: EncodedTask) -> None:
+    split = long.splits["train"]
+    counts = unknown_by_example(long.task, split, 3, 100)
+    for place in range(len(split)):
+        read = np.concatenate(split.parts(place, 100))
+        assert counts[place].tolist() == [np.count_nonzero(read == 3), len(read)]

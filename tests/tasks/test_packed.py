@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpt1.model.packing import pack
-from gpt1.tasks.packed import pack_sequences
+from gpt1.tasks.packed import pack_sequences, window_cells
 from tests.properties import examples
 
 CALM = examples(60)
@@ -53,3 +53,9 @@ def test_one_more_sequence_fills_the_row_up_to_whole_blocks(sequences: list[list
     assert row.position[tokens:].tolist() == list(range(len(row.ids) - tokens))
     assert row.longest >= max(map(len, sequences))
     assert row.longest == np.diff(row.offsets).max()
+
+
+def test_windows_have_cells_in_a_grid_of_examples() -> None:
+    cells, most = window_cells(np.array([1, 3, 2]))
+    assert (cells.tolist(), most) == ([0, 3, 4, 5, 6, 7], 3)
+    assert (cells // most).tolist() == [0, 1, 1, 1, 2, 2]

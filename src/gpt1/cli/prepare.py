@@ -23,6 +23,7 @@ ONLY_TASK = (
     "labels_sep",
     "metric",
     "context",
+    "windows",
 )
 
 
@@ -62,6 +63,7 @@ ONLY_TASK = (
 @options.labels_sep
 @options.metric
 @click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
+@click.option("--windows", is_flag=True, default=None, help="--task: read longer texts in several windows.")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
 

@@ -162,6 +162,7 @@ def _left_out(evaluation: Evaluation) -> list[str]:
         told.append(f"{many(evaluation.unlabelled, 'example')} had no label and were not counted.")
     if cut := evaluation.cut.examples:
         fits = f"than {evaluation.context:,} tokens" if evaluation.context else "than fits"
+        fits = f"than {evaluation.windows} windows hold" if evaluation.windows else fits
         told.append(f"{many(cut, 'example')} had more text {fits} and lost the rest.")
     return [*told, *(f"{text}." for text in evaluation.unknown_notices())]
 

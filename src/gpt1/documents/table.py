@@ -60,6 +60,8 @@ def _facts(report: TableReport) -> list[tuple[str, str]]:
     if report.tokens is not None:
         tokens = report.tokens
         read = f"{tokens.learner} reads {tokens.context:,}"
+        if tokens.windows:
+            read += f" at once, and {many(tokens.long_rows, 'longer row')} in up to {tokens.windows} windows"
         pairs.append(("tokens", f"median {tokens.median:,}, longest {tokens.longest:,}; {read}"))
     if report.language is not None:
         pairs.append(("language", report.language.in_words()))

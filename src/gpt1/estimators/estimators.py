@@ -236,7 +236,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         found = answer(self.run_, task, make_examples(task, texts))
         counts = np.stack((found.unknown, found.tokens), 1)
         cut, context = int((found.cut > 0).sum()), self.run_.recipe.shape.context
-        for text in reading_notices(len(found), cut, counts, context):
+        for text in reading_notices(len(found), cut, counts, context, windows=self.run_.has_windows):
             warnings.warn(text, stacklevel=3)
         return found.probabilities, found.answers
 

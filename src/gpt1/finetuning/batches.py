@@ -20,7 +20,7 @@ from gpt1.base.shuffle import permutation
 from gpt1.tasks.answers import balanced_weights, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
-from gpt1.tasks.packed import pack_sequences
+from gpt1.tasks.packed import pack_sequences, window_cells
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
@@ -77,7 +77,10 @@ class PackedBatch:
 
     @cached_property
     def counts(self) -> dict[str, float]:
-        """How much each term counts: sequences, and the weights of examples; a task that is not here has no sum."""
+        """How much each term counts: sequences, and the weights of examples; a task that is not here has no sum.
+
+        The windows of an example count together as one.
+        """
         task = self.lesson.task
         weights = self.lesson.weights[self.examples]
         own = {task.name: float(weights.sum() if weights.ndim == 1 else weights.mean(1).sum())}
@@ -90,22 +93,24 @@ class PackedBatch:
         lesson, packing = self.lesson, self.packing
         chosen = self.examples[first : first + real]
         sequences = [sequence for example in chosen for sequence in lesson.split.sequences(int(example))]
+        windows = self._windows(first, first + size)
+        each = windows * lesson.task.sequences
         if packing.word_dropout:
-            places = np.repeat(np.arange(first, first + real), lesson.task.sequences)
+            places = np.repeat(np.arange(first, first + real), each[:real])
             sequences = [self._thinned(ids, place) for ids, place in zip(sequences, places.tolist(), strict=True)]
         start, _, extract = special_ids(packing.vocab_size).values()
         filling = [np.array([start, extract])] * ((size - real) * lesson.task.sequences)
         row = pack_sequences([*sequences, *filling], block=packing.block, filler=start)
 
         counted = np.zeros(row.sequences, packing.dtype)
-        counted[: len(sequences)] = [1 / (len(ids) - 1) for ids in sequences]
+        share = np.repeat(windows[:real], each[:real])
+        counted[: len(sequences)] = [1 / (len(ids) - 1) / of for ids, of in zip(sequences, share.tolist(), strict=True)]
         targets = np.full(len(row.ids), NO_TARGET, np.int32)
         if lesson.task.auxiliary_lm:
             follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
             follows = follows[row.sequence[follows] < len(sequences)]
             targets[follows] = row.ids[follows + 1]
-        count = size * lesson.task.sequences
-        begin = first * lesson.task.sequences
+        count, begin = int(each.sum()), int(self._windows(0, first).sum()) * lesson.task.sequences
         arrays = {
             **row.arrays(),
             "targets": targets,
@@ -114,11 +119,21 @@ class PackedBatch:
             "weights": _filled(lesson.weights[chosen], size).astype(packing.dtype),
             "examples": np.arange(first, first + size, dtype=np.int32),
         }
+        facts: dict[str, str | int] = {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
+        if lesson.split.windows is not None:
+            arrays["windows"], facts["most_windows"] = window_cells(windows)
         # Filling behind the last example has places of its own, which no real sequence has.
         places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
-        return MicroBatchArrays(
-            arrays, places.astype(np.int32), {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
-        )
+        return MicroBatchArrays(arrays, places.astype(np.int32), facts)
+
+    def _windows(self, first: int, end: int) -> Integers:
+        """Return how many windows the examples of these places in the batch have; what fills it up has one each."""
+        found = np.ones(end - first, np.int64)
+        counts = self.lesson.split.windows
+        if counts is not None:
+            own = counts[self.examples[first:end]]
+            found[: len(own)] = own
+        return found
 
     def _thinned(self, ids: NDArray[Any], place: int) -> NDArray[Any]:
         """Leave some tokens of a sequence out, never special ones, and never all of a part.

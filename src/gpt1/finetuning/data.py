@@ -8,23 +8,35 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gpt1.base.errors import InputError, SettingError
+from gpt1.base.wording import many
+from gpt1.recipes.values import ATTENTION, MAX, MEAN
 from gpt1.records.run import RecordedSource
 from gpt1.runs.folder import run_tokenizer
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
+from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
+from gpt1.tasks.windows import MOST_WINDOWS, NOT_OF_CHOICES, call_for_windows
 from gpt1.text.unknowns import in_numbers
 
 if TYPE_CHECKING:  # an encoded task must not pull in what opens tables
     from gpt1.tasks.examples import Labelled
     from gpt1.text.tokenizer import Tokenizer
 
+_POOLED = {
+    MEAN: "and the mean of what those say is answered",
+    MAX: "and of each answer what the surest of those says",
+    ATTENTION: "and how much each of those counts is learned",
+}
 _MEMORY = "/dev/shm"  # a folder as any other, where people lay data that is read often
 
 
@@ -97,19 +109,30 @@ class Source:
         )
 
 
-def read_source(source: Source, tokenizer: Tokenizer, context: int) -> tuple[dict[str, EncodedTask], list[str]]:
+def read_source(
+    source: Source, tokenizer: Tokenizer, context: int, *, windows: bool | None = False
+) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return the encoded tasks of a source by name, and what a person should be told about them.
 
-    Rows are encoded with `tokenizer`, and what is encoded already must be made with it.
+    Rows are encoded with `tokenizer`, and what is encoded already must be made with it. Texts that do not fit the
+    context are read in `windows`, or lose their ends; None: they themselves decide, by how many do not fit.
     """
     tasks = [one if isinstance(one, EncodedTask) else load(one) for one in source.encoded]
     told = unknown_notices({one.task.name: one for one in tasks}, tokenizer)
-    encoded, notices = _encode_all(
-        read_labelled(source), tokenizer, context, told=source.train is not None, unknown=True
-    )
+    encode = partial(_encode_all, list(read_labelled(source)), tokenizer, context, told=source.train is not None)
+    encoded, notices = encode(unknown=True, windows=bool(windows))
+    if windows is None and _calls_for_windows(encoded, context):
+        encoded, notices = encode(unknown=True, windows=True)
     found = _by_name([*tasks, *encoded])
     _require_known(found, tokenizer)
     return found, [*told, *notices]
+
+
+def _calls_for_windows(tasks: Sequence[EncodedTask], context: int) -> bool:
+    """Whether so many texts to learn from do not fit the context that they are read in windows."""
+    shapes = {one.task.shape for one in tasks}
+    cut = [one.splits["train"].cut for one in tasks if "train" in one.splits]
+    return bool(cut) and call_for_windows(shapes, np.concatenate(cut), context)
 
 
 def _require_known(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> None:
@@ -124,7 +147,7 @@ def _require_known(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer) -> No
 
 
 def read_recorded(
-    source: RecordedSource, tasks: Iterable[Task], run: Path, context: int
+    source: RecordedSource, tasks: Iterable[Task], run: Path, context: int, *, windows: bool = False
 ) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what a run was trained with, read again from where its record says that it lay.
 
@@ -146,7 +169,7 @@ def read_recorded(
         rows += [complete(read_folder(task, folder, encoding=source.encoding)) for task in tasks]
     if train is not None:
         rows.append(_read_table(source, train, dev, test))
-    encoded, notices = _encode_all(rows, run_tokenizer(run), context, told=train is not None)
+    encoded, notices = _encode_all(rows, run_tokenizer(run), context, told=train is not None, windows=windows)
     return _by_name([*(load(_plain(folder)) for folder in source.encoded), *encoded]), notices
 
 
@@ -178,7 +201,13 @@ def _plain(named: str) -> Path:
 
 
 def _encode_all(
-    rows: Iterable[Labelled], tokenizer: Tokenizer, context: int, *, told: bool, unknown: bool = False
+    rows: Iterable[Labelled],
+    tokenizer: Tokenizer,
+    context: int,
+    *,
+    told: bool,
+    unknown: bool = False,
+    windows: bool = False,
 ) -> tuple[list[EncodedTask], list[str]]:
     """Return labelled rows encoded, and all notices: how a table was understood where that is `told`, and the rest.
 
@@ -187,7 +216,7 @@ def _encode_all(
     tasks: list[EncodedTask] = []
     notices: list[str] = []
     for labelled in rows:
-        tasks.append(encode_task(labelled.task, labelled.splits, tokenizer, context))
+        tasks.append(encode_task(labelled.task, labelled.splits, tokenizer, context, windows=windows))
         notices += [*([labelled.task.in_short()] if told else []), *labelled.notices]
         if unknown:
             notices += unknown_notices({labelled.task.name: tasks[-1]}, tokenizer, labelled)
@@ -230,6 +259,33 @@ def check_fit(tasks: Mapping[str, EncodedTask], *, fingerprint: str, context: in
             )
 
 
+def any_windows(tasks: Mapping[str, EncodedTask]) -> bool:
+    """Whether any text is read in several windows."""
+    return any(encoded.has_windows for encoded in tasks.values())
+
+
+def is_cut(encoded: EncodedTask) -> bool:
+    """Whether texts lost their ends that windows would have read."""
+    return not encoded.has_windows and any((split.cut > 0).any() for split in encoded.splits.values())
+
+
+def check_windows(tasks: Mapping[str, EncodedTask], windows: bool) -> None:
+    """Refuse encoded tasks of which long texts are not encoded as they are to be read."""
+    for name, encoded in tasks.items():
+        if windows and encoded.task.shape == CHOICES:
+            raise SettingError(f"task '{name}': {NOT_OF_CHOICES}")
+        if windows and is_cut(encoded):
+            raise SettingError(
+                f"task '{name}' was encoded without windows, and texts lost their ends; encode it with "
+                "`gpt1.prepare(windows=True)`"
+            )
+        if encoded.has_windows and not windows:
+            raise SettingError(
+                f"task '{name}' was encoded with windows, which `finetuning.windows` leaves off; say how they answer, "
+                "as in `changes=['finetuning.windows=mean']`"
+            )
+
+
 def check_training(tasks: Mapping[str, EncodedTask]) -> None:
     """Refuse tasks without training examples, or with some that have no label."""
     for name, encoded in tasks.items():
@@ -251,6 +307,8 @@ def identity(tasks: Mapping[str, EncodedTask]) -> str:
                 split = encoded.splits[name]
                 for array in (split.ids, split.offsets, split.labels):
                     digest.update(array.tobytes())
+                if split.windows is not None:
+                    digest.update(split.windows.tobytes())
     return digest.hexdigest()
 
 
@@ -280,14 +338,30 @@ def unknown_notices(tasks: Mapping[str, EncodedTask], tokenizer: Tokenizer, rows
 
 
 def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
-    """Tell of examples that lost tokens to fit the context."""
+    """Tell of examples that lost tokens to fit the context, or the windows that they have at most."""
     notices = []
     for name, encoded in tasks.items():
         for split, data in encoded.splits.items():
             cut = data.cut[data.cut > 0]
+            room = f"{encoded.context} tokens" if data.windows is None else f"{MOST_WINDOWS} windows"
             if len(cut):
                 notices.append(
-                    f"{name} {split}: {len(cut):,} of {len(data):,} examples are longer than {encoded.context} tokens "
+                    f"{name} {split}: {len(cut):,} of {len(data):,} examples are longer than {room} "
                     f"and lost {int(cut.sum()):,} in all, at most {int(cut.max()):,} each"
                 )
+    return notices
+
+
+def window_notices(tasks: Mapping[str, EncodedTask], windows: str) -> list[str]:
+    """Tell of texts that are read in windows, and how those answer: by which setting."""
+    notices = []
+    for name, encoded in tasks.items():
+        train = encoded.splits.get("train")
+        if train is not None and train.windows is not None:
+            long = int((train.windows > 1).sum())
+            notices.append(
+                f"{name}: of {many(len(train), 'text')} to learn from, {long:,} {'is' if long == 1 else 'are'} longer "
+                f"than the {encoded.context} tokens that are read at once: read in up to {int(train.windows.max())} "
+                f"windows, {_POOLED[windows]}"
+            )
     return notices

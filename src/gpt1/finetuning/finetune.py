@@ -25,12 +25,15 @@ from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
 from gpt1.finetuning.data import (
     Source,
+    any_windows,
     check_fit,
     check_training,
+    check_windows,
     identity,
     read_source,
     truncation_notices,
     unknown_tokens,
+    window_notices,
 )
 from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, times_as_long
 from gpt1.finetuning.forecasting import Forecast, in_fold
@@ -53,9 +56,9 @@ from gpt1.inference.run import BEST, LAST, Run, load_run
 from gpt1.model import Classifier
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import RECIPES
-from gpt1.recipes.changes import change, differences
-from gpt1.recipes.derived import in_words, recipe_for, settled
-from gpt1.recipes.values import Recipe, Shape
+from gpt1.recipes.changes import change, differences, with_settings
+from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
+from gpt1.recipes.values import Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RunRecord
@@ -90,7 +93,9 @@ if TYPE_CHECKING:
 # Tokens; a packed row is filled up to a multiple, so that a device meets few different sizes. A CPU in 16 bits keeps
 # code and memory for each: 3.6 GB after 80 updates of 33 M parameters, 2.0 GB with the block.
 CUDA_BLOCK, CPU_BLOCK = 128, 64
+TOKENS_AT_ONCE = 8192  # of texts in windows, which any network that is fine-tuned has room for
 # Settings of a network that learns some of the rows as another learned all, and answers alone.
+WINDOWS = "finetuning.windows"
 FOR_A_PART = ("finetuning.ensemble=false", "finetuning.calibrate=false", "training.patience=none")
 
 
@@ -190,11 +195,13 @@ def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Pa
         with suppress(FormatError, InputError):
             begun = read_run(folder).recipe if is_run(folder) else None
             if begun is not None and begun.name in RECIPES and recipe in (None, begun.name):
-                known = RECIPES[begun.name]
-                if begun.finetuning.calibrate == known.finetuning.calibrate:
+                known, settings = RECIPES[begun.name], begun.finetuning
+                if WINDOWS in known.derived:
+                    known = with_settings(known, {WINDOWS: settings.windows})
+                if settings.calibrate == known.finetuning.calibrate:
                     return known
                 # A run that was begun before there was such a setting goes on without.
-                return replace(known, finetuning=replace(known.finetuning, calibrate=begun.finetuning.calibrate))
+                return replace(known, finetuning=replace(known.finetuning, calibrate=settings.calibrate))
     return recipe_for(base) if recipe is None else as_recipe(recipe)
 
 
@@ -217,10 +224,14 @@ def _deciding(tasks: Mapping[str, EncodedTask], recipe: Recipe) -> Mapping[str, 
 def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what is to be learned, checked against the network that is to learn it, and what to tell of it."""
     context = read_run(asked.init).recipe.shape.context
-    tasks, notices = read_source(asked.source, asked.tokenizer, context)
+    recipe = change(asked.recipe, asked.changes)
+    windows = wants_windows(recipe)
+    tasks, notices = read_source(asked.source, asked.tokenizer, context, windows=windows)
     check_fit(tasks, fingerprint=asked.tokenizer.fingerprint, context=context, init=asked.init)
+    check_windows(tasks, any_windows(tasks) if windows is None else windows)
     check_training(tasks)
-    return tasks, [*notices, *truncation_notices(tasks)]
+    pooling = windows_of(recipe, any_are_long=any_windows(tasks))
+    return tasks, [*notices, *window_notices(tasks, pooling), *truncation_notices(tasks)]
 
 
 def _several(encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None) -> list[Path | EncodedTask]:
@@ -330,7 +341,7 @@ class FinetuneSession(Session[Classifier]):
             if name != "shape.dropout":
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
         shape = replace(read_run(init).recipe.shape, dropout=recipe.shape.dropout)
-        return replace(settled(recipe, *self._sizes), shape=shape)
+        return replace(settled(recipe, *self._sizes, windows=any_windows(self.tasks)), shape=shape)
 
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
         """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
@@ -422,12 +433,24 @@ class FinetuneSession(Session[Classifier]):
             objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks),
             batches=batches,
             updates=updates,
-            recipe=replace(recipe, logging=logging),
+            recipe=replace(recipe, logging=logging, training=self._at_once(recipe)),
             tokens_per_step=round(batches.tokens_a_batch),
             flops_per_token=flops_per_token(recipe.shape, model.body.vocab_size),
             evaluate=evaluate,
             has_parent=True,
         )
+
+    def _at_once(self, recipe: Recipe) -> Training:
+        """Return how much is worked on at once: of texts in windows as many tokens as a batch of whole contexts has."""
+        training = recipe.training
+        splits = [encoded.splits["train"] for encoded in self.tasks.values()]
+        if all(split.windows is None for split in splits):
+            return training
+        longest = max(int(np.diff(split.offsets[split.begins]).max()) for split in splits)
+        room = max(TOKENS_AT_ONCE, training.batch * recipe.shape.context)
+        fitting = max(1, min(training.batch, room // longest))
+        # Rows of so many windows as there are sizes would be recorded one by one.
+        return replace(training, micro_batch=training.micro_batch or fitting, cuda_graphs=False)
 
     def _words_first(self, recipe: Recipe, updates: int, notify: Notify) -> None:
         """Tell what counting words reaches, before the network learns; where it is decided who answers, that stands."""

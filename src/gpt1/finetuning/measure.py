@@ -26,7 +26,7 @@ from gpt1.base.errors import Gpt1Error, InputError, SettingError, unknown
 from gpt1.base.files import file_hash, json_bytes, line_bytes, remove_temporaries, result_file, whole_file
 from gpt1.base.records import sealed
 from gpt1.bases.catalog import is_packaged
-from gpt1.finetuning.data import check_fit, identity, read_recorded
+from gpt1.finetuning.data import check_fit, identity, is_cut, read_recorded
 from gpt1.inference.answering import answer_by_portion, task_of, temperature_of, thresholds_of, words_thresholds
 from gpt1.inference.run import Run
 from gpt1.linear.words import encoded_texts
@@ -55,6 +55,7 @@ from gpt1.tasks.readers import read_further
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
+from gpt1.tasks.windows import MOST_WINDOWS
 from gpt1.text.tokenizer import Tokenizer
 
 Notice = Callable[[str], None]
@@ -161,7 +162,9 @@ def read_again(run: Run) -> tuple[dict[str, EncodedTask], list[str]]:
     if source is None or not _names_files(source):
         raise InputError(f"{run.path} was trained on examples that no file holds")
     try:
-        found, notices = read_recorded(source, run.tasks.values(), run.path, run.recipe.shape.context)
+        found, notices = read_recorded(
+            source, run.tasks.values(), run.path, run.recipe.shape.context, windows=run.has_windows
+        )
     except (InputError, SettingError) as error:  # of which none was set by who asks now
         raise InputError(f"what {run.path} was trained on cannot be read now ({error})") from None
     if identity(found) != run.record.identity:
@@ -255,7 +258,7 @@ def _beside(rows: EncodedTask, learned: EncodedTask | None) -> EncodedTask:
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:
     examples = {name: labelled.splits[name] for name in splits}
-    return encode_task(labelled.task, examples, run.tokenizer, run.recipe.shape.context)
+    return encode_task(labelled.task, examples, run.tokenizer, run.recipe.shape.context, windows=run.has_windows)
 
 
 TEXT_LENGTH = 300  # characters of a mistake
@@ -316,6 +319,7 @@ def measure_split(
         unlabelled=len(data) - len(known),
         context=encoded.context,
         cut=Cut(len(cut), int(cut.sum())),
+        windows=0 if data.windows is None else MOST_WINDOWS,
         unknown=count_unknown(unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)),
         table=table,
         words=_by_words(run, task, data, known),
@@ -386,10 +390,26 @@ def _answer(run: Run, task: Task, data: EncodedSplit) -> tuple[Answered, Floats]
     return joined(parts), before
 
 
+def _require_same_windows(run: Run, encoded: EncodedTask) -> None:
+    """Refuse examples whose long texts are not encoded as the run reads them."""
+    name = encoded.task.name
+    if encoded.has_windows and not run.has_windows:
+        raise InputError(
+            f"task '{name}' was encoded with windows, and {run.path} reads none: a long text loses its end; encode it "
+            "without"
+        )
+    if run.has_windows and is_cut(encoded):
+        raise InputError(
+            f"task '{name}' was encoded without the windows in which {run.path} reads long texts; encode it with "
+            "`gpt1.prepare(windows=True)`"
+        )
+
+
 def _known_task(run: Run, encoded: EncodedTask) -> Task:
     """Return the run's task that the examples are of, or say why their labels would not mean the same."""
     name = encoded.task.name
     check_fit({name: encoded}, fingerprint=run.tokenizer.fingerprint, context=run.recipe.shape.context, init=run.path)
+    _require_same_windows(run, encoded)
     task = task_of(run, name)
     for fact in ("shape", "labels", "labels_sep", "score_range", "choices"):
         own, theirs = getattr(task, fact), getattr(encoded.task, fact)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from gpt1.finetuning.batches import LM
-from gpt1.model import Classifier, DropoutKey, Packing, linear_cross_entropy
+from gpt1.model import Classifier, DropoutKey, Packing, WindowPacking, linear_cross_entropy
 
 
 class TaskLearning(nn.Module):
@@ -18,16 +18,22 @@ class TaskLearning(nn.Module):
         self.model = model
         self.weights = dict.fromkeys(tasks, 1.0)
         # A batch uses one head; an output matrix of its own serves the language model alone.
-        self.leaves_weights_out = len(self.weights) > 1 or (not lm_weight and model.body.output is not None)
+        # How windows count is learned only where a task has texts of several.
+        self.leaves_weights_out = (
+            len(self.weights) > 1 or len(model.attentions) > 0 or (not lm_weight and model.body.output is not None)
+        )
         if lm_weight:
             self.weights[LM] = lm_weight
 
     def forward(
-        self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int
+        self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int, most_windows: int = 0
     ) -> dict[str, Tensor]:
         """Return all terms; those of tasks that have no examples here are zero."""
         packing = Packing(tensors["offsets"], tensors["sequence"], tensors["position"], longest)
-        logits_EA, hidden_NC, output_VC = self.model(tensors["ids"].long(), packing, task, noise, tensors["examples"])
+        windows = WindowPacking(tensors["windows"], most_windows) if most_windows else None
+        logits_EA, hidden_NC, output_VC = self.model(
+            tensors["ids"].long(), packing, task, noise, tensors["examples"], windows
+        )
         sums = {name: logits_EA.new_zeros(()) for name in self.weights}
         sums[task] = self.model.tasks[task].loss(logits_EA, tensors["shares"], tensors["weights"])
         if LM in self.weights:

@@ -40,7 +40,7 @@ def make_classifier(
             checkpoint_activations=training.checkpoint_activations,
             loaded=_given(recipe.shape, rows, settings.transfer_layers) if source else (),
         )
-        model = build_classifier(body, head_shapes(tasks), seed=training.seed)
+        model = build_classifier(body, head_shapes(tasks, settings.windows), seed=training.seed)
     if reading is not None:
         transfer(body, reading.result(), device)
     return model.double() if training.precision == "fp64" else model

@@ -12,6 +12,7 @@ from typing import Any
 from gpt1.base.files import remove_folder
 from gpt1.finetuning.data import Source, read_source
 from gpt1.finetuning.finetune import finetune
+from gpt1.recipes.derived import recipe_for, wants_windows
 from gpt1.runs.events import Event, Stepped
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.encoded import EncodedTask
@@ -30,7 +31,8 @@ def encode_table(init: str, table: Path, **reading: Any) -> dict[str, EncodedTas
     """Return the rows of a table as a fine-tuning of the run `init` has them; how it is read is said as to that."""
     base = run_folder(init)
     source = Source(train=table, **reading)
-    return read_source(source, run_tokenizer(base), read_run(base).recipe.shape.context)[0]
+    shape = read_run(base).recipe.shape
+    return read_source(source, run_tokenizer(base), shape.context, windows=wants_windows(recipe_for(shape)))[0]
 
 
 def seconds_an_update(

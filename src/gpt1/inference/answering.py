@@ -27,6 +27,7 @@ from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
 from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, is_unread, unknown_by_example
+from gpt1.tasks.windows import MOST_WINDOWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Predictions:
 
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
-    split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context)
+    split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context, windows=run.has_windows)
     plain = plain_probabilities(run, task, split)
     found = tempered(task, plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
@@ -187,6 +188,11 @@ def left_behind(run: Run, task: Task) -> list[str]:
     """Return what a person should know where the network of a run goes elsewhere without all else that answers."""
     ensemble = run.ensembles.get(task.name)
     told = []
+    if run.has_windows:
+        told.append(
+            f"the run reads a text of more than {run.recipe.shape.context} tokens in windows; what goes out reads one "
+            "window, and answers as the run does where a text fits in there"
+        )
     if task.is_multilabel:
         own = np.broadcast_to(thresholds_of(run, task), len(task.labels)).tolist()
         named = ", ".join(f"{name} {value:.3f}" for name, value in zip(task.labels, own, strict=True))
@@ -203,14 +209,20 @@ def left_behind(run: Run, task: Task) -> list[str]:
     return told
 
 
+def room_for_text(context: int, *, windows: bool) -> str:
+    """Return in words how much of a text is read."""
+    return f"{MOST_WINDOWS} windows of the model's {context} tokens" if windows else f"the model's {context} tokens"
+
+
 def reading_notices(
-    rows: int, cut: int, unknown: NDArray[Any], context: int, characters: Sequence[str] = ()
+    rows: int, cut: int, unknown: NDArray[Any], context: int, characters: Sequence[str] = (), *, windows: bool = False
 ) -> list[str]:
-    """Return what a person should know of how rows were read.
+    """Return what a person should know of how rows were read, each by itself or in windows.
 
     `unknown` has the counts of each that was answered, `characters` are the commonest that the vocabulary lacks.
     """
-    told = f"{cut:,} of {many(rows, 'row')} had more text than the model's {context} tokens; the ends were not read"
+    room = room_for_text(context, windows=windows)
+    told = f"{cut:,} of {many(rows, 'row')} had more text than {room}; the ends were not read"
     unread = sum(is_unread(*one) for one in unknown.tolist())
     blind = (
         f"{unread:,} of {many(rows, 'row')} {'has' if unread == 1 else 'have'} nothing that is in the vocabulary; such "

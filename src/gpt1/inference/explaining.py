@@ -4,13 +4,14 @@ Leave-one-out asks the very thing that answers, be it a network, counted words o
 answer's log-odds fall when the word is taken out (of a score: how much the score falls). Beside it stand the integrated
 gradients of the network (`gradients.py`), which count a word beside all others, not in their absence. What the context
 has no room for is not read, so it has no weight, and nothing of it moves into the room that a word leaves; a long text
-is taken by stretches of words.
+is taken by stretches of words. Of a text that is read in windows each word has one weight, taken out of all of them,
+and they stay where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
 
@@ -28,7 +29,8 @@ from gpt1.tasks.answers import LEAST, Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.examples import Example
-from gpt1.tasks.shapes import CHOICES, lay_out, trim
+from gpt1.tasks.shapes import CHOICES, LaidOut, lay_out, trim
+from gpt1.tasks.windows import LaidOutWindows, Window, lay_out_windows, windows_of, without_stretch
 from gpt1.text.spans import Span, owners, without, word_spans
 from gpt1.text.tokenizer import Tokenizer
 
@@ -180,6 +182,7 @@ class _Reading:
     tokenizer: Tokenizer
     context: int
     texts: list[_ReadText]
+    windows: list[Window]  # none, where all is one sequence
 
     @property
     def places(self) -> list[tuple[int, Span]]:
@@ -196,13 +199,22 @@ class _Reading:
         placed = zip(self.places, weights, strict=True)
         return [self.texts[place].word(self.task.fields[place], span, weight) for (place, span), weight in placed]
 
-    def sequences(self, lacking: tuple[int, Span] | None = None) -> list[list[int]]:
+    def laid_out(self, lacking: tuple[int, Span] | None = None) -> LaidOut | LaidOutWindows:
         """Return what the network reads, without a word of one of the texts where one is to be lacking."""
-        parts = [text.ids for text in self.texts]
+        parts, windows = [text.ids for text in self.texts], self.windows
         if lacking is not None:
             place, span = lacking
-            parts[place] = self.texts[place].without(self.tokenizer, span)
-        return self._laid_out(parts, self.tokenizer.vocab_size)
+            whole, rest = parts[place], self.texts[place].without(self.tokenizer, span)
+            parts[place] = rest
+            first = next(
+                (at for at, pair in enumerate(zip(whole, rest, strict=False)) if pair[0] != pair[1]), len(rest)
+            )
+            windows = without_stretch(windows, place, first, max(0, len(whole) - len(rest)))
+        return self._laid_out(parts, self.tokenizer.vocab_size, windows)
+
+    def sequences(self) -> list[list[int]]:
+        """Return what the network reads."""
+        return self.laid_out().sequences
 
     def token_places(self) -> list[list[int]]:
         """Return the sequences with the place of each token among all that are read in the place of its id.
@@ -210,21 +222,29 @@ class _Reading:
         Special tokens have places behind all others.
         """
         ends = np.cumsum([0, *(len(text.ids) for text in self.texts)]).tolist()
-        return self._laid_out([range(start, end) for start, end in pairwise(ends)], ends[-1])
+        return self._laid_out([range(start, end) for start, end in pairwise(ends)], ends[-1], self.windows).sequences
 
-    def _laid_out(self, parts: Sequence[Sequence[int]], vocab_size: int) -> list[list[int]]:
-        return lay_out(self.task.shape, parts, vocab_size=vocab_size, context=self.context).sequences
+    def _laid_out(
+        self, parts: Sequence[Sequence[int]], vocab_size: int, windows: Sequence[Window]
+    ) -> LaidOut | LaidOutWindows:
+        if windows:
+            return lay_out_windows(self.task.shape, parts, windows, vocab_size=vocab_size)
+        return lay_out(self.task.shape, parts, vocab_size=vocab_size, context=self.context)
 
 
 def _read(run: Run, task: Task, example: Example) -> _Reading:
     """Return an example as it is read to be answered."""
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     ids = tokenizer.encode_batch(list(example.texts))
-    kept = [list(part) for part in trim(task.shape, ids, context)]
+    windows = windows_of(task.shape, list(map(len, ids)), context) if run.has_windows else []
+    if windows:
+        kept = [part[:end] for part, (_, end) in zip(ids, windows[-1], strict=True)]
+    else:
+        kept = [list(part) for part in trim(task.shape, ids, context)]
     words = [word_spans(text) if place < _explained(task) else [] for place, text in enumerate(example.texts)]
     given = zip(example.texts, words, kept, ids, strict=True)
     texts = [_read_text(tokenizer, text, own, part, len(part) < len(every)) for text, own, part, every in given]
-    return _Reading(task, tokenizer, context, texts)
+    return _Reading(task, tokenizer, context, texts, windows)
 
 
 def _read_text(tokenizer: Tokenizer, text: str, words: list[Span], ids: list[int], is_cut: bool) -> _ReadText:
@@ -247,18 +267,23 @@ def _read_text(tokenizer: Tokenizer, text: str, words: list[Span], ids: list[int
 
 def _leave_one_out(run: Run, reading: _Reading, targets: Sequence[int | None]) -> Floats:
     """Return how far each answer falls without each word [words, answers]."""
-    asked = [reading.sequences(), *map(reading.sequences, reading.places)]
+    asked = [reading.laid_out(), *map(reading.laid_out, reading.places)]
     probabilities, given = answer_split(run, reading.task, _split(asked))
     speaks = np.stack([_speaks_for(reading.task, probabilities, given, target) for target in targets], 1)
     return np.asarray(speaks[0] - speaks[1:])
 
 
-def _split(examples: Sequence[Sequence[Sequence[int]]]) -> EncodedSplit:
+def _split(examples: Sequence[LaidOut | LaidOutWindows]) -> EncodedSplit:
     """Return examples without labels, each of these sequences."""
-    sequences = [np.array(ids, np.uint32) for example in examples for ids in example]
+    sequences = [np.array(ids, np.uint32) for example in examples for ids in example.sequences]
     none = np.full(len(examples), -1, np.int64)
     offsets = np.cumsum([0, *map(len, sequences)])
-    return EncodedSplit(np.concatenate(sequences), offsets, labels=none, groups=none, cut=np.zeros_like(none))
+    found = EncodedSplit(np.concatenate(sequences), offsets, labels=none, groups=none, cut=np.zeros_like(none))
+    in_windows = [example for example in examples if isinstance(example, LaidOutWindows)]
+    if not in_windows:
+        return found
+    again = np.concatenate([np.array(example.again, np.int64) for example in in_windows])
+    return replace(found, windows=np.array([example.windows for example in in_windows]), again=again)
 
 
 def _speaks_for(task: Task, probabilities: Floats, given: NDArray[Any], target: int | None) -> Floats:
@@ -278,6 +303,7 @@ def _with_gradients(run: Run, reading: _Reading, target: int | None, plain: Expl
         [np.array(ids) for ids in reading.sequences()],
         target,
         specials=run.tokenizer.vocab_size,
+        windows=max(1, len(reading.windows)),
         temperature=network_temperature(run, reading.task),
         pause=run.pause,
     )

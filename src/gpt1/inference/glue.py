@@ -12,7 +12,7 @@ import numpy as np
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent
 from gpt1.base.wording import many
-from gpt1.inference.answering import answer_split
+from gpt1.inference.answering import answer_split, room_for_text
 from gpt1.inference.run import Run
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.encoded import encode_task
@@ -90,9 +90,9 @@ def _numbers(rows: list[Example]) -> list[int]:
 
 def _answer(run: Run, task: Task, split: str, rows: list[Example], notice: Notice) -> list[Any]:
     context = run.recipe.shape.context
-    encoded = encode_task(task, {split: rows}, run.tokenizer, context).splits[split]
+    encoded = encode_task(task, {split: rows}, run.tokenizer, context, windows=run.has_windows).splits[split]
     _, answers = answer_split(run, task, encoded)
     cut = int(np.count_nonzero(encoded.cut))
-    said = f", {cut:,} of them cut to the model's {context} tokens" if cut else ""
+    said = f", {cut:,} of them cut to {room_for_text(context, windows=run.has_windows)}" if cut else ""
     notice(f"{run.path} answered {many(len(rows), 'row')} of {task.name}, {split}{said}")
     return list(answers.tolist())

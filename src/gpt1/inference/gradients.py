@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
+from gpt1.inference.classification import pack_windows
 from gpt1.inference.portions import Pause, go_on, on_device, portions
 from gpt1.model import Classifier
 from gpt1.tasks.answers import Floats, answers, predictions
@@ -49,14 +50,15 @@ def integrated_gradients(
     target: int | None,
     *,
     specials: int,
+    windows: int = 1,
     temperature: float = 1.0,
     pause: Pause = go_on,
 ) -> Gradients:
     """Return what the tokens of an example have moved an answer (None: the score), as `answer_moved` has it.
 
-    Ids from `specials` on are special tokens.
+    Ids from `specials` on are special tokens; the sequences are of so many `windows`.
     """
-    path = _Path(model, task, sequences, target, specials, temperature, pause)
+    path = _Path(model, task, sequences, target, specials, windows, temperature, pause)
     first, last = path.values(np.array([0.0, 1.0]))
     steps = FIRST
     while True:
@@ -88,10 +90,11 @@ class _Path:
         sequences: Sequence[NDArray[Any]],
         target: int | None,
         specials: int,
+        windows: int,
         temperature: float,
         pause: Pause,
     ) -> None:
-        self._model, self._task, self._target = model, task, target
+        self._model, self._task, self._target, self._windows = model, task, target, windows
         self._sequences, self._temperature, self._pause = list(sequences), temperature, pause
         table_VC = model.body.tokens.detach()
         ids_N = torch.from_numpy(np.concatenate(self._sequences).astype(np.int64)).to(table_VC.device)
@@ -130,5 +133,8 @@ class _Path:
         # A vocabulary in which each token that is read has a row of its own, so that each has its own gradient.
         own = {_TOKENS: vectors_SNC.flatten(0, 1)}
         given = torch.arange(len(ids_M), device=ids_M.device), packing, self._task.name
-        logits_SA, *_ = functional_call(self._model, own, given)
+        several = {}
+        if self._windows > 1:
+            several["windows"] = pack_windows(np.full(len(places_S), self._windows), ids_M.device)
+        logits_SA, *_ = functional_call(self._model, own, given, several)
         return vectors_SNC, answer_moved(self._task, logits_SA.double() / self._temperature, self._target)

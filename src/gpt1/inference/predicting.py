@@ -306,7 +306,8 @@ class Answering:
             found.append(f"{answered:,} of {many(total.rows, 'row')} answered{share}: {in_words(self.promise)}")
         counts = np.stack((total.unknown, total.tokens), 1)
         strange = self._run.tokenizer.unknown_characters(total.strange)
-        return [*found, *reading_notices(total.rows, total.cut, counts, self._run.recipe.shape.context, strange)]
+        context, windows = self._run.recipe.shape.context, self._run.has_windows
+        return [*found, *reading_notices(total.rows, total.cut, counts, context, strange, windows=windows)]
 
     def _predict(self, examples: Sequence[Example], tally: Tally) -> Iterator[dict[str, object]]:
         if not examples:

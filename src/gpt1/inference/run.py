@@ -28,7 +28,7 @@ from gpt1.inference.scoring import ScoredText, score_texts
 from gpt1.linear.files import Ensemble, read_ensembles
 from gpt1.model import Classifier, Model, build_classifier, build_model, prepare_for_inference, quantize_int8
 from gpt1.model.costs import product_weights
-from gpt1.recipes.values import Shape
+from gpt1.recipes.values import NO_WINDOWS, Shape
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING
@@ -129,10 +129,15 @@ class Run:
             )
         return self.record.tasks
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether texts that do not fit the context are read in windows."""
+        return self.recipe.finetuning.windows != NO_WINDOWS
+
     @cached_property
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
-        heads = head_shapes(self.tasks)
+        heads = head_shapes(self.tasks, self.recipe.finetuning.windows)
         return self._loaded(build_classifier(self._body(self.record.vocab_size + len(SPECIALS)), heads, seed=0))
 
     @cached_property

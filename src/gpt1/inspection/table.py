@@ -7,6 +7,7 @@ from typing import Any
 
 from gpt1.base.errors import SettingError
 from gpt1.bases.catalog import Base, base_in, first_base, is_packaged, lasting_name
+from gpt1.recipes.derived import recipe_for, wants_windows
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.checking import Learner, TableReport, check_table
 from gpt1.tasks.shapes import CONTEXT
@@ -43,4 +44,6 @@ def _learner(init: str | Path | None, tokenizer: str | Path | None, context: int
 def _learner_in(folder: Path, base: Base | None, called: str) -> Learner:
     name = f"the base '{lasting_name(folder)}'" if is_packaged(folder) else called
     language = "" if base is None else base.record.text.language
-    return Learner(name, run_tokenizer(folder), read_run(folder).recipe.shape.context, language)
+    shape = read_run(folder).recipe.shape
+    windows = wants_windows(recipe_for(shape)) is not False
+    return Learner(name, run_tokenizer(folder), shape.context, language, windows)

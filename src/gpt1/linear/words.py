@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -174,19 +173,23 @@ def _given_texts(task: Task, examples: Sequence[Example]) -> Texts:
 
 def encoded_texts(task: Task, split: EncodedSplit, tokenizer: Tokenizer) -> Texts:
     """Return the texts of encoded examples: what is left of them in the context, as the tokenizer spells it."""
-    return [_parts(task, split.sequences(example), tokenizer) for example in range(len(split))]
+    return [_parts(task, split, example, tokenizer) for example in range(len(split))]
 
 
-def _parts(task: Task, sequences: Sequence[NDArray[Any]], tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the parts of an example: all of the first sequence, or of choices the last of each."""
-    looked_at = sequences if task.shape == CHOICES else sequences[:1]
+def _parts(task: Task, split: EncodedSplit, example: int, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the parts of an example: of all its windows, or of choices the last of each sequence."""
     special = min(tokenizer.specials.values())
-    parts = []
-    for ids in looked_at:
-        ends = np.flatnonzero(ids >= special)
-        own = [ids[start + 1 : end].tolist() for start, end in pairwise(ends)]
-        parts += own[-1:] if task.shape == CHOICES else own
-    return tuple(tokenizer.decode(part) for part in parts)
+    parts = (
+        [_last_part(ids, special) for ids in split.sequences(example)]
+        if task.shape == CHOICES
+        else split.parts(example, special)
+    )
+    return tuple(tokenizer.decode(part.tolist()) for part in parts)
+
+
+def _last_part(ids: NDArray[Any], special: int) -> NDArray[Any]:
+    start, end = np.flatnonzero(ids >= special)[-2:].tolist()
+    return ids[start + 1 : end]
 
 
 def _features(task: Task, vectorizer: Any, texts: Texts, counted: Counted) -> Any:

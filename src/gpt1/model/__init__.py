@@ -1,6 +1,6 @@
 """Networks and nothing but networks: the paper's Transformer, its modern variants, its LSTM, and their loss."""
 
-from gpt1.model.classifier import Classifier, HeadShape, build_classifier
+from gpt1.model.classifier import Classifier, HeadShape, WindowPacking, build_classifier
 from gpt1.model.dropout import DropoutKey, dropout_key
 from gpt1.model.for_inference import prepare_for_inference, quantize_int8
 from gpt1.model.kv_cache import CacheStep, KVCache
@@ -16,6 +16,7 @@ __all__ = [
     "KVCache",
     "Model",
     "Packing",
+    "WindowPacking",
     "attention_weights",
     "build_classifier",
     "build_model",

@@ -4,13 +4,23 @@ A task reads the last block's output at the extract token, the last one of a seq
 sequences are added up before the layer (one sequence is its own sum, and a pair read in both orders forgets its order);
 only choices have their sequences scored one by one, by one output. The dropout before it has one mask for all the
 sequences of an example, so that answers compete on equal terms.
+
+A text that does not fit the context is read in several windows, each with a vector x_w as above. What they answer is
+
+    mean         mean over w of (W x_w + b)
+    max          the greatest over w of (W x_w + b), for each output by itself
+    attention    W (sum over w of a_w x_w) + b, where a = softmax over w of q . x_w, and q is learned and begins at 0
+
+so that one window answers as it would without the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,8 +28,27 @@ from gpt1.model.dropout import DropoutKey, Site, drop_where, keep_mask
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model, initialise
 from gpt1.model.packing import Packing
+from gpt1.recipes.values import ATTENTION, MAX, MEAN
 
-# E examples, K sequences an example, N tokens of all sequences, C width, A answers (classes, bins or choices).
+# E examples, K sequences an example or a window, N tokens of all sequences, C width, A answers (classes, bins or
+# choices); W windows of all examples, M windows of an example at most.
+
+
+class WindowPacking(NamedTuple):
+    """Which windows are of which example: their cells in a grid of [E, M]."""
+
+    cells: Tensor  # [W]
+    most: int
+
+    @property
+    def owners(self) -> Tensor:
+        """The example of each window [W]."""
+        return self.cells // self.most
+
+    def to_grid(self, x_WD: Tensor, examples: int, filler: float) -> Tensor:
+        """Return what windows have as a grid [E, M, D], filled up."""
+        grid = x_WD.new_full((examples * self.most, x_WD.shape[1]), filler).index_copy(0, self.cells, x_WD)
+        return grid.view(examples, self.most, -1)
 
 
 @dataclass(frozen=True)
@@ -30,6 +59,7 @@ class HeadShape:
     sequences: int
     scores_sequences: bool  # one output for each sequence: the choices of an example
     is_multilabel: bool = False  # each output says yes or no for itself, by a sigmoid; else one of all is right
+    pooling: str = MEAN  # of an example's windows, where it has several
 
     def probabilities(self, logits_EA: Tensor) -> Tensor:
         """Return how likely each answer is: all of them together, or each for itself."""
@@ -47,6 +77,20 @@ class HeadShape:
         return -(shares_EA * logits_EA.log_softmax(-1)).sum(-1) @ weights
 
 
+class WindowAttention(nn.Module):
+    """What the windows of an example are together, by how much each counts."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(width))  # at first the windows count alike
+
+    def forward(self, x_WC: Tensor, windows: WindowPacking, examples: int) -> Tensor:
+        """Return a vector for each example [E, C]."""
+        score_W1 = (x_WC @ self.query).unsqueeze(1)
+        share_EM1 = windows.to_grid(score_W1, examples, -torch.inf).softmax(1)
+        return (share_EM1 * windows.to_grid(x_WC, examples, 0)).sum(1)
+
+
 class Classifier(nn.Module):
     """A network with a head for each task."""
 
@@ -56,11 +100,13 @@ class Classifier(nn.Module):
         self.heads = nn.ModuleDict(
             {head_name(name): Linear(body.shape.width, head.outputs, bias=True) for name, head in tasks.items()}
         )
+        attended = [name for name, head in tasks.items() if head.pooling == ATTENTION]
+        self.attentions = nn.ModuleDict({head_name(name): WindowAttention(body.shape.width) for name in attended})
 
     def with_body(self, body: Model) -> Classifier:
         """Return these heads on another network of the same width."""
         other = Classifier(body, self.tasks)
-        other.heads = self.heads
+        other.heads, other.attentions = self.heads, self.attentions
         return other
 
     @property
@@ -75,14 +121,18 @@ class Classifier(nn.Module):
         task: str,
         noise: DropoutKey | None = None,
         examples_E: Tensor | None = None,
+        windows: WindowPacking | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits [E, A] of a packed row's examples, the network's output [N, C] and its output matrix [V, C].
 
-        Each example has its K sequences side by side. `examples_E` is the place of each example in the step's whole
-        batch, which noise needs; sequences behind the last of these examples are left out of the answers.
+        Each example has its K sequences side by side, or its windows with K each. `examples_E` is the place of each
+        example in the step's whole batch, which noise needs; sequences behind the last of these examples are left out
+        of the answers.
         """
         hidden_NC, output_VC = self.body(ids_N, noise, packing)
         head = self.tasks[task]
+        if windows is not None:
+            return self._pooled(hidden_NC, packing, task, noise, examples_E, windows), hidden_NC, output_VC
         examples = (len(packing.offsets) - 1) // head.sequences if examples_E is None else len(examples_E)
         last = packing.offsets[1 : examples * head.sequences + 1].long() - 1
         layer = self.heads[head_name(task)]
@@ -90,6 +140,31 @@ class Classifier(nn.Module):
         x_EKC = self._drop(x_EKC, noise, examples_E)
         logits_EA = layer(x_EKC).squeeze(-1) if head.scores_sequences else layer(x_EKC.sum(1))
         return logits_EA, hidden_NC, output_VC
+
+    def _pooled(
+        self,
+        hidden_NC: Tensor,
+        packing: Packing,
+        task: str,
+        noise: DropoutKey | None,
+        examples_E: Tensor | None,
+        windows: WindowPacking,
+    ) -> Tensor:
+        """Return the logits [E, A] of examples that are read in windows."""
+        head, layer = self.tasks[task], cast(Linear, self.heads[head_name(task)])
+        count, owners_W = len(windows.cells), windows.owners
+        last = packing.offsets[1 : count * head.sequences + 1].long() - 1
+        x_WKC = hidden_NC[last].to(layer.weight.dtype).view(count, head.sequences, -1)
+        x_WC = self._drop(x_WKC, noise, None if examples_E is None else examples_E[owners_W]).sum(1)
+        examples = int(owners_W[-1]) + 1 if examples_E is None else len(examples_E)
+        if head.pooling == ATTENTION:
+            x_EC: Tensor = self.attentions[head_name(task)](x_WC, windows, examples)
+            return cast(Tensor, layer(x_EC))
+        logits_WA: Tensor = layer(x_WC)
+        if head.pooling == MAX:
+            return windows.to_grid(logits_WA, examples, -torch.inf).amax(1)
+        count_E1 = windows.to_grid(torch.ones_like(logits_WA[:, :1]), examples, 0).sum(1)
+        return windows.to_grid(logits_WA, examples, 0).sum(1) / count_E1
 
     def _drop(self, x_EKC: Tensor, noise: DropoutKey | None, examples_E: Tensor | None) -> Tensor:
         if noise is None or self.body.shape.dropout == 0:

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import DERIVED, Recipe
+from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
@@ -65,6 +65,8 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe as a JSON object; what is derived is told of one that leaves anything open."""
     found = asdict(recipe)
     derived = list(found.pop("derived"))
+    if found["finetuning"]["windows"] == NO_WINDOWS:  # those of before are to stay what they were
+        del found["finetuning"]["windows"]
     return {**found, "derived": derived} if derived else found
 
 

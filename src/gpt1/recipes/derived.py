@@ -13,7 +13,7 @@ from dataclasses import replace
 from gpt1.base.errors import SettingError
 from gpt1.base.wording import many
 from gpt1.recipes.catalog import AUTO, FINETUNE, FOR_FINETUNING, FOR_TEXT, PAPER, RECIPES
-from gpt1.recipes.values import Recipe, Shape
+from gpt1.recipes.values import MEAN, NO_WINDOWS, Recipe, Shape
 
 PAPERS_PARAMETERS = 116_534_784
 HIGHEST_RATE = 1e-3  # the lowest is the paper's
@@ -38,8 +38,23 @@ def recipe_for_text(base: Shape) -> Recipe:
     return RECIPES[max(FOR_TEXT, key=alike)]
 
 
-def settled(recipe: Recipe, parameters: int, examples: int) -> Recipe:
-    """Return the recipe with what it leaves open decided, for a base of so many parameters and so many examples."""
+def wants_windows(recipe: Recipe) -> bool | None:
+    """Whether texts that do not fit the context are to be read in windows; None: the texts decide."""
+    return None if "finetuning.windows" in recipe.derived else recipe.finetuning.windows != NO_WINDOWS
+
+
+def windows_of(recipe: Recipe, *, any_are_long: bool) -> str:
+    """Return how texts that do not fit are read: as the recipe says, or else as the texts have decided."""
+    if "finetuning.windows" not in recipe.derived:
+        return recipe.finetuning.windows
+    return MEAN if any_are_long else NO_WINDOWS
+
+
+def settled(recipe: Recipe, parameters: int, examples: int, *, windows: bool = False) -> Recipe:
+    """Return the recipe with what it leaves open decided, for a base of so many parameters and so many examples.
+
+    Whether texts are read in `windows` they have decided themselves.
+    """
     lr, batch, epochs = recipe.optimizer.lr, recipe.training.batch, recipe.training.epochs
     if "optimizer.lr" in recipe.derived:
         lr = _rate(parameters)
@@ -47,10 +62,12 @@ def settled(recipe: Recipe, parameters: int, examples: int) -> Recipe:
         batch = SMALL_BATCH if examples < FEW_EXAMPLES else FINETUNE.training.batch
     if "training.epochs" in recipe.derived:
         epochs = _epochs(examples, batch)
+    pooling = windows_of(recipe, any_are_long=windows)
     return replace(
         recipe,
         optimizer=replace(recipe.optimizer, lr=lr),
         training=replace(recipe.training, batch=batch, epochs=epochs),
+        finetuning=replace(recipe.finetuning, windows=pooling),
         derived=(),
     )
 

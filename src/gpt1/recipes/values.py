@@ -19,6 +19,9 @@ OPTIMIZERS = ("adam", "adamw", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "trapezoid")
 PRECISIONS = ("bf16", "fp16", "fp32", "fp64")
 AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment its texts
+# How what a text's windows say becomes one answer; without, a text that does not fit the context loses its end.
+NO_WINDOWS, MEAN, MAX, ATTENTION = "off", "mean", "max", "attention"
+WINDOWS = (NO_WINDOWS, MEAN, MAX, ATTENTION)
 FOLDS = 3  # of a cross-validation, at most
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
@@ -27,6 +30,7 @@ DERIVED = {
     "optimizer.lr": "the parameters of the base",
     "training.batch": "the number of examples",
     "training.epochs": "the number of examples",
+    "finetuning.windows": "how many texts do not fit the context",
 }
 
 
@@ -224,9 +228,11 @@ class Finetuning:
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
+    windows: str = NO_WINDOWS  # a text that does not fit is read in several; mean, max, attention: how they answer
     folds: int = FOLDS  # of the ensemble's cross-validation, if examples are few; 1: a third is held out once; 0: none
 
     def __post_init__(self) -> None:
+        _among("way to read long texts", self.windows, WINDOWS)
         _check(
             {
                 f"lm_weight is at least 0, not {self.lm_weight}": self.lm_weight >= 0,

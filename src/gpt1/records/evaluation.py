@@ -66,6 +66,7 @@ class _Measured(Record):
     unlabelled: Count  # examples that do not count
     context: Count = 0
     cut: Cut
+    windows: Count = 0  # that a text is read in at most, where some are read in several
     unknown: Unknown | None = None  # what the vocabulary does not have, where that was counted
     table: RecordedTable | None = None
     words: dict[str, float] | None = None  # the metrics of counting words on the same examples

@@ -21,13 +21,14 @@ from gpt1.documents.headline import decisive, headline, yardsticks
 from gpt1.documents.markdown import plain, render
 from gpt1.inference.abstaining import least_promise
 from gpt1.model.costs import count_parameters
-from gpt1.recipes.values import LSTM
+from gpt1.recipes.values import LSTM, NO_WINDOWS
 from gpt1.records.run import RunRecord
 from gpt1.report.gather import GatheredRun, gather
 from gpt1.report.runs import reached, start_in_words
 from gpt1.runs.folder import is_run, read_run, run_folder
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.promises import Promise
+from gpt1.tasks.windows import MOST_WINDOWS
 
 MOST_PARENTS = 5  # that are followed from a run to its base
 SHOWN_LABELS = 20
@@ -249,8 +250,10 @@ def _promised(task: str, kept: int, least: Promise | None) -> str:
 def _limits(run: GatheredRun, base: Base | None) -> str:
     context = many(run.recipe.shape.context, "token")
     forced = "" if all(task.is_multilabel for task in run.tasks.values()) else ", also where no label fits"
+    in_windows = run.recipe.finetuning.windows != NO_WINDOWS
+    long = f"is read in up to {MOST_WINDOWS} windows" if in_windows else "is cut"
     answers = (
-        f"It answers with what it was taught and nothing else{forced}. A text of more than {context} is cut. "
+        f"It answers with what it was taught and nothing else{forced}. A text of more than {context} {long}. "
         "Its scores hold for texts like those it learned from; of others nobody knows. Let it decide nothing about "
         "anybody alone."
         if run.is_finetuned

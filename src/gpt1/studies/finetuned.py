@@ -21,7 +21,7 @@ from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled
-from gpt1.recipes.values import FOLDS, Recipe
+from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
@@ -116,6 +116,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later = {name for name in ("finetuning.ensemble", "finetuning.calibrate") if not asked[name]}
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
+    later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
     return {name: value for name, value in asked.items() if name not in later}
 
 

@@ -89,7 +89,7 @@ OFFERS = {
     "hub": ["HUB"],
     "learned": ["in_train"],
     "metrics": ["blind_score", "commonest_score", "glue_score", "matthews", "scores", "task_score"],
-    "packed": ["PackedRow", "pack_sequences"],
+    "packed": ["PackedRow", "pack_sequences", "window_cells"],
     "preparing": [
         "complete",
         "describe",
@@ -102,7 +102,7 @@ OFFERS = {
     ],
     "promises": ["CONFIDENCE", "Promise", "Surenesses", "find_promise", "least_examples", "surenesses"],
     "readers": ["read_folder", "read_further", "tasks_in"],
-    "shapes": ["BOTH", "CHOICES", "CONTEXT", "PAIR", "SINGLE", "lay_out", "trim"],
+    "shapes": ["BOTH", "CHOICES", "CONTEXT", "LaidOut", "PAIR", "SINGLE", "lay_out", "trim"],
     "sifting": ["unreadable"],
     "spellings": ["number"],
     "splitting": ["with_dev"],
@@ -110,4 +110,14 @@ OFFERS = {
     "temperature": ["COLDEST", "HOTTEST", "fit_temperature", "tempered"],
     "thresholds": ["FEWEST", "MOST_CLASSES", "factors_of_others", "fit_factors", "fit_thresholds"],
     "unknowns": ["Unknown", "count_unknown", "is_unread", "unknown_by_example", "unread_notice"],
+    "windows": [
+        "LaidOutWindows",
+        "MOST_WINDOWS",
+        "NOT_OF_CHOICES",
+        "Window",
+        "call_for_windows",
+        "lay_out_windows",
+        "windows_of",
+        "without_stretch",
+    ],
 }

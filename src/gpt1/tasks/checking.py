@@ -59,6 +59,7 @@ from gpt1.tasks.sifting import Sifted, SkippedRow, by_reason, counted, read_into
 from gpt1.tasks.spellings import fold, label_key, variants
 from gpt1.tasks.splitting import ONE_IN
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
+from gpt1.tasks.windows import call_for_windows
 from gpt1.text.language import Language, look_at_language
 from gpt1.text.normal_form import TO_WHOLE, is_in_parts
 from gpt1.text.tokenizer import Tokenizer
@@ -110,6 +111,7 @@ class Learner:
     tokenizer: Tokenizer
     context: int
     language: str = ""  # that it has read, where it is known
+    windows: bool = False  # whether it reads texts that do not fit in several windows, where enough of them do not
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Tokens:
     cut_rows: int
     unknown: int
     of: int
+    windows: int = 0  # that a row is read in at most, where rows are read in several
+    long_rows: int = 0  # that are
 
 
 @dataclass(frozen=True)
@@ -540,18 +544,32 @@ def _tokens(look: _Look, learner: Learner) -> tuple[Tokens, list[TableFinding]]:
     answers = [replace(example, label=None) for example in look.examples]
     split = encode_examples(task, answers, tokenizer, learner.context)
     longest = np.diff(split.offsets).reshape(len(split), task.sequences).max(1) + split.cut
+    if learner.windows and call_for_windows({task.shape}, split.cut, learner.context):
+        split = encode_examples(task, answers, tokenizer, learner.context, windows=True)
+    windows = np.ones(1) if split.windows is None else split.windows
     by_example = unknown_by_example(task, split, tokenizer.unknown_id, tokenizer.vocab_size)
     unknown = count_unknown(by_example)
     cut = np.flatnonzero(split.cut)
     tokens = Tokens(
-        learner.name, learner.context, int(np.median(longest)), int(longest.max()), len(cut), unknown.tokens, unknown.of
+        learner.name,
+        learner.context,
+        int(np.median(longest)),
+        int(longest.max()),
+        len(cut),
+        unknown.tokens,
+        unknown.of,
+        windows=int(windows.max()) if split.windows is not None else 0,
+        long_rows=int((windows > 1).sum()),
     )
     found = []
     if len(cut):
-        what = f"{many(len(cut), 'row')} longer than the {learner.context:,} tokens that {learner.name} reads"
+        room = f"the {learner.context:,} tokens" if not tokens.windows else f"the {tokens.windows} windows"
+        what = f"{many(len(cut), 'row')} longer than {room} that {learner.name} reads"
+        may_have_windows = not tokens.windows and task.shape != CHOICES
+        reading = "`gpt1.finetune(changes=['finetuning.windows=mean'])` reads it too, " if may_have_windows else ""
         advice = (
-            f"what is over is not read (the longest has {tokens.longest:,}); put first what decides, cut texts into "
-            "several rows, or start from a run with a longer context"
+            f"what is over is not read (the longest has {tokens.longest:,}); {reading}put first what decides, cut "
+            "texts into several rows, or start from a run with a longer context"
         )
         found.append(TableFinding("too-long", what, advice, [look.examples[place].row for place in cut]))
     characters: list[str] = []

@@ -7,6 +7,8 @@ the bit, and reading them takes numpy alone. On disk a task is a folder:
                      for every split its arrays (name, dtype, count), bytes and sha256; a checksum of all this
     SPLIT.encoded    eight bytes that name the format, then the arrays one after another, little-endian
 
+Arrays of windows, and the version that knows them, are there only where long texts are read in windows.
+
 `task.json` stands before the splits that it names get their names: what a kill leaves is known by it, and does not fit
 it. What neither is `task.json` nor named by it is nobody's to remove: a folder that holds such is never written to.
 """
@@ -19,6 +21,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -39,7 +42,8 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import Count, RecordPart, Size, check_record, checksum
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.shapes import CONTEXT, lay_out
+from gpt1.tasks.shapes import CHOICES, CONTEXT, LaidOut, lay_out
+from gpt1.tasks.windows import LaidOutWindows, lay_out_windows, windows_of
 from gpt1.text.specials import SPECIALS
 
 if TYPE_CHECKING:  # reading an encoded task must not pull in what opens tables
@@ -47,18 +51,22 @@ if TYPE_CHECKING:  # reading an encoded task must not pull in what opens tables
 
 MANIFEST = "task.json"
 FORMAT = "gpt1-encoded-task"
-VERSION = 1
+VERSION, VERSION_OF_WINDOWS = 1, 2
 MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
 
 _ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
+_ARRAYS_OF_WINDOWS = ("offsets", "labels", "groups", "cut", "windows", "again", "ids")
 _OUR_TEMPORARIES = re.compile(r"(task\.json|.+\.encoded)\.\d+\.tmp")  # such as a kill leaves
 _BATCH = 4096  # texts handed to the tokenizer at once
+
+
+_Dtype = Literal["<u2", "<u4", "<i8", "<f8"]
 
 
 @dataclass(frozen=True)
 class _RecordedArray(RecordPart):
     name: str
-    dtype: Literal["<u2", "<u4", "<i8", "<f8"]
+    dtype: _Dtype
     count: Count
 
 
@@ -97,18 +105,39 @@ class TaskTokenizer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EncodedSplit:
-    """The token sequences of a split, K an example, and the label of each example; all arrays are read-only."""
+    """The token sequences of a split, K an example, and the label of each example; all arrays are read-only.
+
+    Where long texts are read in windows, an example has K sequences for each of its windows, window after window.
+    """
 
     ids: NDArray[Any]  # all sequences one after another: uint16, or uint32 for a large vocabulary
-    offsets: NDArray[np.int64]  # sequence s is ids[offsets[s]:offsets[s + 1]]; example i has sequences i*K to i*K + K-1
+    offsets: NDArray[np.int64]  # sequence s is ids[offsets[s]:offsets[s + 1]]; example i's begin at `begins[i]`
     # int64 index of class or answer, -1 for none; or float64 score, NaN for none; or int64 [examples, labels], 1 for
     # each label that an example has, else 0, and -1 in all places where it is not known which
     labels: NDArray[Any]
     groups: NDArray[np.int64]  # index into the task's groups, -1 for none
-    cut: NDArray[np.int64]  # tokens an example lost to fit the context
+    cut: NDArray[np.int64]  # tokens an example lost to fit the context, or the windows that it has at most
+    windows: NDArray[np.int64] | None = None  # of each example; None: one each
+    again: NDArray[np.int64] | None = None  # see `LaidOutWindows`: of each part of each window, one after the other
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is kept of it on disk."""
+        return {name: getattr(self, name) for name in (_ARRAYS if self.windows is None else _ARRAYS_OF_WINDOWS)}
+
+    @cached_property
+    def begins(self) -> NDArray[np.int64]:
+        """The first sequence of each example, and behind them how many sequences there are."""
+        ends = self._window_ends
+        return np.asarray(ends * ((len(self.offsets) - 1) // max(1, int(ends[-1]))))
+
+    @cached_property
+    def _window_ends(self) -> NDArray[np.int64]:
+        """How many windows stand before each example, and behind them how many there are."""
+        return np.arange(len(self) + 1) if self.windows is None else np.concatenate(([0], np.cumsum(self.windows)))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -117,10 +146,36 @@ class EncodedSplit:
         return known if known.ndim == 1 else np.asarray(known.all(1))
 
     def sequences(self, example: int) -> list[NDArray[Any]]:
-        """Return the K sequences of one example."""
-        count = (len(self.offsets) - 1) // len(self)
-        bounds = self.offsets[example * count : (example + 1) * count + 1]
+        """Return the K sequences of one example, or of each of its windows."""
+        bounds = self.offsets[self.begins[example] : self.begins[example + 1] + 1]
         return [self.ids[start:end] for start, end in pairwise(bounds)]
+
+    def first_sequences(self, example: int) -> list[NDArray[Any]]:
+        """Return the first sequence of one example, or of each of its windows."""
+        found = self.sequences(example)
+        return found[:1] if self.windows is None else found[:: len(found) // int(self.windows[example])]
+
+    def again_in(self, example: int) -> NDArray[np.int64]:
+        """Return what the parts of one example have again in each of its windows [windows, parts]."""
+        assert self.again is not None, "there are no windows"
+        ends = self._window_ends
+        return self.again.reshape(int(ends[-1]), -1)[ends[example] : ends[example + 1]]
+
+    def parts(self, example: int, vocab_size: int) -> list[NDArray[Any]]:
+        """Return the ids of each part of one example that is not of choices, as far as they are read, each once."""
+        by_window = [_parts_of(ids, vocab_size) for ids in self.first_sequences(example)]
+        if self.windows is None:
+            return by_window[0]
+        new = [
+            [part[known:] for part, known in zip(parts, again, strict=True)]
+            for parts, again in zip(by_window, self.again_in(example).tolist(), strict=True)
+        ]
+        return [np.concatenate(part) for part in zip(*new, strict=True)]
+
+
+def _parts_of(ids: NDArray[Any], vocab_size: int) -> list[NDArray[Any]]:
+    """Return what stands between the special tokens of a sequence."""
+    return [ids[start + 1 : end] for start, end in pairwise(np.flatnonzero(ids >= vocab_size).tolist())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +190,21 @@ class EncodedTask:
     examples: dict[str, Sequence[Example]] = field(default_factory=dict)  # what is measured on, where rows are at hand
     train_texts: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # digests, where rows were
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether any of its texts is read in several windows."""
+        return any(split.windows is not None for split in self.splits.values())
+
 
 def encode_task(
-    task: Task, splits: Mapping[str, Sequence[Example]], tokenizer: TaskTokenizer, context: int = CONTEXT
+    task: Task,
+    splits: Mapping[str, Sequence[Example]],
+    tokenizer: TaskTokenizer,
+    context: int = CONTEXT,
+    *,
+    windows: bool = False,
 ) -> EncodedTask:
-    """Turn the examples of every split into token sequences."""
+    """Turn the examples of every split into token sequences; with `windows` long texts are read in several."""
     for split in splits:
         if split not in task.splits:
             raise unknown("split", split, task.splits)
@@ -150,7 +215,7 @@ def encode_task(
         tokenizer_fingerprint=tokenizer.fingerprint,
         vocab_size=tokenizer.vocab_size,
         splits={
-            split: _encode_split(task, split, splits[split], ids_of, tokenizer.vocab_size, context)
+            split: _encode_split(task, split, splits[split], ids_of, tokenizer.vocab_size, context, windows)
             for split in task.splits
             if split in splits
         },
@@ -171,10 +236,12 @@ def _digest(texts: Sequence[str]) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
 
-def encode_examples(task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int) -> EncodedSplit:
+def encode_examples(
+    task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int, *, windows: bool = False
+) -> EncodedSplit:
     """Turn examples of no split of the task's into token sequences, such as rows to be answered."""
     ids_of = encode_texts((text for example in examples for text in example.texts), tokenizer)
-    return _encode_split(task, "rows", examples, ids_of, tokenizer.vocab_size, context)
+    return _encode_split(task, "rows", examples, ids_of, tokenizer.vocab_size, context, windows)
 
 
 def encode_texts(texts: Iterable[str], tokenizer: TaskTokenizer) -> dict[str, array[int]]:
@@ -195,23 +262,36 @@ def _encode_split(
     ids_of: Mapping[str, array[int]],
     vocab_size: int,
     context: int,
+    in_windows: bool,
 ) -> EncodedSplit:
     small = vocab_size + len(SPECIALS) <= 2**16
     ids, offsets, cut = array("H" if small else "I"), array("q", [0]), array("q")
+    windows, again = array("q"), array("q")
     for example in examples:
         if len(example.texts) != task.texts:  # would shift every sequence that follows
             raise InputError(f"{split}, row {example.row}: {len(example.texts)} texts, expected {task.texts}")
-        laid_out = lay_out(task.shape, [ids_of[text] for text in example.texts], vocab_size=vocab_size, context=context)
+        parts = [ids_of[text] for text in example.texts]
+        laid_out: LaidOut | LaidOutWindows
+        if in_windows:
+            found = windows_of(task.shape, list(map(len, parts)), context)
+            laid_out = lay_out_windows(task.shape, parts, found, vocab_size=vocab_size)
+            windows.append(laid_out.windows)
+            again.extend(laid_out.again)
+        else:
+            laid_out = lay_out(task.shape, parts, vocab_size=vocab_size, context=context)
         for sequence in laid_out.sequences:
             ids.extend(sequence)
             offsets.append(len(ids))
         cut.append(laid_out.cut)
+    has_windows = any(count > 1 for count in windows)
     return EncodedSplit(
         ids=_fixed(ids, "<u2" if small else "<u4"),
         offsets=_fixed(offsets, "<i8"),
         labels=_labels(task, examples),
         groups=_fixed([-1 if example.group is None else example.group for example in examples], "<i8"),
         cut=_fixed(cut, "<i8"),
+        windows=_fixed(windows, "<i8") if has_windows else None,
+        again=_fixed(again, "<i8") if has_windows else None,
     )
 
 
@@ -237,6 +317,10 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
         labels=_fixed(split.labels[examples], split.labels.dtype.str),
         groups=_fixed(split.groups[examples], split.groups.dtype.str),
         cut=_fixed(split.cut[examples], split.cut.dtype.str),
+        windows=None if split.windows is None else _fixed(split.windows[examples], "<i8"),
+        again=None
+        if split.windows is None
+        else _fixed(np.concatenate([split.again_in(example).ravel() for example in examples]), "<i8"),
     )
 
 
@@ -244,7 +328,8 @@ def examples_by_text(split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the examples of each different text, as it was encoded."""
     found: dict[bytes, list[int]] = {}
     for example in range(len(split)):
-        found.setdefault(split.sequences(example)[0].tobytes(), []).append(example)
+        text = b"".join(ids.tobytes() for ids in split.first_sequences(example))
+        found.setdefault(text, []).append(example)
     return found
 
 
@@ -272,7 +357,8 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
             for split, data in encoded.splits.items()
         }
         found = _Manifest(encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, splits)
-        manifest = {"format": FORMAT, "version": VERSION, **found.as_json()}
+        version = VERSION_OF_WINDOWS if encoded.has_windows else VERSION
+        manifest = {"format": FORMAT, "version": version, **found.as_json()}
         _remove_splits(folder)
         write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
 
@@ -298,7 +384,7 @@ def _held(folder: Path) -> EncodedTask | None:
 def _facts(encoded: EncodedTask) -> tuple[Any, ...]:
     """Return all that makes an encoded task what it is, to be compared."""
     arrays = {
-        (split, name): getattr(data, name).tobytes() for split, data in encoded.splits.items() for name in _ARRAYS
+        (split, name): found.tobytes() for split, data in encoded.splits.items() for name, found in data.arrays.items()
     }
     return encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, arrays
 
@@ -331,12 +417,12 @@ def _save_split(split: EncodedSplit, file: IO[bytes]) -> _RecordedSplit:
     """Write the arrays of a split and return what the manifest says of them."""
     digest = hashlib.sha256()
     size = 0
-    arrays = {name: getattr(split, name) for name in _ARRAYS}
+    arrays = split.arrays
     for block in (MAGIC, *(found.tobytes() for found in arrays.values())):
         file.write(block)
         digest.update(block)
         size += len(block)
-    described = [_RecordedArray(name, found.dtype.str, found.size) for name, found in arrays.items()]
+    described = [_RecordedArray(name, cast(_Dtype, found.dtype.str), found.size) for name, found in arrays.items()]
     return _RecordedSplit(size, digest.hexdigest(), described)
 
 
@@ -346,8 +432,9 @@ def load(folder: Path) -> EncodedTask:
     manifest = read_json(path, "the manifest of an encoded task")
     if manifest.get("format") != FORMAT:
         raise FormatError(f"{path} is not the manifest of an encoded task: its format is {manifest.get('format')!r}")
-    if manifest.get("version") != VERSION:
-        raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {VERSION}; prepare it again")
+    if manifest.get("version") not in (VERSION, VERSION_OF_WINDOWS):
+        known = f"{VERSION} and {VERSION_OF_WINDOWS}"
+        raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {known}; prepare it again")
     if manifest.pop("checksum", None) != checksum(manifest):
         raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
     found = check_record(manifest, _Manifest, path, "prepare the task again")
@@ -385,7 +472,8 @@ def _load_split(path: Path, about: _RecordedSplit, manifest: _Manifest) -> Encod
     task = manifest.task
     if task.is_multilabel and "labels" in arrays and arrays["labels"].size % len(task.labels) == 0:
         arrays["labels"] = arrays["labels"].reshape(-1, len(task.labels))
-    if arrays.keys() != set(_ARRAYS) or not _fit(split := EncodedSplit(**arrays), manifest):
+    known = _ARRAYS_OF_WINDOWS if "windows" in arrays else _ARRAYS
+    if arrays.keys() != set(known) or not _fit(split := EncodedSplit(**arrays), manifest):
         raise FormatError(
             f"{path} is damaged: its arrays are not those of '{manifest.task.name}'; prepare the task again"
         )
@@ -396,7 +484,10 @@ def _fit(split: EncodedSplit, manifest: _Manifest) -> bool:
     """Whether the arrays of a split are those of examples of the task: as many, in their order, with known labels."""
     task = manifest.task
     examples, offsets, labels = len(split.labels), split.offsets, split.labels
-    if len(offsets) != examples * task.sequences + 1 or {len(split.groups), len(split.cut)} != {examples}:
+    windows = examples if split.windows is None else int(split.windows.sum())
+    if len(offsets) != windows * task.sequences + 1 or {len(split.groups), len(split.cut)} != {examples}:
+        return False
+    if split.windows is not None and not _windows_fit(split, task, windows):
         return False
     lengths = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != len(split.ids) or ((lengths < 1) | (lengths > manifest.context)).any():
@@ -412,6 +503,17 @@ def _fit(split: EncodedSplit, manifest: _Manifest) -> bool:
         return bool(is_whole and ((labels >= 0).all(1) | (labels < 0).all(1)).all())
     classes = task.choices or len(task.labels)
     return labels.dtype.kind == "i" and bool(((labels >= -1) & (labels < classes)).all())
+
+
+def _windows_fit(split: EncodedSplit, task: Task, windows: int) -> bool:
+    """Whether each example has windows, and they have nothing again that is not in them."""
+    counts, again = split.windows, split.again
+    if counts is None or again is None or task.shape == CHOICES or {len(counts)} != {len(split)}:
+        return False
+    if (counts < 1).any() or len(again) != windows * task.texts or (again < 0).any():
+        return False
+    lengths = np.diff(split.offsets)[:: task.sequences]
+    return bool((again.reshape(windows, task.texts).sum(1) <= lengths - 1 - task.texts).all())
 
 
 def _file(folder: Path, split: str) -> Path:

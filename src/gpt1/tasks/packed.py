@@ -48,3 +48,14 @@ def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler:
         position=np.arange(len(sequence)) - offsets[sequence],
         longest=max(lengths),
     )
+
+
+def window_cells(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Return the cell of each window in a grid of [examples, most windows], and how many windows are most.
+
+    The windows of an example stand side by side; `counts` says how many each has.
+    """
+    most = int(counts.max())
+    owner = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    return owner * most + place, most

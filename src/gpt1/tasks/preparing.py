@@ -18,6 +18,7 @@ from gpt1.tasks.hub import HUB, read_hub
 from gpt1.tasks.readers import read_folder, read_tables
 from gpt1.tasks.shapes import CONTEXT
 from gpt1.tasks.splitting import with_dev
+from gpt1.tasks.windows import MOST_WINDOWS
 
 _MODULE = re.compile(r"[\w.]+:\w+")
 _TABLE = re.compile(r"\.(csv|tsv|jsonl|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
@@ -35,6 +36,7 @@ def prepare_task(
     regression: bool = False,
     symmetric: bool = False,
     context: int = CONTEXT,
+    windows: bool = False,
     encoding: str = "utf-8",
     skip_bad: bool = False,
     fold_labels: bool = False,
@@ -44,6 +46,7 @@ def prepare_task(
 ) -> tuple[EncodedTask, tuple[str, ...]]:
     """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
 
+    With `windows` texts that do not fit the context are read in several, for a fine-tuning that reads them so.
     Another task that the folder holds is replaced only to `restart`.
     """
     check_folder(Path(out))  # before minutes of work
@@ -61,7 +64,7 @@ def prepare_task(
         labels_sep=labels_sep,
         metric=metric,
     )
-    encoded = encode_task(labelled.task, labelled.splits, tokenizer, context)
+    encoded = encode_task(labelled.task, labelled.splits, tokenizer, context, windows=windows)
     with lock_folder(Path(out)):
         save(encoded, Path(out), restart=restart)
     return encoded, labelled.notices
@@ -130,7 +133,9 @@ def describe(encoded: EncodedTask) -> list[str]:
     lines = [encoded.task.in_short()]
     for name, split in encoded.splits.items():
         cut = int((split.cut > 0).sum())
-        lines.append(
-            f"{name:15} {len(split):>9,} examples {len(split.ids):>12,} tokens, {cut:,} cut to {encoded.context} tokens"
-        )
+        room = f"{encoded.context} tokens"
+        if split.windows is not None:
+            long, most = int((split.windows > 1).sum()), int(split.windows.max())
+            room = f"{MOST_WINDOWS} windows; {long:,} in up to {most} windows of {encoded.context} tokens"
+        lines.append(f"{name:15} {len(split):>9,} examples {len(split.ids):>12,} tokens, {cut:,} cut to {room}")
     return lines

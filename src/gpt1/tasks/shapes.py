@@ -39,19 +39,24 @@ class LaidOut:
 
 def lay_out(shape: str, parts: Sequence[Ids], *, vocab_size: int, context: int = CONTEXT) -> LaidOut:
     """Return the sequences of one example; the parts of choices are context, question (may be empty), answers."""
-    special = special_ids(vocab_size)
-    start, delimiter, extract = special["start"], special["delimiter"], special["extract"]
     kept = trim(shape, parts, context)
     cut = sum(map(len, parts)) - sum(map(len, kept))
+    return LaidOut(sequences_of(shape, kept, vocab_size=vocab_size), cut)
+
+
+def sequences_of(shape: str, parts: Sequence[Ids], *, vocab_size: int) -> list[list[int]]:
+    """Return the sequences of parts that fit the context."""
+    special = special_ids(vocab_size)
+    start, delimiter, extract = special["start"], special["delimiter"], special["extract"]
     if shape == SINGLE:
-        return LaidOut([[start, *kept[0], extract]], cut)
+        return [[start, *parts[0], extract]]
     if shape == CHOICES:
-        passage, question, *answers = kept
+        passage, question, *answers = parts
         pairs: list[tuple[Ids, Ids]] = [([*passage, *question], answer) for answer in answers]
     else:
-        a, b = kept
+        a, b = parts
         pairs = [(a, b)] if shape == PAIR else [(a, b), (b, a)]
-    return LaidOut([[start, *first, delimiter, *second, extract] for first, second in pairs], cut)
+    return [[start, *first, delimiter, *second, extract] for first, second in pairs]
 
 
 def trim(shape: str, parts: Sequence[Ids], context: int) -> list[Ids]:

@@ -59,6 +59,11 @@ def unknown_by_example(task: Task, split: EncodedSplit, unknown_id: int | None, 
     Only what is read counts, not what was cut off; a pair that is read in both orders counts once.
     """
     found = np.zeros((len(split), 2), np.int64)
+    if split.windows is not None:  # which have some tokens more than once
+        for example in range(len(split)):
+            ids = np.concatenate(split.parts(example, vocab_size))
+            found[example] = np.count_nonzero(ids == unknown_id) if unknown_id is not None else 0, len(ids)
+        return found
     for column, counted in enumerate((split.ids == unknown_id, split.ids < vocab_size)):
         if column or unknown_id is not None:
             sums = np.concatenate(([0], np.cumsum(counted)))
