@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpt1.base.errors import SettingError
 from gpt1.finetuning.update_time import FEWEST, UPDATES, Enough, Stopwatch, encode_table, seconds_an_update
 from gpt1.runs.events import Stepped
 from tests.starting.test_start import write_table
@@ -22,6 +23,14 @@ def test_a_few_updates_tell_it_or_fewer_where_there_is_no_time(trained: Path, tm
     table = write_table(tmp_path)
     assert seconds_of(trained, tmp_path / "trial", table, minutes) > 0
     assert [entry.name for entry in tmp_path.iterdir()] == [table.name]
+
+
+def test_updates_are_made_as_somebody_has_set_them(trained: Path, tmp_path: Path) -> None:
+    tasks = encode_table(str(trained), write_table(tmp_path))
+    with pytest.raises(SettingError, match="lr is above 0"):
+        seconds_an_update(
+            str(trained), tmp_path / "trial", tasks=tasks, device="cpu", minutes=1.0, changes=["optimizer.lr=0"]
+        )
 
 
 def test_what_a_kill_has_left_is_cleared_away(trained: Path, tmp_path: Path) -> None:

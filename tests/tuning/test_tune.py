@@ -212,19 +212,22 @@ def test_interrupted_while_the_winner_learns_it_goes_on_without_a_trial(
 
 @pytest.mark.slow
 def test_killed_at_any_moment_it_finds_the_same(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
-    named = tables(tmp_path)
-    code = (
-        f"from tests.tuning.test_tune import search, tables; from pathlib import Path; "
-        f"search(Path({str(base)!r}), Path('out'), tables(Path('.')))"
-    )
-    assert named
-    ended = subprocess.run(counted(tmp_path / "out", "-c", code), cwd=tmp_path, capture_output=True, text=True)
+    named, out = tables(tmp_path), tmp_path / "out"
+    changed = [word for setting in QUICK for word in ("--set", setting)]
+    searched = [word for one in SEARCH for word in ("--search", one)]
+    where = [word for name, path in named.items() for word in (f"--{name}", str(path))]
+    how = [*changed, *searched, "--trials", "3", "--device", "cpu", "--init", str(base), "--out", str(out)]
+    words = ["-m", "gpt1", "tune", *where, *how]
+    ended = subprocess.run(counted(out, *words), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
     count = changes_told(ended.stderr)
-    for number in range(1, count, max(1, count // 6)):
-        shutil.rmtree(tmp_path / "out")
-        subprocess.run(signalled(number, tmp_path / "out", signal.SIGKILL, "-c", code), cwd=tmp_path, check=False)
-        again = search(base, tmp_path / "out", tables(tmp_path))
+    for number in range(1, count, count // 6):
+        shutil.rmtree(out)
+        killed = subprocess.run(signalled(number, out, signal.SIGKILL, *words), capture_output=True)
+        assert killed.returncode == -signal.SIGKILL
+        again = search(base, out, named)
         assert without_times(again.record) == without_times(finished[1].record)
+        assert results(again.run)["tasks"] == results(finished[1].run)["tasks"]
 
 
 # ---- time ----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -36,13 +36,20 @@ def encode_table(init: str, table: Path, **reading: Any) -> dict[str, EncodedTas
 
 
 def seconds_an_update(
-    init: str, folder: Path, *, tasks: Mapping[str, EncodedTask], device: str | None, minutes: float
+    init: str,
+    folder: Path,
+    *,
+    tasks: Mapping[str, EncodedTask],
+    device: str | None,
+    minutes: float,
+    changes: Sequence[str] = (),
 ) -> float:
     """Return how long an update of a fine-tuning takes, by a few of them, for which there are so many `minutes`."""
     watch = Stopwatch(60 * minutes)
     _remove(folder)  # that a kill has left
     with suppress(Enough):
-        finetune(init, folder, encoded=list(tasks.values()), changes=_CHANGES, device=device, listeners=[watch])
+        how = [*changes, *_CHANGES]
+        finetune(init, folder, encoded=list(tasks.values()), changes=how, device=device, listeners=[watch])
     _remove(folder)
     return watch.seconds_an_update()
 

@@ -173,7 +173,14 @@ class _Search:
         metric, rows = asked.task.task.metrics[0], len(asked.task.splits["train"])
         minutes = PROBE_SHARE * self._seconds / 60
         tasks = {asked.task.task.name: learnable(asked.task)}
-        an_update = seconds_an_update(asked.base, self._out / PROBE, tasks=tasks, device=asked.device, minutes=minutes)
+        an_update = seconds_an_update(
+            asked.base,
+            self._out / PROBE,
+            tasks=tasks,
+            device=asked.device,
+            minutes=minutes,
+            changes=asked.changes,
+        )
         folds = folds_that_fit(self._costs(an_update), rows, MOST_REPEATED, self._left())
         return TuningRecord(made_for, metric, rows, an_update, folds)
 
