@@ -42,7 +42,6 @@ TESTED_IN = {
     "labelling/cross_validating.py": "labelling/test_suspects.py",
     "labelling/sheet.py": "labelling/test_suspects.py",
     "labelling/shown.py": "labelling/test_suspects.py",
-    "linear/files.py": "finetuning/test_ensembling.py",
     "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",
     "model/kernels/masks.py": "model/kernels/test_block.py",

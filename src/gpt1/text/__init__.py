@@ -4,7 +4,7 @@
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
     "cleaning": ["TAME", "clean", "to_utf8"],
-    "language": ["Language", "look_at_language"],
+    "language": ["LATIN", "Language", "look_at_language"],
     "normal_form": ["TO_WHOLE", "is_in_parts"],
     "pieces": ["LIMIT", "pieces"],
     "spans": ["Span", "owners", "without", "word_spans"],
