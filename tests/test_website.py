@@ -75,8 +75,9 @@ def test_a_notebook_that_is_kept_as_python_is_text_and_code(
     lesson.parent.mkdir(parents=True)
     lesson.write_text("# %% [markdown]\n# # Attention\n#\n# Who looks where.\n\n# %%\nprint(1 + 1)\n")
     assert website.as_markdown(lesson) == "# Attention\n\nWho looks where.\n\n```python\nprint(1 + 1)\n```"
+    lesson.with_name("README.md").write_text("# The lesson\n")
     monkeypatch.setattr(website, "ROOT", tmp_path)
-    assert website.lesson_pages() == ["docs/lesson/first.py"]
+    assert website.lesson_pages() == ["docs/lesson/README.md", "docs/lesson/first.py"]
     assert website.relinked("docs/README.md", "[a](lesson/first.py)") == "[a](lesson/first.md)"
 
 
@@ -104,6 +105,15 @@ def test_what_holds_without_an_option_is_told(reference: ModuleType) -> None:
     )
     assert "Folder for the run. (required)" in entry
     assert "Times to see every example. (default: as the recipe says; `x>0`)" in entry
+
+
+def test_examples_are_code_whether_beside_the_word_or_below_it(reference: ModuleType) -> None:
+    beside = "Do it.\n\n\b\nExample: gpt1 a --b\n         gpt1 c\n           --d\n"
+    assert [*reference.help_parts(beside)] == ["Do it.", "Example:", "```text\ngpt1 a --b\ngpt1 c\n  --d\n```"]
+    below = "\b\nExamples, of two:\n  gpt1 a\n  echo b | gpt1 c -\n"
+    assert [*reference.help_parts(below)] == ["Examples, of two:", "```text\ngpt1 a\necho b | gpt1 c -\n```"]
+    assert [*reference.help_parts("Example: gpt1 a")] == ["Example:", "```text\ngpt1 a\n```"]
+    assert [*reference.help_parts("Example, for a shell: see there.")] == ["Example, for a shell: see there."]
 
 
 def test_signs_of_a_help_are_no_markup(reference: ModuleType) -> None:

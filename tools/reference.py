@@ -45,7 +45,7 @@ _NOTE = re.compile(r"  \[([^\]]*)\]")  # behind the help of an option: its defau
 _BOUNDS = re.compile(r".*x[<>].*|.*[<>]=?x.*")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z0-9][a-z0-9-]*)")
 _CODE = re.compile(r"(`[^`]+`)")
-_EXAMPLE = re.compile(r"(Examples?[^:]*:)\s")
+_EXAMPLE = re.compile(r"Examples?[^:]*:(?=\n| gpt1 )")
 _MARK = re.compile(r"([\\*_<>\[\]|#$])")  # what Markdown would read as more than a sign
 _NAME = re.compile(r"`([A-Z]\w+)`")
 
@@ -70,10 +70,10 @@ def help_parts(text: str) -> Iterator[str]:
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         lines = paragraph.removeprefix("\b\n")
         if example := _EXAMPLE.match(lines):
-            yield plain(example[1])
-            yield block(
-                textwrap.dedent(" " * example.end(1) * ("\n" not in example[0]) + lines[example.end(1) :].lstrip("\n"))
-            )
+            yield plain(example[0])
+            # Blanks in place of the word, so that a command beside it stands as those below it do.
+            commands = " " * example.end() + lines[example.end() :]
+            yield block(textwrap.dedent(commands.lstrip(" \n") if "\n" not in commands else commands).strip("\n"))
         else:
             yield plain(lines)
 

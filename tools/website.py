@@ -49,8 +49,9 @@ def chapters() -> dict[str, dict[str, str]]:
 
 
 def lesson_pages() -> list[str]:
-    """Return the parts of the lesson, where there is one: notebooks as Python."""
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / LESSON).glob("*.py"))
+    """Return the pages of the lesson, where there is one: text first, then its notebooks, which are kept as Python."""
+    found = [path for kind in ("*.md", "*.py") for path in sorted((ROOT / LESSON).glob(kind))]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 def as_markdown(lesson: Path) -> str:
@@ -125,8 +126,9 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     lay_out(pages)
     settings = ["--quiet", "--fail-on-warning", "--conf-dir", str(ROOT / "docs" / "site"), "--doctree-dir"]
-    failed = build_main([*settings, str(pages.with_name("doctrees")), "--fresh-env", str(pages), str(out)])
-    sys.exit(failed or print(f"the site: {out / 'index.html'}"))
+    if failed := build_main([*settings, str(pages.with_name("doctrees")), "--fresh-env", str(pages), str(out)]):
+        sys.exit(failed)
+    print(f"the site: {out / 'index.html'}")
 
 
 if __name__ == "__main__":
