@@ -7,6 +7,7 @@ OFFERS = {
     "language": ["Language", "look_at_language"],
     "pieces": ["LIMIT", "pieces"],
     "spans": ["Span", "owners", "without", "word_spans"],
+    "splitting": ["Splitter"],
     "specials": ["SPECIALS", "special_ids"],
     "streaming": ["TextStream"],
     "tokenizer": [
@@ -22,5 +23,5 @@ OFFERS = {
     ],
     "training": ["CHARACTERS", "WordCounter", "import_tokenizer", "train_bytes", "train_words"],
     "unknowns": ["in_numbers", "is_told", "text_notice"],
-    "words": ["WORD_END"],
+    "words": ["UNKNOWN", "WORD_END"],
 }
