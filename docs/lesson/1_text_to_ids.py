@@ -22,7 +22,7 @@
 # - what becomes of a line end, and of a character that the vocabulary has never seen,
 # - what a vocabulary of bytes does otherwise.
 #
-# The paper learned 40,000 merges from some 7,000 novels. We learn 60, from stories about a small made-up world: few
+# The paper learned 40,000 merges from some 7,000 books. We learn 60, from stories about a small made-up world: few
 # enough to look at each of them. The code is the same.
 
 # %%

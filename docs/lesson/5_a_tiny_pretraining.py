@@ -21,10 +21,12 @@
 # - what a learning curve looks like, and against which yardsticks to hold it,
 # - how a language model writes.
 #
-# The paper's network has 117 million parameters, and read some 7,000 novels a hundred times, for about a month. Ours
-# has under half a million and reads 11,000 little stories once, in about a minute. In it the norms stand before the
-# branches and positions are rotations instead of a table: so small a network learns this world sooner that way ([the
-# demo](../demo.md) tells how that was found). Everything else is as in the paper.
+# The paper's network has 117 million parameters, and read some 7,000 books a hundred times. Ours has under half a
+# million and reads 11,000 little stories once, in about a minute. In it the norms stand before the branches and
+# positions are rotations instead of a table: so small a network learns this world sooner that way ([the
+# demo](../demo.md) tells how that was found). For the same reason first weights and the rate are larger, the rate
+# stays up for longer, updates are smaller, and nothing is dropped out. Loss and optimiser are those of the lessons
+# before.
 #
 # What is made here lies in the folder `gpt1-lesson` beside this notebook. The lessons after this one use it; it is
 # made once.

@@ -142,7 +142,7 @@ assert shares["pronoun"][-1] > 80
 assert shares["choice"][-1] > shares["choice"][0] + 20, "it grows with reading"
 
 # %% [markdown]
-# In the paper all four curves grow steadily. Ours jump: each question here hangs on one insight, that a gift can fit a
+# In the paper the curves grow steadily. Ours jump: each question here hangs on one insight, that a gift can fit a
 # trade, or that a thing belongs to one, and an insight comes suddenly. Nobody taught it: it makes the next words
 # likelier.
 #

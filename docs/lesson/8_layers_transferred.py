@@ -24,7 +24,7 @@
 #
 # The paper takes 0 to 12 blocks over, on MNLI and RACE: the embeddings alone help, each block adds to it, and all of
 # them are worth up to 9 % on MNLI. Our network has 2 blocks, so there are three amounts, and nothing at all. On two
-# cores this takes less than a minute; what lesson 6 has made is used again.
+# cores this takes about a minute; what lesson 6 has made is used again.
 
 # %%
 from pathlib import Path

@@ -23,7 +23,7 @@ from gpt1.base.errors import InputError, MissingDependency
 from gpt1.base.wording import many
 from gpt1.documents.blocks import Block, Lines, Note, Table, TableCell, TableRow
 from gpt1.documents.figures import shown_text
-from gpt1.text.cleaning import clean
+from gpt1.text.cleaning import clean, repaired
 from gpt1.text.splitting import Splitter
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.text.words import UNKNOWN
@@ -53,7 +53,7 @@ Encode = Callable[[str], list[int]]
 
 
 @dataclass(frozen=True)
-class Difference:
+class OtherIds:
     """A piece of text with other ids there: how often it stands in the text, its ids, and the names of the reasons."""
 
     text: str
@@ -64,14 +64,14 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TokenizerDiff:
     """What was found of a text: how many tokens it has here and there, and which of its pieces differ."""
 
     transformers: str  # its version
     tokens: dict[str, int]  # of each side
     unknown: dict[str, int]  # of these, not in the vocabulary
     pieces: int
-    differences: list[Difference]  # the most frequent first
+    differences: list[OtherIds]  # the most frequent first
 
     @property
     def differing(self) -> int:
@@ -106,7 +106,7 @@ def why(reason: str) -> str:
     return REASONS.get(reason, OTHER_RULES)
 
 
-def compare_with_transformers(tokenizer: Tokenizer, text: str) -> Comparison:
+def compare_with_transformers(tokenizer: Tokenizer, text: str) -> TokenizerDiff:
     """Return where transformers gives a text other ids than a tokenizer of kind `words` does, and why."""
     if tokenizer.kind != "words":
         raise InputError(
@@ -117,16 +117,16 @@ def compare_with_transformers(tokenizer: Tokenizer, text: str) -> Comparison:
     sides = _Sides(tokenizer, theirs)
     pieces = Counter(sides.pieces(text))
     differences = [
-        Difference(piece, count, sides.ours(piece), sides.theirs(piece), sides.reasons(piece))
+        OtherIds(piece, count, sides.ours(piece), sides.theirs(piece), sides.reasons(piece))
         for piece, count in pieces.most_common()
         if sides.ours(piece) != sides.theirs(piece)
     ]
     whole = {"ours": tokenizer.encode(text), "theirs": list(theirs.encode(text, add_special_tokens=False))}
     unknown = {side: tokenizer.unknown_among(ids) for side, ids in whole.items()}
-    return Comparison(version, {side: len(ids) for side, ids in whole.items()}, unknown, pieces.total(), differences)
+    return TokenizerDiff(version, {side: len(ids) for side, ids in whole.items()}, unknown, pieces.total(), differences)
 
 
-def comparison_blocks(found: Comparison, tokenizer: Tokenizer) -> list[Block]:
+def comparison_blocks(found: TokenizerDiff, tokenizer: Tokenizer) -> list[Block]:
     """Return what a person is shown of a comparison."""
     tokens, unknown = found.tokens, found.unknown
     counts = (
@@ -145,11 +145,11 @@ def comparison_blocks(found: Comparison, tokenizer: Tokenizer) -> list[Block]:
         Lines([counts]),
         Lines([f"{name}, {many(count, 'piece')}: {why(name)}" for name, count in found.reasons.items()]),
         Table("Where they differ", ["text", "times", "here", "there", "why"], [_row(one, tokenizer) for one in shown]),
-        *([Lines([f"{more:,} more; --json has all of them"])] if more else []),
+        *([Lines([f"{more:,} more; as JSON all of them are told"])] if more else []),
     ]
 
 
-def _row(found: Difference, tokenizer: Tokenizer) -> TableRow:
+def _row(found: OtherIds, tokenizer: Tokenizer) -> TableRow:
     sides = [" ".join(map(_spelled(tokenizer), ids[:SHOWN_LETTERS])) or "nothing" for ids in (found.ours, found.theirs)]
     cells = [TableCell(shown_text(side, SHOWN_LETTERS), is_number=False) for side in sides]
     reasons = TableCell(", ".join(found.reasons), is_number=False)
@@ -214,7 +214,6 @@ class _Sides:
 
 def _way(theirs: Encode, library: Any) -> list[tuple[str, Encode]]:
     """Return transformers' own way to ids, and after it the same with one more rule turned into ours each time."""
-    import ftfy
 
     def encode(words_of: Callable[[str], list[str]]) -> Encode:
         return lambda text: [token.id for word in words_of(text) for token in library.model.tokenize(word)]
@@ -226,7 +225,7 @@ def _way(theirs: Encode, library: Any) -> list[tuple[str, Encode]]:
     plain, split = cache(_plain), _splitting()
     words: dict[str, Callable[[str], list[str]]] = {
         "mark": _Bert(),
-        "repaired": lambda text: _Bert()(ftfy.fix_text(text)),
+        "repaired": lambda text: _Bert()(repaired(text)),
         "plain": lambda text: _Bert()(plain(text)),
         "accents": lambda text: _Bert(accents=False)(plain(text)),
         "ideographs": lambda text: _Bert(accents=False, ideographs=False)(plain(text)),

@@ -3,7 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
-    "cleaning": ["TAME", "clean", "to_utf8"],
+    "cleaning": ["TAME", "clean", "repaired", "to_utf8"],
     "language": ["Language", "look_at_language"],
     "pieces": ["LIMIT", "pieces"],
     "spans": ["Span", "owners", "without", "word_spans"],
