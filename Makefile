@@ -10,7 +10,7 @@ LOCKED := $(BIN)/pip install --quiet --no-deps --only-binary :all: --require-has
 # Real books and tasks, where there are any; tests that want them say so and skip without.
 export GPT1_DATA ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: install lock demo demo-books test test-slow fuzz check fmt docs dist dist-check bench clean
+.PHONY: install lock demo demo-books lesson test test-slow fuzz check fmt docs dist dist-check bench clean
 
 install: $(STAMP)
 
@@ -36,6 +36,14 @@ demo: install
 
 demo-books: install
 	@$(BIN)/gpt1 demo --books --seeds $(SEEDS)
+
+# Every notebook of docs/lesson, run as Jupyter runs it, in order: the later ones use what the fifth pre-trains.
+# The suite's own settings (warnings, markers, import mode) are not for notebooks.
+lesson: install
+	@rm -rf build/lesson
+	@mkdir -p build/lesson
+	@$(BIN)/jupytext --quiet --to ../../build/lesson//ipynb docs/lesson/*.py
+	$(BIN)/pytest --config-file=/dev/null --rootdir=build/lesson --nbmake --nbmake-timeout=600 --durations=0 build/lesson
 
 # Seconds of style and types before the minutes of the suite.
 test: check

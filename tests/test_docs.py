@@ -23,8 +23,8 @@ from tests.exchange.tools import write_release, write_vocabulary
 from tests.forks import commands as commands_begun_fast
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-WITHOUT_COMMANDS = ("docs/README.md", "docs/architecture.md", "docs/tokenizers.md")
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("**/*.md"))]
+WITHOUT_COMMANDS = ("docs/README.md", "docs/architecture.md")
 # Commands that set up, that run this very suite, that never end (`tests/serve/test_server.py` runs those), or that take
 # minutes (`tests/demo` runs the demo in small).
 NOT_RUN = (

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -50,7 +52,7 @@ def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFi
     assert "Example" in text
 
 
-@pytest.mark.parametrize("verb", ["import", "train", "encode", "decode"])
+@pytest.mark.parametrize("verb", ["import", "train", "encode", "decode", "diff"])
 def test_every_verb_of_the_tokenizer_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("tokenizer", verb, "--help") == 0
     assert f"gpt1 tokenizer {verb}" in capsys.readouterr().out
@@ -148,6 +150,33 @@ def test_ids_that_are_none_are_named_by_line(
     Path("ids.txt").write_bytes(content)
     assert call("tokenizer", "decode", "ids.txt", "--tokenizer", "tokenizer.json") == 1
     assert message in capsys.readouterr().err
+
+
+def test_other_ids_of_transformers_are_shown_for_a_text_a_file_and_standard_input(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("tokenizer", "diff", "A key, wasn't it?", "--tokenizer", "tokenizer.json") == 0
+    shown = capsys.readouterr().out
+    assert "1 of 4 pieces of text have other ids there." in shown
+    assert "words, 1 piece: words are parted at every punctuation mark there" in shown
+    said = []
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("text.txt").read_bytes())))
+    for source in ("text.txt", "-"):
+        assert call("tokenizer", "diff", source, "--tokenizer", "tokenizer.json", "--json") == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+    assert [(one["text"], one["reasons"]) for one in said[0]["differences"]] == [
+        ("wasn't", ["words"]),
+        ("\n", ["newlines"]),
+    ]
+
+
+def test_the_ids_of_transformers_need_transformers(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert call("tokenizer", "diff", "Ann", "--tokenizer", "tokenizer.json") == 1
+    assert "pip install transformers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("source", ["text.txt", "-"])

@@ -60,6 +60,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     ),
     "start": ({"out": "gpt1-NAME, by the name of the table"}, start, finetune),
     "tokenizer train": (train_tokenizer,),
+    "tokenizer diff": ({"encoding": ENCODING},),
     "tokenizer encode": ({"encoding": ENCODING},),
     "prepare": (Preparation, prepare, prepare_task),
     "doctor": (examine,),

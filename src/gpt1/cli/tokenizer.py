@@ -6,6 +6,7 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import click
 
@@ -106,6 +107,32 @@ def decode(file: str, tokenizer: str) -> None:
             click.echo(loaded.decode([int(word) for word in words]))
         except InputError as error:
             raise InputError(f"line {number}: {error}") from None
+
+
+@command.command(short_help="Show where transformers gives a text other ids.")
+@click.argument("text", default=STANDARD_INPUT, metavar="[FILE|TEXT]")
+@options.tokenizer
+@options.encoding
+@options.as_json
+def diff(text: str, tokenizer: str, encoding: str | None, as_json: bool) -> None:
+    """Show where transformers' OpenAIGPTTokenizer gives a text other ids for the same vocabulary, and why.
+
+    What is not the name of a file is the text itself; without either standard input is read. A FILE may be compressed.
+
+    Example: gpt1 tokenizer diff "She didn't say so" --tokenizer tokenizer.json
+    """
+    from gpt1.base.errors import printable
+    from gpt1.base.strict_json import to_json
+    from gpt1.exchange.tokenizer_diff import compare_with_transformers, comparison_blocks
+    from gpt1.text.tokenizer import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    whole = "\n".join(_lines(text, encoding)) if text == STANDARD_INPUT or Path(text).is_file() else text
+    found = compare_with_transformers(loaded, whole)
+    if as_json:
+        click.echo(printable(to_json(found.as_json(loaded), ensure_ascii=False, indent=1)))
+    else:
+        words.show_document(comparison_blocks(found, loaded))
 
 
 def _lines(file: str, encoding: str | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpt1.demo.books import COUNTS as BOOK_COUNTS
+from gpt1.demo.tasks import OTHER
 from gpt1.demo.writing import COUNTS
 from gpt1.recipes.catalog import AUTO, FINETUNE, PAPER
 from gpt1.recipes.values import Logging, Recipe, Schedule
@@ -73,6 +74,21 @@ class Plan:
     counts: Mapping[str, int] = field(default_factory=lambda: dict(COUNTS))  # labelled rows of each split
     pretraining: Recipe = PRETRAINING
     learning: Recipe = LEARNING
+
+
+# For docs/lesson: the same network and half as many stories, of a world with a seed of its own, so that reading takes a
+# minute. The comparison is known by then.
+LESSON_SEED = 5
+LESSON = Plan(
+    stories=11_000,
+    counts={"train": 600, "dev": 150, "test": 400, OTHER: 100},
+    pretraining=replace(
+        PRETRAINING,
+        name="lesson",
+        training=replace(PRETRAINING.training, steps=2_500),
+        logging=replace(PRETRAINING.logging, evaluate_every=250, evaluate_tokens=10_000, save_every=500),
+    ),
+)
 
 
 # ---- with books ----

@@ -6,4 +6,5 @@ OFFERS = {
     "to_compact": ["export_compact"],
     "to_onnx": ["export_onnx"],
     "to_transformers": ["export_transformers"],
+    "tokenizer_diff": ["compare_with_transformers", "comparison_blocks"],
 }

@@ -3,11 +3,12 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
-    "cleaning": ["TAME", "clean", "to_utf8"],
+    "cleaning": ["TAME", "clean", "repaired", "to_utf8"],
     "language": ["LATIN", "Language", "look_at_language"],
     "normal_form": ["TO_WHOLE", "is_in_parts"],
     "pieces": ["LIMIT", "pieces"],
     "spans": ["Span", "owners", "without", "word_spans"],
+    "splitting": ["Splitter"],
     "specials": ["SPECIALS", "special_ids"],
     "streaming": ["TextStream"],
     "tokenizer": [
@@ -23,5 +24,5 @@ OFFERS = {
     ],
     "training": ["CHARACTERS", "WordCounter", "import_tokenizer", "train_bytes", "train_words"],
     "unknowns": ["in_numbers", "is_told", "text_notice"],
-    "words": ["WORD_END"],
+    "words": ["UNKNOWN", "WORD_END"],
 }

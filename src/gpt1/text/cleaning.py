@@ -59,6 +59,11 @@ def clean(text: str) -> bytes:
     return b"".join(_clean_lines(raw, plain))
 
 
+def repaired(text: str) -> str:
+    """Return `ftfy.fix_text(text)`, by ftfy itself: the first half of `clean`."""
+    return str(_ftfy()[0].fix_text(text))
+
+
 def _clean_lines(raw: bytes, plain: bytes) -> Iterator[bytes]:
     """Spell out `plain` with its loud lines replaced by what ftfy makes of their `raw` form."""
     raw_lines = raw.split(b"\n")
