@@ -23,6 +23,7 @@ from gpt1.records.tuning import DIVERGED, DONE, PRUNED, TUNING_FILE, TrialRecord
 from gpt1.runs.events import Event, Noticed, Stepped
 from gpt1.runs.folder import TUNED_RUN, read_run
 from gpt1.text.tokenizer import Tokenizer
+from gpt1.tuning.request import TuneRequest
 from gpt1.tuning.shown import search_as_json, search_blocks
 from gpt1.tuning.tune import TuneResult, best_of, tune
 from tests.finetuning.tools import Told, make_examples, make_pretrained, make_task, write_table
@@ -92,6 +93,15 @@ def test_the_winner_is_the_run_that_the_command_makes(finished: tuple[Path, Tune
     assert results(again)["tasks"] == results(found.run)["tasks"]
     won = found.record.trials[found.best].values
     assert read_run(found.run.path).recipe.optimizer.lr == won.get("optimizer.lr", found.usual["optimizer.lr"])
+
+
+def test_trials_read_long_texts_as_the_winner_does(base: Path, tmp_path: Path) -> None:
+    long = [replace(row, texts=(f"{row.texts[0]} {row.texts[0]}",)) for row in make_examples(TASK, 36)]
+    named = {"train": write_table(tmp_path / "train.csv", TASK, long)}
+    for changes, windows in ((QUICK, "mean"), ((*QUICK, "finetuning.windows=off"), "off")):
+        asked = TuneRequest(str(base), named, SEARCH, changes, "cpu", {}, ())
+        assert asked.recipe.finetuning.windows == windows
+        assert asked.task.has_windows == (windows == "mean")
 
 
 def test_trials_leave_nothing_but_their_record(finished: tuple[Path, TuneResult]) -> None:

@@ -15,7 +15,7 @@ from gpt1.finetuning.data import Source, check_training, read_source
 from gpt1.finetuning.finetune import chosen_recipe
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.changes import change, recipe_as_json
-from gpt1.recipes.derived import settled
+from gpt1.recipes.derived import settled, wants_windows
 from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
@@ -38,10 +38,10 @@ class TuneRequest:
     @cached_property
     def task(self) -> EncodedTask:
         """The table as a fine-tuning of the base has it."""
-        base = run_folder(self.base)
-        tables = self.tables
+        base, tables = run_folder(self.base), self.tables
+        context, windows = read_run(base).recipe.shape.context, wants_windows(self._open_recipe)
         source = Source(train=tables["train"], dev=tables.get("dev"), test=tables.get("test"), **self.reading)
-        tasks, _ = read_source(source, run_tokenizer(base), read_run(base).recipe.shape.context)
+        tasks, _ = read_source(source, run_tokenizer(base), context, windows=windows)
         check_training(tasks)
         (found,) = tasks.values()
         return found
@@ -49,10 +49,14 @@ class TuneRequest:
     @cached_property
     def recipe(self) -> Recipe:
         """The recipe as it is, settled for all rows."""
-        base = read_run(run_folder(self.base))
-        recipe = change(chosen_recipe(None, base.recipe.shape, ()), self.changes)
+        base, task = read_run(run_folder(self.base)), self.task
         parameters = count_parameters(base.recipe.shape, base.vocab_size).total
-        return settled(recipe, parameters, len(self.task.splits["train"]))
+        return settled(self._open_recipe, parameters, len(task.splits["train"]), windows=task.has_windows)
+
+    @property
+    def _open_recipe(self) -> Recipe:
+        """The recipe with what it leaves to base and rows."""
+        return change(chosen_recipe(None, read_run(run_folder(self.base)).recipe.shape, ()), self.changes)
 
     @cached_property
     def space(self) -> list[Range]:
