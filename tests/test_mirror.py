@@ -40,7 +40,6 @@ TESTED_IN = {
     "inspection/plan_page.py": "inspection/test_plan.py",
     "inspection/survey.py": "inspection/test_doctor.py",
     "labelling/cross_validating.py": "labelling/test_suspects.py",
-    "labelling/sheet.py": "labelling/test_suspects.py",
     "labelling/shown.py": "labelling/test_suspects.py",
     "model/kernels/adam.py": "training/test_optimizers.py",
     "model/kernels/dropout.py": "model/test_dropout.py",

@@ -16,6 +16,7 @@ import gpt1
 from gpt1.base.errors import Busy, FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import lock_folder, write_record
 from gpt1.documents.terminal import render
+from gpt1.finetuning.data import Source
 from gpt1.finetuning.results import results
 from gpt1.inference.run import load_run
 from gpt1.recipes.values import FOLDS
@@ -99,7 +100,7 @@ def test_trials_read_long_texts_as_the_winner_does(base: Path, tmp_path: Path) -
     long = [replace(row, texts=(f"{row.texts[0]} {row.texts[0]}",)) for row in make_examples(TASK, 36)]
     named = {"train": write_table(tmp_path / "train.csv", TASK, long)}
     for changes, windows in ((QUICK, "mean"), ((*QUICK, "finetuning.windows=off"), "off")):
-        asked = TuneRequest(str(base), named, SEARCH, changes, "cpu", {}, ())
+        asked = TuneRequest(str(base), named, SEARCH, changes, "cpu", Source(train=named["train"]), {}, ())
         assert asked.recipe.finetuning.windows == windows
         assert asked.task.has_windows == (windows == "mean")
 

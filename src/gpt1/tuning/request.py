@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.files import file_hash
 from gpt1.base.records import checksum
@@ -32,16 +31,16 @@ class TuneRequest:
     search: tuple[str, ...]
     changes: tuple[str, ...]
     device: str | None
-    reading: Mapping[str, Any]
+    source: Source  # the tables, and how they are read
+    reading: Mapping[str, object]  # the latter, as it was said
     listeners: tuple[Listener, ...]
 
     @cached_property
     def task(self) -> EncodedTask:
         """The table as a fine-tuning of the base has it."""
-        base, tables = run_folder(self.base), self.tables
+        base = run_folder(self.base)
         context, windows = read_run(base).recipe.shape.context, wants_windows(self._open_recipe)
-        source = Source(train=tables["train"], dev=tables.get("dev"), test=tables.get("test"), **self.reading)
-        tasks, _ = read_source(source, run_tokenizer(base), context, windows=windows)
+        tasks, _ = read_source(self.source, run_tokenizer(base), context, windows=windows)
         check_training(tasks)
         (found,) = tasks.values()
         return found

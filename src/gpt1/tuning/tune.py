@@ -21,6 +21,7 @@ from gpt1.base.wording import duration, hundred, many
 from gpt1.bases.catalog import default_base
 from gpt1.documents.figures import metric_name
 from gpt1.finetuning.counting import MOST_REPEATED
+from gpt1.finetuning.data import Source
 from gpt1.finetuning.finetune import finetune, is_cross_validated
 from gpt1.finetuning.seeds import is_done
 from gpt1.finetuning.update_time import seconds_an_update
@@ -86,7 +87,8 @@ def tune(
         raise SettingError(f"at least one trial is needed, not {trials}")
     tables = {name: Path(path) for name, path in (("train", train), ("dev", dev), ("test", test)) if path is not None}
     base = default_base().name if init is None else str(init)
-    asked = TuneRequest(base, tables, tuple(search), tuple(changes), device, reading, tuple(listeners))
+    source = Source(train=tables["train"], dev=tables.get("dev"), test=tables.get("test"), **reading)
+    asked = TuneRequest(base, tables, tuple(search), tuple(changes), device, source, reading, tuple(listeners))
     find_device(device)  # what cannot be searched, or not here, is told before a folder is made
     asked.made_for()
     folder = own_folder(out, _OURS)
