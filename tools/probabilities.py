@@ -56,23 +56,25 @@ def calibration(run: Run, table: Path) -> str:
     )
 
 
-def deals(run: Run, rows: Sequence[Example], count: int, dev: int) -> list[str]:
-    """Return what became of a promise in each deal of rows."""
+def deals(run: Run, rows: Sequence[Example], count: int, dev: int) -> str:
+    """Return how often a promise held, of so many deals of rows."""
     (task,) = run.tasks.values()
     answered = answer(run, task, rows)
     right = np.array([task.labels.index(f"L{row.label}") for row in rows]) == answered.answers
-    told = []
+    shares, wrong = [], []
     for seed in range(count):
         order = np.random.default_rng(seed).permutation(len(rows))
         chose, proved, others = np.split(order, [dev // 2, dev])
         promise = find_promise(*(surenesses(answered.sure[some], right[some]) for some in (chose, proved)), RISK)
-        if promise is None:
-            told.append(f"deal {seed}: refused")
-            continue
-        given = others[answered.sure[others] >= promise.threshold]
-        wrong = float((~right[given]).mean())
-        told.append(f"deal {seed}: {100 * len(given) / len(others):.0f} % answered, {100 * wrong:.2f} % of them wrong")
-    return told
+        if promise is not None:
+            given = others[answered.sure[others] >= promise.threshold]
+            shares.append(len(given) / len(others))
+            wrong.append(float((~right[given]).mean()))
+    broken = int((np.array(wrong) > RISK).sum())
+    return (
+        f"{count} deals, {dev:,} rows for dev: {broken} broken (the worst {100 * max(wrong, default=0):.1f} % wrong), "
+        f"{count - len(wrong)} refused; the others answer {100 * np.median(shares or [0]):.0f} % (median)"
+    )
 
 
 def main() -> None:
@@ -99,8 +101,9 @@ def main() -> None:
             write_table(folder / f"{split}.csv", rows[bounds[place] : bounds[place + 1]])
         run = learned(folder, given.init)
         print(f"{name}: {calibration(run, folder / 'test.csv')}", flush=True)
-        for line in deals(run, rows[bounds[2] : bounds[3]], given.deals, given.deal_dev):
-            print(f"{name}: {line}", flush=True)
+        if given.deals:
+            told = deals(run, rows[bounds[2] : bounds[3]], given.deals, given.deal_dev)
+            print(f"{name}: {told}", flush=True)
 
 
 if __name__ == "__main__":

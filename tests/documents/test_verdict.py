@@ -155,6 +155,15 @@ def test_rows_too_few_to_tell_a_score_from_the_commonest_answer_are_told() -> No
     assert not sure.may_be_chance
 
 
+def test_what_equals_counting_words_may_be_chance_as_they_may() -> None:
+    by = verdict(measured([[9, 4], [3, 9]], 0.8), decided(0.58, 0.58, commonest=0.55))
+    assert by is not None
+    assert (by.is_as_words, by.may_be_chance) == (True, True)
+    assert by.sentence.endswith("; 225 rows are too few to tell it from always giving the commonest answer (55.0)")
+    split = replace(measured([[26, 24], [16, 34]], 0.6), intervals={"accuracy": (0.499, 0.69)})
+    assert headline(split, {}).startswith("How good it is is not known: no better than counting words")
+
+
 def test_a_split_of_more_rows_and_one_answer_to_all_are_not_overruled_by_cross_validation() -> None:
     many = verdict(measured([[200, 50], [50, 200]], 0.7), decided(0.81, 0.77))
     same = verdict(measured([[0, 5], [0, 20]], 0.7), decided(0.81, 0.77))

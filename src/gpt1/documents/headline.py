@@ -51,7 +51,7 @@ def opened(worth: Verdict) -> str:
 
 
 def _opening(worth: Verdict) -> str:
-    if worth.is_flattered or (worth.is_of_use and worth.may_be_chance):
+    if worth.is_flattered or worth.may_be_chance:
         return "How good it is is not known"
     if worth.is_as_words:
         return "No gain"

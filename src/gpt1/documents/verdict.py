@@ -129,8 +129,9 @@ def _cross_validated(decided: TaskEnsemble, rows: int) -> Verdict:
         return Verdict(f"{metric} {written(score)} is no better than {_blind(decided.blind)}, {by}; {_AVOID}", False)
     held = f"{metric} {written(score)}, counting words {written(words)}"
     if score <= words:  # never behind: they answer themselves then
-        return Verdict(f"no better than counting words ({held}), {by}", is_of_use=False, is_as_words=True)
-    found = Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
+        found = Verdict(f"no better than counting words ({held}), {by}", is_of_use=False, is_as_words=True)
+    else:
+        found = Verdict(f"{written(score - words)} points ahead of counting words ({held}), {by}", is_of_use=True)
     if decided.blind is not None and decided.interval is not None:
         return _held_against_chance(found, decided.examples, decided.interval[0], decided.blind, _blind(decided.blind))
     if decided.metric != "accuracy":
@@ -177,14 +178,15 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     points = written(abs(score - words))
     if score < words:
         return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
-    if score == words:
-        return Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
     low, _ = evaluation.intervals.get(metric, (score, score))
-    chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
-    ahead = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
+    if score == words:
+        found = Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
+    else:
+        chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
+        found = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
     if blind is not None:
-        return _held_against_chance(ahead, evaluation.examples, low, blind, _blind(blind))
-    return _held_against_chance(ahead, evaluation.examples, low, None if common is None else common[1])
+        return _held_against_chance(found, evaluation.examples, low, blind, _blind(blind))
+    return _held_against_chance(found, evaluation.examples, low, None if common is None else common[1])
 
 
 def _blind_score(evaluation: Evaluation, metric: str) -> float | None:

@@ -166,11 +166,6 @@ def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
             "is trained, but not of use yet: more labels, or a base that has read more, may help; gpt1 evaluate shows "
             "its mistakes"
         )
-    if any(worth.is_as_words for worth in worths):
-        return (
-            "is trained, and no better than counting words: where that is enough it can be used; more labels, or a "
-            "base that has read more, may help"
-        )
     if any(worth.is_flattered for worth in worths):
         return (
             "is trained, but how good it is is not known: rows that it is measured on stand in train too; "
@@ -180,6 +175,11 @@ def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
         return (
             "is trained, but whether it is of use is not known: its rows are too few to tell; label more of them, or "
             "measure it on others with gpt1 evaluate"
+        )
+    if any(worth.is_as_words for worth in worths):
+        return (
+            "is trained, and no better than counting words: where that is enough it can be used; more labels, or a "
+            "base that has read more, may help"
         )
     return "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 
