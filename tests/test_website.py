@@ -57,7 +57,7 @@ def commands(command: click.Command, words: str) -> Iterator[tuple[str, click.Co
 def test_the_map_has_each_document_once(website: ModuleType) -> None:
     listed = [page for section in website.chapters().values() for page in section]
     assert sorted(page for page in listed if page.startswith("docs/")) == sorted(
-        f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"
+        str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("**/*.md") if path != ROOT / "docs" / "README.md"
     )
     assert {"CONTRIBUTING.md", "CHANGELOG.md", "LOG.md"} <= set(listed)
     assert len(listed) == len(set(listed))

@@ -100,7 +100,7 @@ def lay_out(pages: Path) -> None:
     lists = {begin: {MAP: "Who reads what", **beginning}}
     if lesson := lesson_pages():
         lists["The lesson"] = dict.fromkeys(lesson, "")  # called by their headings
-    lists |= dict(others)
+    lists |= {title: {page: name for page, name in own.items() if page not in lesson} for title, own in others}
     made = {"reference/python.md": python_page(), "reference/words.md": glossary(), **verb_pages("reference")}
     for page in dict.fromkeys(["README.md", *(page for listed in lists.values() for page in listed)]):
         text = as_markdown(ROOT / page) if page.endswith(".py") else (ROOT / page).read_text()
