@@ -59,6 +59,7 @@ def test_what_a_recipe_derives_is_shown_as_that_until_it_is_set(capsys: pytest.C
         ["optimizer.lr", "derived from the parameters of the base"],
         ["training.batch", "derived from the number of examples"],
         ["training.epochs", "derived from the number of examples"],
+        ["finetuning.windows", "derived from how many texts do not fit the context"],
     ]
     set_now = json.loads(run(capsys, "recipes", "auto", "--set", "lr=1e-4", "--json")[1])
     assert (set_now["optimizer.lr"], set_now["training.batch"]) == (1e-4, "derived from the number of examples")
