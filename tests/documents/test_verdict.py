@@ -292,3 +292,36 @@ def test_by_cross_validation_another_metric_has_a_line_for_the_commonest_label_t
     assert [row.name for row in yardsticks(few, {"reviews": matthews}).rows][-1] == "always the commonest label"
     on_split = yardsticks(measured([[6, 4], [2, 88]], 0.5, "matthews", score=0.6), {})
     assert on_split.rows[-1].name == "always 'good', the commonest label"
+
+
+def several(score: float, words: float, supports: dict[str, int]) -> Evaluation:
+    """Return an evaluation of 100 rows with several labels each."""
+    rates = [ClassRates(name, 0.0, 0.0, 0.0, count) for name, count in supports.items()]
+    found = measured([[50, 0], [0, 50]], words, "micro_f1", score=score)
+    return replace(found, confusion=None, classes=rates)
+
+
+def test_several_labels_are_held_against_always_giving_the_same_ones() -> None:
+    labels = {"rare": 5, "long": 60, "good": 50}  # the best two: 2 * (60 + 50) / (2 * 100 + 115)
+    constant = verdict(several(0.69, 0.43, labels))
+    assert constant is not None
+    assert constant.sentence == "69.0 is no better than always answering 'long, good' (69.8); do not use it"
+    assert constant.is_of_use is False
+    near = verdict(replace(several(0.71, 0.43, labels), intervals={"micro_f1": (0.69, 0.73)}))
+    assert near is not None
+    assert near.may_be_chance
+    better = verdict(several(0.8, 0.43, labels))
+    assert better is not None
+    assert (better.is_of_use, better.may_be_chance) == (True, False)
+    names = [row.name for row in yardsticks(several(0.8, 0.43, labels), {}).rows]
+    assert names[-1] == "always 'long, good', the commonest labels"
+
+
+def test_several_labels_by_cross_validation_are_held_against_always_giving_the_same_ones() -> None:
+    by = replace(decided(0.56, 0.43), metric="micro_f1", commonest=None, blind=0.58, interval=(0.5, 0.62))
+    found = verdict_without_rows(by)
+    assert found is not None
+    assert (found.is_of_use, found.sentence[:72]) == (
+        False,
+        "micro F1 56.0 is no better than answers that know nothing of the texts (",
+    )

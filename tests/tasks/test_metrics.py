@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import warnings
@@ -20,6 +21,7 @@ from gpt1.tasks.metrics import (
     accuracy,
     blind_score,
     commonest_score,
+    constant_micro_f1,
     f1,
     glue_score,
     macro_f1,
@@ -223,3 +225,13 @@ def test_always_giving_the_commonest_class_scores_what_the_metric_says_of_it():
     for metric, score in (("accuracy", accuracy), ("macro_f1", macro_f1), ("matthews", matthews)):
         assert commonest_score(metric, 0.7, 3) == pytest.approx(score(labels, always))
     assert commonest_score("f1", 0.7, 2) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_constant_answer_of_several_labels_has_a_better_micro_f1(seed: int) -> None:
+    labels = (np.random.default_rng(seed).random((40, 4)) < [0.7, 0.1, 0.4, 0.05]).astype(int)
+    subsets = [np.array(one) for one in itertools.product([0, 1], repeat=4)]
+    reached = [f1_score(labels, np.tile(one, (40, 1)), average="micro", zero_division=0.0) for one in subsets]
+    best, count = constant_micro_f1(labels.mean(0).tolist())
+    assert best == pytest.approx(max(reached))
+    assert count == subsets[int(np.argmax(reached))].sum()

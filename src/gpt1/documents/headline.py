@@ -134,7 +134,7 @@ def _estimates(found: HeldScore) -> dict[str, Estimate]:
     if found.words is not None:
         each[WORDS] = Estimate(x100(found.words), None)
     if found.commonest is not None:
-        common = "the commonest label"
+        common = "the commonest labels" if found.metric == "micro_f1" else "the commonest label"
         name = f"always {common}" if found.label is None else f"always '{found.label}', {common}"
         each[name] = Estimate(x100(found.commonest), None)
     return each

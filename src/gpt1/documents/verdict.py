@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpt1.base.wording import hundred, many
+from gpt1.base.wording import hundred, many, some
 from gpt1.documents.figures import LONGEST_NAME, metric_name, shown_text
 from gpt1.documents.figures import score as written
 from gpt1.records.ensemble import WORDS, TaskEnsemble
 from gpt1.records.evaluation import Evaluation, InTrain
 from gpt1.tasks.assessment import ClassRates, wilson
 from gpt1.tasks.data_warnings import COMMON_SHARE
-from gpt1.tasks.metrics import blind_score, commonest_score
+from gpt1.tasks.metrics import blind_score, commonest_score, constant_micro_f1
 
 _AVOID = "do not use it"
 
@@ -160,14 +160,14 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if (answer := _only_answer(evaluation)) is not None:
         return Verdict(f"it always answers '{shown_text(answer, LONGEST_NAME)}'; {_AVOID}", is_of_use=False)
+    if metric == "micro_f1" and score == 0:
+        return Verdict(f"no label that it gives is right; {_AVOID}", is_of_use=False)
     common = by_commonest(evaluation)
     if common is not None and score <= common[1]:
         return Verdict(
             f"{written(score)} is no better than always answering '{common[0]}' ({written(common[1])}); {_AVOID}",
             is_of_use=False,
         )
-    if metric == "micro_f1" and score == 0:
-        return Verdict(f"no label that it gives is right; {_AVOID}", is_of_use=False)
     blind = _blind_score(evaluation, metric)
     if blind is not None and score <= blind:
         return Verdict(f"{metric_name(metric)} {written(score)} is no better than {_blind(blind)}; {_AVOID}", False)
@@ -206,9 +206,11 @@ def commonest(classes: Sequence[ClassRates]) -> tuple[str, float] | None:
 
 
 def by_commonest(evaluation: Evaluation) -> tuple[str, float] | None:
-    """Return the commonest label, and what always answering it scores; None where that is not known."""
+    """Return the commonest label, or labels, and what always answering so scores; None where that is not known."""
     metric, common = next(iter(evaluation.metrics), ""), commonest(evaluation.classes)
-    if common is None or evaluation.confusion is None:  # of several labels a row no one is the answer
+    if metric == "micro_f1" and common is not None:
+        return _by_same_labels(evaluation)
+    if common is None or evaluation.confusion is None:
         return None
     name, share = common
     there = sum(1 for one in evaluation.classes if one.support)
@@ -223,6 +225,13 @@ def commonest_by_folds(decided: TaskEnsemble) -> float | None:
     # Macro F1 of answers that know nothing of the texts is the share of a class among all classes.
     classes = round(1 / decided.blind) if decided.blind else 1
     return commonest_score(decided.metric, decided.commonest, classes)
+
+
+def _by_same_labels(evaluation: Evaluation) -> tuple[str, float]:
+    """Return the labels that are best given to every row, and what that scores."""
+    classes = sorted(evaluation.classes, key=lambda one: -one.support)
+    score, count = constant_micro_f1([one.support / evaluation.examples for one in classes])
+    return some([shown_text(str(one.label), LONGEST_NAME) for one in classes[:count]]), score
 
 
 def _only_answer(evaluation: Evaluation) -> str | None:

@@ -131,6 +131,8 @@ def _temperature(task: Task, sheet: AnswerSheet, weights: Weights) -> float | No
 
 def _blind(task: Task, sheet: AnswerSheet) -> float | None:
     """Return what answers that know nothing of the texts score, of a task that is not judged by accuracy."""
+    if task.is_multilabel:
+        return blind_score(task.metrics[0], sheet.labels.mean(0).tolist())
     if not task.class_factors:
         return None
     shares = np.unique(sheet.labels, return_counts=True)[1] / len(sheet.labels)
@@ -138,7 +140,7 @@ def _blind(task: Task, sheet: AnswerSheet) -> float | None:
 
 
 def _interval(task: Task, sheet: AnswerSheet, weights: Weights) -> Interval | None:
-    if not task.class_factors:
+    if not task.class_factors and not task.is_multilabel:
         return None
     found = pool(task, sheet.members, weights)
     judged = judging_thresholds(task, found, sheet.labels, 1.0)

@@ -27,7 +27,7 @@ class TaskEnsemble(RecordPart):
     temperature: float | None = None  # that makes cross-validated answers about as sure as they are right
     factors: dict[str, float] = field(default_factory=dict)  # of classes, by cross-validated answers
     words_factors: dict[str, float] = field(default_factory=dict)  # of counted words alone, chosen alike
-    blind: float | None = None  # where classes have factors: what answers that know nothing of the texts score
+    blind: float | None = None  # of factors and several labels: what answers that know nothing of the texts score
     interval: tuple[float, float] | None = None  # 95 %, of the score of the best; there too
     folds: Count | None = None  # parts that were held out one after the other, if any; None: it was not kept how many
 

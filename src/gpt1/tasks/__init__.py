@@ -88,7 +88,15 @@ OFFERS = {
     ],
     "hub": ["HUB"],
     "learned": ["in_train"],
-    "metrics": ["blind_score", "commonest_score", "glue_score", "matthews", "scores", "task_score"],
+    "metrics": [
+        "blind_score",
+        "commonest_score",
+        "constant_micro_f1",
+        "glue_score",
+        "matthews",
+        "scores",
+        "task_score",
+    ],
     "packed": ["PackedRow", "pack_sequences", "window_cells"],
     "preparing": [
         "complete",

@@ -69,8 +69,10 @@ def score_of_counts(metric: str, hits: Values, given: Values, there: Values) -> 
 def blind_score(metric: str, shares: Sequence[float]) -> float | None:
     """Return what answers that know nothing of the texts reach at most, given the shares of classes; None: not known.
 
-    They give the commonest class always, or each class in its share.
+    They give the commonest class always, or each class in its share; of several labels a row always the same ones.
     """
+    if metric == "micro_f1":
+        return constant_micro_f1(shares)[0]
     most = commonest_score(metric, max(shares), len(shares))
     return max(most, 1 / len(shares)) if most is not None and metric == "macro_f1" else most
 
@@ -78,6 +80,17 @@ def blind_score(metric: str, shares: Sequence[float]) -> float | None:
 def commonest_score(metric: str, share: float, classes: int) -> float | None:
     """Return what always giving the commonest of so many classes scores, by its share; None: not known."""
     return {"accuracy": share, "macro_f1": 2 * share / (1 + share) / classes, "matthews": 0.0}.get(metric)
+
+
+def constant_micro_f1(shares: Sequence[float]) -> tuple[float, int]:
+    """Return the best micro F1 of always giving the same labels, and how many: the commonest, by their shares of rows.
+
+    Of N rows the k commonest are given k N times, rightly as often as they are there.
+    """
+    commonest, there = sorted(shares, reverse=True), sum(shares)
+    reached = [2 * sum(commonest[:count]) / (count + there) for count in range(1, len(shares) + 1)]
+    best = max(reached, default=0.0)
+    return best, reached.index(best) + 1 if reached else 0
 
 
 def pearson(labels: Values, predictions: Values) -> float:
