@@ -225,10 +225,32 @@ def test_text_in_an_encoding_of_one_language_is_told_with_it(
 
 
 @pytest.mark.parametrize(
-    "text", ["Ça coûte 5 € à Köln", "ÀÁ", "señor – ¿qué?", "中文评论也很有意思,这部电影值得再看一遍"]
+    "text",
+    [
+        "Ça coûte 5 € à Köln",
+        "ÀÁ",
+        "señor – ¿qué?",
+        "don’t it’s we’re",
+        "I don’t think it’s what they’ve said; we’re sure you’ll see that he’d go",
+        "°é and ²é",
+        "中文评论也很有意思,这部电影值得再看一遍",
+    ],
 )
 def test_other_text_is_not_taken_for_korean(text: str) -> None:
     assert known_encoding(text.encode("gb2312" if text[0] == "中" else "cp1252")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "language"),
+    [
+        ("별로", "cp949", "Korean"),
+        ("이 영화 뭘 본 건지 모르겠다. 뷁, 펲시나 마실걸 그랬다", "cp949", "Korean"),  # two syllables of cp949 alone
+        ("猫が好き", "cp932", "Japanese"),
+        ("しかし、東京の夜は長い", "cp932", "Japanese"),
+    ],
+)
+def test_short_text_of_one_language_is_told_with_its_encoding(text: str, name: str, language: str) -> None:
+    assert known_encoding(text.encode(name)) == (name, language)
 
 
 def test_an_undecodable_byte_counts_from_the_start_of_the_file_with_its_mark(tmp_path: Path) -> None:

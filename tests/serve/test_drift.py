@@ -96,6 +96,20 @@ def test_a_window_is_of_rows_however_they_come_and_explained_ones_count_once(run
         assert client.figures()[f"gpt1_drift_windows_total{{{OF}}}"] == 1
 
 
+@pytest.mark.parametrize("has_reference", [False, True])
+def test_rows_that_repeat_what_the_run_learned_count_on_neither_side(
+    run: Path, tmp_path: Path, has_reference: bool
+) -> None:
+    table = write(tmp_path / "known.csv", texts(0, 160), [""] * 160)
+    with serving(str(run), reference=[str(table)] if has_reference else ()) as client:
+        is_watched(client)
+        ask(client, [text.upper() for text in texts(0, 40)] * 5)  # learned, but for case, which does not count
+        assert client.figures()[f"gpt1_drift_windows_total{{{OF}}}"] == 0
+        ask(client, [row for new in texts(1000, WINDOW) for row in (new, texts(0, 1)[0])])
+        assert client.figures()[f"gpt1_drift_windows_total{{{OF}}}"] == 1
+        assert noticed(client) == set()
+
+
 def test_a_table_of_ones_own_may_be_what_rows_are_held_against(run: Path, tmp_path: Path) -> None:
     long = write(tmp_path / "long.csv", texts(2000, 60, sentences=4), [""] * 60)
     with serving(str(run), reference=[str(long)]) as client:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ _SCARCE = 0.02  # the share of known rows as far out, from which on down a row's
 _HELPS = "; name a table of rows as they were when it was well with `reference`"
 
 Notice = Callable[[str], None]
+Digests = NDArray[np.uint64]
 
 
 def find_drift(
@@ -78,7 +79,7 @@ def find_drift(
     asking = with_columns(known_task, columns or {})
     read, rows, bad = read_unlabelled(table, asking, encoding, skip_bad)
     if reference is None:
-        known = _judged_by(run)[known_task.name]
+        known = list(chain.from_iterable(_not_learned(run, _read_judged(run)[known_task.name])))
         which = f"{many(len(known), 'row')} that it was judged by and did not learn from"
     else:
         known = never_learned(
@@ -124,32 +125,60 @@ def read_unlabelled(table: str | Path, task: Task, encoding: str, skip_bad: bool
 
 def never_learned(run: Run, task: Task, rows: list[Example], table: str | Path, notice: Notice) -> list[Example]:
     """Return the rows of a table that a run did not learn: what it learned it expects, and is surer of."""
+    return _without(learned_texts(run, task, table, notice), task, rows, table, notice)
+
+
+def learned_texts(run: Run, task: Task, table: str | Path, notice: Notice) -> Digests:
+    """Return the digests of the texts that a run learned, in order; none where nobody knows them, which is told."""
     try:
         tasks, _ = read_again(run)
     except InputError:
         notice(f"whether {run.path} learned rows of {table} is not known; learned ones look unlike all others")
-        return rows
-    learned = np.isin(text_digests(task, rows), tasks[task.name].train_texts)
-    if learned.any():
-        notice(f"{int(learned.sum()):,} of {many(len(rows), 'row')} of {table} were learned, and are left out")
-    return [row for row, is_learned in zip(rows, learned, strict=True) if not is_learned]
+        return np.array([], np.uint64)
+    return np.sort(tasks[task.name].train_texts)
+
+
+def were_learned(task: Task, rows: Sequence[Example], learned: Digests) -> NDArray[np.bool_]:
+    """Return which rows are among the learned, whose digests are in order: a few rows are found without reading all."""
+    digests = text_digests(task, rows)
+    return np.searchsorted(learned, digests, "left") < np.searchsorted(learned, digests, "right")
+
+
+def _without(learned: Digests, task: Task, rows: list[Example], table: str | Path, notice: Notice) -> list[Example]:
+    out = were_learned(task, rows, learned)
+    if out.any():
+        notice(f"{int(out.sum()):,} of {many(len(rows), 'row')} of {table} were learned, and are left out")
+    return [row for row, is_out in zip(rows, out, strict=True) if not is_out]
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows of a task, without labels, that others are held against, and the learned ones that are left out of both."""
+
+    task: Task
+    rows: list[Example]
+    learned: Digests  # in order
 
 
 def known_rows(
     run: Run, tasks: Sequence[Task], reference: Path | None, most: int, notice: Notice
-) -> Iterator[tuple[Task, list[Example]]]:
-    """Yield for each task at most so many rows, without labels, that others are held against.
+) -> Iterator[KnownRows]:
+    """Yield for each task at most so many rows that others are held against.
 
     They are those for dev and test that the run did not learn, or those of a table, of a run that has one task.
     """
     if reference is None:
-        judged = _judged_by(run)
+        read = _read_judged(run)
         for task in tasks:
-            yield task, without_labels(drawn(judged[task.name], most))
+            encoded = read[task.name]
+            rows = list(chain.from_iterable(_not_learned(run, encoded)))
+            yield KnownRows(task, without_labels(drawn(rows, most)), np.sort(encoded.train_texts))
     else:
         (task,) = tasks
         rows, _, _ = read_unlabelled(reference, task, ENCODING, skip_bad=False)
-        yield task, without_labels(drawn(never_learned(run, task, rows, reference, notice), most))
+        learned = learned_texts(run, task, reference, notice)
+        rows = _without(learned, task, rows, reference, notice)
+        yield KnownRows(task, without_labels(drawn(rows, most)), learned)
 
 
 def too_few(rows: Sequence[Example], where: str, helps: str = _HELPS) -> InputError:
@@ -158,16 +187,17 @@ def too_few(rows: Sequence[Example], where: str, helps: str = _HELPS) -> InputEr
     return InputError(f"{where}: drift is told of {wanted}, there are {len(rows):,}{helps}")
 
 
-def _judged_by(run: Run) -> dict[str, list[Example]]:
-    """Return the rows for dev and test that a run did not learn from, by task."""
+def _read_judged(run: Run) -> dict[str, EncodedTask]:
+    """Return what a run was trained with and judged by, by task."""
     try:
         tasks, _ = read_again(run)
     except InputError as error:
         raise InputError(f"{error}{_HELPS}") from None
-    return {name: list(chain.from_iterable(_not_learned(run, encoded))) for name, encoded in tasks.items()}
+    return tasks
 
 
 def _not_learned(run: Run, encoded: EncodedTask) -> Iterator[list[Example]]:
+    """Yield the rows for dev and test that a run did not learn from, by split."""
     for name in (*encoded.task.dev_splits, *encoded.task.test_splits):
         rows = encoded.examples.get(name, ())
         if name in encoded.splits and len(rows) == len(encoded.splits[name]):

@@ -136,7 +136,7 @@ class _InputRow(Row):
 
 
 async def classified(
-    asked: ClassifyRequest, engine: Engine, limits: Limits, seen: Callable[[Predictions], None]
+    asked: ClassifyRequest, engine: Engine, limits: Limits, seen: Callable[[Sequence[Example], Predictions], None]
 ) -> RowAnswers:
     """Return the answer to each row, with the probability of each label; `seen` is told of it in the run's thread."""
     task = _task(engine, asked.task)
@@ -162,7 +162,7 @@ async def classified(
                 row["explanation"] = explain_answer(
                     engine.run, task, example, found, place, explain, with_gradients=gradients
                 )
-        seen(found)
+        seen(examples, found)
         return [(row, float(found.sure[place])) for place, row in enumerate(rows)]
 
     found: list[tuple[RowAnswer, float]] = []

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from gpt1.base.errors import Gpt1Error
 from gpt1.documents.drift import ways
-from gpt1.finetuning.drifting import FEWEST, figures_of, known_rows, too_few, unordered
+from gpt1.finetuning.drifting import (
+    FEWEST,
+    Digests,
+    KnownRows,
+    figures_of,
+    known_rows,
+    too_few,
+    unordered,
+    were_learned,
+)
 from gpt1.inference.answering import Predictions, answer
 from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import ApiError
@@ -43,7 +52,7 @@ class DriftWatch:
 
     def __init__(self, engine: Engine, meters: Meters, reference: Path | None = None, worded: Worded = str) -> None:
         self._engine, self._meters, self._reference, self._worded = engine, meters, reference, worded
-        self._windows: dict[str, DriftWindows] = {}
+        self._watched: dict[str, tuple[Digests, DriftWindows]] = {}  # by task
         self._has_changed: dict[str, bool] = {}
         self._closing = False
         self._tasks = list(engine.run.tasks.values()) if engine.run.has_tasks else []
@@ -59,10 +68,17 @@ class DriftWatch:
         """Ask for no more known rows."""
         self._closing = True
 
-    def see(self, answered: Predictions) -> None:
-        """Take rows that were answered, in the run's thread; tell where a window of them is full."""
-        windows = self._windows.get(answered.task.name)
-        for window in windows.add(figures_of(answered)) if windows is not None else ():
+    def see(self, rows: Sequence[Example], answered: Predictions) -> None:
+        """Take rows and what they were answered, in the run's thread; tell where a window of them is full.
+
+        Those that repeat a learned text are left out, as they are of the known ones.
+        """
+        watched = self._watched.get(answered.task.name)
+        if watched is None:
+            return
+        learned, windows = watched
+        is_new = ~were_learned(answered.task, rows, learned)
+        for window in windows.add({name: values[is_new] for name, values in figures_of(answered).items()}):
             self._tell(answered.task, window)
 
     def _tell(self, task: Task, window: Window) -> None:
@@ -81,20 +97,21 @@ class DriftWatch:
     def _learn(self) -> None:
         try:
             self._ask(lambda items: items, [None])  # when it is answered the run is loaded
-            for task, rows in known_rows(self._engine.run, self._tasks, self._reference, MOST, self._notice):
-                self._learn_task(task, rows)
+            for known in known_rows(self._engine.run, self._tasks, self._reference, MOST, self._notice):
+                self._learn_task(known)
         except Gpt1Error as error:
             self._not_watched(error)
         except (ApiError, CancelledError):  # the run has failed, or the server ends
             return
 
-    def _learn_task(self, task: Task, rows: Sequence[Example]) -> None:
+    def _learn_task(self, known: KnownRows) -> None:
+        task, rows = known.task, known.rows
         if len(rows) < FEWEST:
             self._not_watched(too_few(rows, f"what '{task.name}' is held against"))
             return
         portions = [self._figures(task, rows[start : start + PORTION]) for start in range(0, len(rows), PORTION)]
-        known = {name: np.concatenate([one[name] for one in portions]) for name in portions[0]}
-        self._windows[task.name] = DriftWindows(known, unordered(task))
+        figures = {name: np.concatenate([one[name] for one in portions]) for name in portions[0]}
+        self._watched[task.name] = known.learned, DriftWindows(figures, unordered(task))
         self._meters.drift_watched(self._engine.name, task.name, is_watched=True)
 
     def _figures(self, task: Task, rows: Sequence[Example]) -> Figures:
