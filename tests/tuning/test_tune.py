@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import subprocess
@@ -343,6 +344,28 @@ def test_a_damaged_record_is_refused_by_name(
     shutil.copy(finished[0] / "out" / TUNING_FILE, tmp_path)
     with pytest.raises(FormatError, match=rf"tuning\.json is damaged: .*{told}"):
         TuningRecord.read(damage(change, tmp_path))
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value, wrong: value.update(seconds_an_update=wrong),
+        lambda value, wrong: value["trials"][1].update(loss=wrong),
+        lambda value, wrong: value["trials"][1].update(interval=[0.1, wrong]),
+        lambda value, wrong: value["trials"][1].update(seconds=wrong),
+        lambda value, wrong: value["trials"][1].update(scores=[wrong]),
+        lambda value, wrong: value["trials"][1]["values"].update({"optimizer.lr": wrong}),
+    ],
+)
+def test_a_record_with_a_figure_that_is_no_number_is_refused(
+    change: Callable[[dict[str, Any], float], None], value: float, finished: tuple[Path, TuneResult]
+) -> None:
+    path = finished[0] / "out" / TUNING_FILE
+    facts = facts_in(path)
+    change(facts, value)
+    with pytest.raises(FormatError, match=r"tuning\.json is damaged"):
+        TuningRecord.from_json(facts, path)
 
 
 def test_a_record_of_other_settings_is_refused(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
