@@ -48,6 +48,17 @@ def test_where_the_updates_are_counted_epochs_are_not_searched() -> None:
     assert EPOCHS not in [one.name for one in search_space(change(RECIPE, ["training.steps=5"]), (), ())]
 
 
+def test_epochs_are_not_searched_beside_counted_updates_whoever_asks() -> None:
+    with pytest.raises(SettingError, match=r"training\.steps is set, .* so training\.epochs cannot be searched"):
+        search_space(change(RECIPE, ["training.steps=5"]), ["training.epochs=1:3"], ["training.steps=5"])
+
+
+@pytest.mark.parametrize("again", ["lr=1e-4:1e-2", "optimizer.lr=1e-5:1e-3"])
+def test_a_range_that_is_said_twice_is_refused(again: str) -> None:
+    with pytest.raises(SettingError, match=r"optimizer\.lr has 2 ranges; leave out all but one"):
+        search_space(RECIPE, ["optimizer.lr=1e-5:1e-3", "epochs=1:3", again], ())
+
+
 def test_where_all_is_set_there_is_nothing_to_search() -> None:
     with pytest.raises(SettingError, match="nothing to search"):
         search_space(RECIPE, (), [f"{name}=0.5" for name in SEARCHABLE])

@@ -66,12 +66,20 @@ def search_space(recipe: Recipe, asked: Iterable[str], changes: Iterable[str]) -
     """
     ranges = {one.name: one for one in _usual(recipe)}
     restricted = [_read(recipe, text) for text in asked]
+    names = [one.name for one in restricted]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SettingError(f"{twice[0]} has {names.count(twice[0])} ranges; leave out all but one")
     ranges |= {one.name: one for one in restricted}
     kept = {_full_name(one.partition("=")[0]) for one in changes}
-    if both := [one.name for one in restricted if one.name in kept]:
+    if both := [name for name in names if name in kept]:
         raise SettingError(f"{both[0]} is set, so it cannot be searched as well; leave out one of the two")
-    if recipe.training.steps is not None:
-        kept.add(EPOCHS)  # which then mean nothing
+    if recipe.training.steps is not None:  # epochs then mean nothing
+        if EPOCHS in names:
+            raise SettingError(
+                f"training.steps is set, by which the updates are counted, so {EPOCHS} cannot be searched; leave out "
+                "one of the two"
+            )
+        kept.add(EPOCHS)
     found = [ranges[name] for name in SEARCHABLE if name in ranges and name not in kept]
     if not found:
         raise SettingError("all that could be searched is set, so there is nothing to search")
