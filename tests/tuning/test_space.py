@@ -92,3 +92,18 @@ def test_values_are_told_as_they_were_tried() -> None:
     values = {RATE: 1.23e-4, EPOCHS: 14.0, WORD_DROPOUT: 0.071}
     changed = change(RECIPE, as_changes(values))
     assert usual_values(changed, search_space(RECIPE, (), ())) == values | {DROPOUT: 0.1}
+
+
+def test_what_is_kept_is_what_is_tried_to_the_last_digit() -> None:
+    epochs, rate = Range(EPOCHS, 1.0, 123_456.0), Range(RATE, 1.23456e-5, 1.23456e-3)
+    assert epochs.rounded(12_345) == 12_345
+    kept = {EPOCHS: epochs.rounded(1_234), RATE: rate.rounded(1.2346e-5)}  # which would be 1.23e-5, below the range
+    assert kept[RATE] == rate.low
+    changed = change(RECIPE, as_changes(kept))
+    assert (changed.training.epochs, changed.optimizer.lr) == (kept[EPOCHS], kept[RATE])
+
+
+def test_a_range_is_told_with_all_its_digits() -> None:
+    asked = ["training.epochs=1:12345", "optimizer.lr=0.00012345678:0.001"]
+    rate, epochs = search_space(RECIPE, asked, ())[:2]
+    assert [epochs.in_words(), rate.in_words()] == asked

@@ -420,6 +420,13 @@ def test_what_was_gained_and_that_it_flatters_is_said_first(finished: tuple[Path
     assert "Nothing was gained: of 2 trials, trial 2, which is taken, is only surer of its answers" in shown(surer)
 
 
+def test_epochs_are_shown_in_all_their_digits(finished: tuple[Path, TuneResult]) -> None:
+    _, found = finished
+    values = {**found.usual, "training.epochs": 1234.0}
+    record = replace(found.record, trials=[found.record.trials[0], trial(0.7, 0.5, **values)])
+    assert " 1234 " in shown(replace(found, record=record))
+
+
 def test_a_trial_that_is_given_up_is_told(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
     _, found = finished
     given_up = replace(found.record.trials[1], end=PRUNED, scores=[0.2])

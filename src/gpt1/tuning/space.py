@@ -50,13 +50,15 @@ class Range:
         return self.low <= value <= self.high and (not self.is_whole or float(value).is_integer())
 
     def rounded(self, value: float) -> float:
-        """Return a value in few digits, within the range."""
+        """Return a value in few digits, within the range; a whole number and an end of the range as they are."""
+        if self.is_whole:
+            return value
         short = float(f"{value:.{_DIGITS}g}") if self.is_log else round(value, _DIGITS)
         return min(max(short, self.low), self.high)
 
     def in_words(self) -> str:
         """Return it as a person asks for it."""
-        return f"{self.name}={self.low:g}:{self.high:g}"
+        return f"{self.name}={in_digits(self.low)}:{in_digits(self.high)}"
 
 
 def search_space(recipe: Recipe, asked: Iterable[str], changes: Iterable[str]) -> list[Range]:
@@ -131,5 +133,10 @@ def usual_values(recipe: Recipe, space: Sequence[Range]) -> dict[str, float]:
 
 
 def as_changes(values: Values) -> list[str]:
-    """Return values as a person sets them."""
-    return [f"{name}={value:.{_DIGITS}g}" for name, value in values.items()]
+    """Return values as a person sets them, to the last digit: what is tried is what is kept."""
+    return [f"{name}={in_digits(value)}" for name, value in values.items()]
+
+
+def in_digits(value: float) -> str:
+    """Return a value as a person types it, with all of its digits."""
+    return repr(float(value)).removesuffix(".0")
