@@ -270,6 +270,27 @@ def test_no_trial_is_begun_that_does_not_fit_beside_the_training_of_the_winner(
 # ---- what is refused ----
 
 
+@pytest.mark.parametrize("name", ["train", "dev"])
+def test_a_table_that_changed_while_it_was_searched_is_not_taught_to_the_winner(
+    name: str, base: Path, finished: tuple[Path, TuneResult], tmp_path: Path
+) -> None:
+    named, out = tables(tmp_path), tmp_path / "out"
+    whole = named[name].read_bytes()
+
+    def cut(event: Event) -> None:
+        if isinstance(event, Noticed) and event.text.startswith("trial 2: "):
+            named[name].write_bytes(b"".join(whole.splitlines(keepends=True)[:8]))
+
+    told = rf"{name}\.csv was changed while settings were searched on it; bring it back .* or search anew"
+    with pytest.raises(InputError, match=told):
+        search(base, out, named, listeners=[cut])
+    assert not (out / TUNED_RUN).exists()
+    named[name].write_bytes(whole)
+    again = search(base, out, named)
+    assert without_times(again.record) == without_times(finished[1].record)
+    assert results(again.run)["tasks"] == results(finished[1].run)["tasks"]
+
+
 def test_another_search_in_the_folder_is_refused(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
     folder, _ = finished
     named = tables(folder)
