@@ -134,6 +134,17 @@ def test_the_same_call_writes_the_same_bytes(run: Run, texts: Path, tmp_path: Pa
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
+def test_a_table_that_changed_while_it_was_answered_gets_no_sheet(run: Run, texts: Path, tmp_path: Path) -> None:
+    twice = write(tmp_path / "twice.csv", [[row["text"]] for _, row in read_rows(texts)] * 2, "text")  # type: ignore[list-item]
+
+    def turn(said: str) -> None:  # is told of the copies after the table is read
+        twice.write_bytes(texts.read_bytes())
+
+    with pytest.raises(InputError, match=r"twice\.csv was changed while its rows were answered"):
+        next_labels(run, twice, tmp_path / "next.csv", count=10, notice=turn)
+    assert not (tmp_path / "next.csv").exists()
+
+
 def test_cells_that_would_be_formulas_are_made_harmless(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "new.csv", [["=HYPERLINK(1)"], ["Ann sold nothing"]], "text")
     next_labels(run, path, tmp_path / "next.csv", count=2, notice=quiet)

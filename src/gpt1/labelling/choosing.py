@@ -25,7 +25,7 @@ from gpt1.inference.answering import answer_split, task_of, thresholds_of
 from gpt1.inference.predicting import ROW
 from gpt1.inference.run import Run
 from gpt1.inference.sheets import check_target
-from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
+from gpt1.labelling.sheet import TableCells, hash_before, read_cells, require_one_label, text_cells
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.columns import with_columns
@@ -94,6 +94,7 @@ def next_labels(
     _check(count, random_share)
     check_target(out, overwrite=overwrite)
     how = TableReading(columns, encoding, skip_bad, fold_labels)
+    before = hash_before(Path(texts))
     rows = read_beside_train(run, known, Path(texts), _ROWS, how, notice, labelled=False)
     shown = with_columns(known, columns or {})
     candidates = _candidates(run, replace(rows, task=shown), _free(rows, run, Path(texts), notice))
@@ -101,7 +102,7 @@ def next_labels(
         notice(f"there are {many(len(candidates.examples), 'row')} to choose from, fewer than {count:,}: all are taken")
     chosen = _choose(run, candidates, count, random_share)
     found = [_wanted(candidates, place, why) for place, why in sorted(chosen.items())]
-    _write(shown, found, read_cells(Path(texts), encoding), out, overwrite, notice)
+    _write(shown, found, read_cells(Path(texts), encoding, before), out, overwrite, notice)
     return found
 
 
