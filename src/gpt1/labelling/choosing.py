@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -186,7 +187,7 @@ def _far_apart(
     if not count:
         return
     places = [*pool, *chosen]
-    vectors = run.embed([candidates.split.sequences(place)[0].tolist() for place in places]).astype(np.float64)
+    vectors = _vectors(run, candidates.split, places)
     distances = np.full(len(pool), np.inf)
     for vector in vectors[len(pool) :]:
         distances = np.minimum(distances, ((vectors[: len(pool)] - vector) ** 2).sum(1))
@@ -195,6 +196,14 @@ def _far_apart(
         yield pool[furthest]
         distances = np.minimum(distances, ((vectors[: len(pool)] - vectors[furthest]) ** 2).sum(1))
         distances[furthest] = -1.0
+
+
+def _vectors(run: Run, split: EncodedSplit, places: Sequence[int]) -> Floats:
+    """Return what the network makes of rows [rows, width]; of one that is read in windows, the mean of all of them."""
+    windows = [[ids.tolist() for ids in split.first_sequences(place)] for place in places]
+    found = run.embed(list(chain.from_iterable(windows))).astype(np.float64)
+    counts = np.array(list(map(len, windows)))
+    return np.asarray(np.add.reduceat(found, np.cumsum(counts) - counts) / counts[:, None])
 
 
 def _wanted(candidates: _Candidates, place: int, why: str) -> RowToLabel:
