@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,12 @@ def test_it_calls_verbs_that_there_are_for_extras_that_there_are(check: ModuleTy
     assert {words[1] for words in called if words[0] == "gpt1"} <= {*VERBS, "--version"}
     assert needing.keys() < set(check.EXTRAS)
     assert check.NOT_TRIED in check.EXTRAS
+
+
+def test_every_extra_that_the_package_asks_for_is_tried_and_its_absence_too(check: ModuleType) -> None:
+    code = "".join(path.read_text() for path in (ROOT / "src" / "gpt1").rglob("*.py"))
+    asked_for = set(re.findall(r"pip install 'gpt1\[(\w+)\]'", code))
+    assert asked_for == {*check.WITH, *check.ONLY_REFUSED}
 
 
 def test_versions_are_the_locked_ones_without_their_hashes(

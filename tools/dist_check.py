@@ -46,6 +46,7 @@ recipe.Plan = lambda: small
 main(["demo", "--out", "demo"])
 """
 FINETUNE = ["gpt1", "finetune", "--train", "films.csv", "--steps", "2", "--device", "cpu"]
+TUNE = ["gpt1", "tune", "--train", "films.csv", "--trials", "1", "--set", "training.steps=2", "--device", "cpu"]
 ALWAYS = [
     ["gpt1", "--version"],
     ["gpt1", "check", "films.csv"],
@@ -64,6 +65,7 @@ WITH = {
         ["gpt1", "start", "films.csv", "--minutes", "0.1"],
     ],
     "export": [["gpt1", "export", "onnx", "run", "--out", "run.onnx"]],
+    "tune": [[*TUNE, "--out", "tuned"]],
     "curves": [[*FINETUNE, "--out", "curves", "--tensorboard"]],
 }
 # These ask others, or wait: where their extra is there, they are not called, or otherwise.

@@ -17,6 +17,8 @@ from gpt1.inference.predicting import predict_file
 from gpt1.inference.run import Run, load_run
 from gpt1.labelling.choosing import DIFFERENT, RANDOM, UNSURE, next_labels
 from gpt1.records.thresholds import THRESHOLDS_FILE, ThresholdsRecord
+from gpt1.tasks.encoded import encode_task
+from gpt1.tasks.examples import Example
 from gpt1.text.tokenizer import Tokenizer
 from tests.finetuning.tools import SETTINGS, make_examples, make_pretrained, make_task
 
@@ -132,6 +134,39 @@ def test_the_same_call_writes_the_same_bytes(run: Run, texts: Path, tmp_path: Pa
     for name in ("one.csv", "two.csv"):
         next_labels(run, texts, tmp_path / name, count=10, notice=quiet)
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+
+
+def test_long_texts_that_differ_behind_their_first_window_are_different(run: Run, tmp_path: Path) -> None:
+    head = "Ann and Tom had to wait for their letters, "
+    rows = [[head + row.texts[0], MOODS.labels[int(str(row.label))]] for row in make_examples(MOODS, 30)]
+    table = write(tmp_path / "moods.csv", rows, "text", "label")
+    settings = {"changes": (*SETTINGS, "finetuning.windows=mean"), "recipe": "finetune", "device": "cpu"}
+    own = finetune(Path(str(run.record.parent)), tmp_path / "run", train=table, **settings)  # type: ignore[arg-type]
+    examples = make_examples(MOODS, 40, seed=5)
+    long = [Example((head + row.texts[0],), -1, place + 2) for place, row in enumerate(examples)]
+    path = write(tmp_path / "new.csv", [list(row.texts) for row in long], "text")
+    found = next_labels(own, path, tmp_path / "next.csv", count=8, random_share=0, notice=quiet)
+
+    encoded = encode_task(MOODS, {"test": long}, own.tokenizer, own.recipe.shape.context, windows=True).splits["test"]
+    means = {row.row: own.embed(encoded.sequences(place)).mean(0) for place, row in enumerate(long)}  # type: ignore[arg-type]
+    chosen = [one.row for one in found if one.why == UNSURE]
+    left = set(means) - set(chosen)
+    while len(chosen) < 8:
+        chosen.append(max(left, key=lambda row: min(((means[row] - means[other]) ** 2).sum() for other in chosen)))
+        left.remove(chosen[-1])
+    assert [one.row for one in found] == sorted(chosen)
+    assert min(encoded.windows) > 1  # type: ignore[type-var, arg-type]
+
+
+def test_a_table_that_changed_while_it_was_answered_gets_no_sheet(run: Run, texts: Path, tmp_path: Path) -> None:
+    twice = write(tmp_path / "twice.csv", [[row["text"]] for _, row in read_rows(texts)] * 2, "text")  # type: ignore[list-item]
+
+    def turn(said: str) -> None:  # is told of the copies after the table is read
+        twice.write_bytes(texts.read_bytes())
+
+    with pytest.raises(InputError, match=r"twice\.csv was changed while its rows were answered"):
+        next_labels(run, twice, tmp_path / "next.csv", count=10, notice=turn)
+    assert not (tmp_path / "next.csv").exists()
 
 
 def test_cells_that_would_be_formulas_are_made_harmless(run: Run, tmp_path: Path) -> None:

@@ -197,6 +197,28 @@ def test_a_call_that_was_stopped_goes_on_and_writes_the_same_bytes(run: Run, tab
         suspect_labels(run, table, out)
 
 
+def test_a_table_that_changed_while_it_was_answered_gets_no_sheet_until_it_is_back(
+    run: Run, table: Path, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "moods.csv", tmp_path / "out.csv"
+    whole = table.read_bytes()
+    path.write_bytes(whole)
+
+    def turn(event: Event) -> None:
+        header, *rows = whole.splitlines(keepends=True)
+        path.write_bytes(b"".join([header, *reversed(rows)]))
+
+    with pytest.raises(InputError, match=r"moods\.csv was changed while its rows were answered.*bring it back"):
+        suspect_labels(run, path, out, listeners=[turn], notice=lambda said: None)
+    assert not out.exists()
+    path.write_bytes(whole)
+    events: list[Event] = []
+    suspect_labels(run, path, out, listeners=[events.append], notice=lambda said: None)
+    assert not [one for one in events if isinstance(one, Stepped)]  # the trainings were kept
+    suspect_labels(run, table, tmp_path / "whole.csv", notice=lambda said: None)
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["scores", "several"])
 def test_scores_and_several_labels_are_refused(kind: str, parent: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"

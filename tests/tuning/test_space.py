@@ -48,6 +48,17 @@ def test_where_the_updates_are_counted_epochs_are_not_searched() -> None:
     assert EPOCHS not in [one.name for one in search_space(change(RECIPE, ["training.steps=5"]), (), ())]
 
 
+def test_epochs_are_not_searched_beside_counted_updates_whoever_asks() -> None:
+    with pytest.raises(SettingError, match=r"training\.steps is set, .* so training\.epochs cannot be searched"):
+        search_space(change(RECIPE, ["training.steps=5"]), ["training.epochs=1:3"], ["training.steps=5"])
+
+
+@pytest.mark.parametrize("again", ["lr=1e-4:1e-2", "optimizer.lr=1e-5:1e-3"])
+def test_a_range_that_is_said_twice_is_refused(again: str) -> None:
+    with pytest.raises(SettingError, match=r"optimizer\.lr has 2 ranges; leave out all but one"):
+        search_space(RECIPE, ["optimizer.lr=1e-5:1e-3", "epochs=1:3", again], ())
+
+
 def test_where_all_is_set_there_is_nothing_to_search() -> None:
     with pytest.raises(SettingError, match="nothing to search"):
         search_space(RECIPE, (), [f"{name}=0.5" for name in SEARCHABLE])
@@ -81,3 +92,18 @@ def test_values_are_told_as_they_were_tried() -> None:
     values = {RATE: 1.23e-4, EPOCHS: 14.0, WORD_DROPOUT: 0.071}
     changed = change(RECIPE, as_changes(values))
     assert usual_values(changed, search_space(RECIPE, (), ())) == values | {DROPOUT: 0.1}
+
+
+def test_what_is_kept_is_what_is_tried_to_the_last_digit() -> None:
+    epochs, rate = Range(EPOCHS, 1.0, 123_456.0), Range(RATE, 1.23456e-5, 1.23456e-3)
+    assert epochs.rounded(12_345) == 12_345
+    kept = {EPOCHS: epochs.rounded(1_234), RATE: rate.rounded(1.2346e-5)}  # which would be 1.23e-5, below the range
+    assert kept[RATE] == rate.low
+    changed = change(RECIPE, as_changes(kept))
+    assert (changed.training.epochs, changed.optimizer.lr) == (kept[EPOCHS], kept[RATE])
+
+
+def test_a_range_is_told_with_all_its_digits() -> None:
+    asked = ["training.epochs=1:12345", "optimizer.lr=0.00012345678:0.001"]
+    rate, epochs = search_space(RECIPE, asked, ())[:2]
+    assert [epochs.in_words(), rate.in_words()] == asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import subprocess
@@ -269,6 +270,27 @@ def test_no_trial_is_begun_that_does_not_fit_beside_the_training_of_the_winner(
 # ---- what is refused ----
 
 
+@pytest.mark.parametrize("name", ["train", "dev"])
+def test_a_table_that_changed_while_it_was_searched_is_not_taught_to_the_winner(
+    name: str, base: Path, finished: tuple[Path, TuneResult], tmp_path: Path
+) -> None:
+    named, out = tables(tmp_path), tmp_path / "out"
+    whole = named[name].read_bytes()
+
+    def cut(event: Event) -> None:
+        if isinstance(event, Noticed) and event.text.startswith("trial 2: "):
+            named[name].write_bytes(b"".join(whole.splitlines(keepends=True)[:8]))
+
+    told = rf"{name}\.csv was changed while settings were searched on it; bring it back .* or search anew"
+    with pytest.raises(InputError, match=told):
+        search(base, out, named, listeners=[cut])
+    assert not (out / TUNED_RUN).exists()
+    named[name].write_bytes(whole)
+    again = search(base, out, named)
+    assert without_times(again.record) == without_times(finished[1].record)
+    assert results(again.run)["tasks"] == results(finished[1].run)["tasks"]
+
+
 def test_another_search_in_the_folder_is_refused(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
     folder, _ = finished
     named = tables(folder)
@@ -345,6 +367,28 @@ def test_a_damaged_record_is_refused_by_name(
         TuningRecord.read(damage(change, tmp_path))
 
 
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value, wrong: value.update(seconds_an_update=wrong),
+        lambda value, wrong: value["trials"][1].update(loss=wrong),
+        lambda value, wrong: value["trials"][1].update(interval=[0.1, wrong]),
+        lambda value, wrong: value["trials"][1].update(seconds=wrong),
+        lambda value, wrong: value["trials"][1].update(scores=[wrong]),
+        lambda value, wrong: value["trials"][1]["values"].update({"optimizer.lr": wrong}),
+    ],
+)
+def test_a_record_with_a_figure_that_is_no_number_is_refused(
+    change: Callable[[dict[str, Any], float], None], value: float, finished: tuple[Path, TuneResult]
+) -> None:
+    path = finished[0] / "out" / TUNING_FILE
+    facts = facts_in(path)
+    change(facts, value)
+    with pytest.raises(FormatError, match=r"tuning\.json is damaged"):
+        TuningRecord.from_json(facts, path)
+
+
 def test_a_record_of_other_settings_is_refused(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:
     shutil.copytree(finished[0] / "out", tmp_path / "out")
     damage(lambda value: value["trials"][1].update(values={"shape.width": 1.0}), tmp_path / "out")
@@ -395,6 +439,13 @@ def test_what_was_gained_and_that_it_flatters_is_said_first(finished: tuple[Path
     assert search_as_json(gained)["gained"] == pytest.approx(0.05)
     surer = replace(found, record=replace(found.record, trials=[trial(0.7, 0.5), trial(0.7, 0.4, **usual)]))
     assert "Nothing was gained: of 2 trials, trial 2, which is taken, is only surer of its answers" in shown(surer)
+
+
+def test_epochs_are_shown_in_all_their_digits(finished: tuple[Path, TuneResult]) -> None:
+    _, found = finished
+    values = {**found.usual, "training.epochs": 1234.0}
+    record = replace(found.record, trials=[found.record.trials[0], trial(0.7, 0.5, **values)])
+    assert " 1234 " in shown(replace(found, record=record))
 
 
 def test_a_trial_that_is_given_up_is_told(base: Path, finished: tuple[Path, TuneResult], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from gpt1.inference.answering import answer_split, task_of, thresholds_of
 from gpt1.inference.predicting import ROW
 from gpt1.inference.run import Run
 from gpt1.inference.sheets import check_target
-from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
+from gpt1.labelling.sheet import TableCells, hash_before, read_cells, require_one_label, text_cells
 from gpt1.tasks.answers import Floats
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.columns import with_columns
@@ -94,6 +95,7 @@ def next_labels(
     _check(count, random_share)
     check_target(out, overwrite=overwrite)
     how = TableReading(columns, encoding, skip_bad, fold_labels)
+    before = hash_before(Path(texts))
     rows = read_beside_train(run, known, Path(texts), _ROWS, how, notice, labelled=False)
     shown = with_columns(known, columns or {})
     candidates = _candidates(run, replace(rows, task=shown), _free(rows, run, Path(texts), notice))
@@ -101,7 +103,7 @@ def next_labels(
         notice(f"there are {many(len(candidates.examples), 'row')} to choose from, fewer than {count:,}: all are taken")
     chosen = _choose(run, candidates, count, random_share)
     found = [_wanted(candidates, place, why) for place, why in sorted(chosen.items())]
-    _write(shown, found, read_cells(Path(texts), encoding), out, overwrite, notice)
+    _write(shown, found, read_cells(Path(texts), encoding, before), out, overwrite, notice)
     return found
 
 
@@ -185,7 +187,7 @@ def _far_apart(
     if not count:
         return
     places = [*pool, *chosen]
-    vectors = run.embed([candidates.split.sequences(place)[0].tolist() for place in places]).astype(np.float64)
+    vectors = _vectors(run, candidates.split, places)
     distances = np.full(len(pool), np.inf)
     for vector in vectors[len(pool) :]:
         distances = np.minimum(distances, ((vectors[: len(pool)] - vector) ** 2).sum(1))
@@ -194,6 +196,14 @@ def _far_apart(
         yield pool[furthest]
         distances = np.minimum(distances, ((vectors[: len(pool)] - vectors[furthest]) ** 2).sum(1))
         distances[furthest] = -1.0
+
+
+def _vectors(run: Run, split: EncodedSplit, places: Sequence[int]) -> Floats:
+    """Return what the network makes of rows [rows, width]; of one that is read in windows, the mean of all of them."""
+    windows = [[ids.tolist() for ids in split.first_sequences(place)] for place in places]
+    found = run.embed(list(chain.from_iterable(windows))).astype(np.float64)
+    counts = np.array(list(map(len, windows)))
+    return np.asarray(np.add.reduceat(found, np.cumsum(counts) - counts) / counts[:, None])
 
 
 def _wanted(candidates: _Candidates, place: int, why: str) -> RowToLabel:

@@ -11,7 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from gpt1.base.errors import SettingError
+from gpt1.base.errors import InputError, SettingError
+from gpt1.base.files import file_hash
 from gpt1.inference.predicting import free_names
 from gpt1.inference.rows import file_chunks
 from gpt1.inference.sheets import columns_beside, kinds_of, write_as_table
@@ -85,8 +86,21 @@ class TableCells:
         write_as_table(file, out, self.path, self.encoding, rows, columns, notice)
 
 
-def read_cells(path: Path, encoding: str) -> TableCells:
-    """Return all cells of a table; rows that cannot be read are none of a sheet's."""
+def hash_before(path: Path) -> str:
+    """Return what tells a table from all others, before its rows are looked at; "" where it is no file to read."""
+    return file_hash(path) if path.is_file() else ""
+
+
+def read_cells(path: Path, encoding: str, before: str) -> TableCells:
+    """Return all cells of a table, or refuse one that is another by its hash than `before` its rows were looked at.
+
+    Rows that cannot be read are none of a sheet's.
+    """
     found = (row for row in chain.from_iterable(file_chunks(path, encoding)) if isinstance(row, Row))
     rows = {row.number: row.cells for row in found}
+    if hash_before(path) != before:  # after the cells are read: what changes now is none of theirs
+        raise InputError(
+            f"{path} was changed while its rows were answered, so what is found may be of other rows; bring it back as "
+            "it was and say the same again, or name the table as it is now with another `out`"
+        )
     return TableCells(path, encoding, rows, list(dict.fromkeys(name for cells in rows.values() for name in cells)))

@@ -19,7 +19,7 @@ from gpt1.inference.sheets import check_target
 from gpt1.labelling.confident import Doubts, find_doubts
 from gpt1.labelling.cross_validating import cross_validated
 from gpt1.labelling.judging import agreement
-from gpt1.labelling.sheet import TableCells, read_cells, require_one_label, text_cells
+from gpt1.labelling.sheet import TableCells, hash_before, read_cells, require_one_label, text_cells
 from gpt1.labelling.workings import WORKINGS, refuse_foreign, remove_workings
 from gpt1.runs.events import Listener
 from gpt1.tasks.answers import Floats
@@ -79,6 +79,7 @@ def suspect_labels(
     workings = out.with_name(out.name + WORKINGS)
     refuse_foreign(workings)
     how = TableReading(columns, encoding, skip_bad, fold_labels)
+    before = hash_before(Path(table))
     rows = read_beside_train(run, known, Path(table), _ROWS, how, notice)
     probabilities = _out_of_fold(run, rows, workings, notice, listeners)
     labels = rows.splits[_ROWS].labels
@@ -86,7 +87,7 @@ def suspect_labels(
     doubts = find_doubts(probabilities, labels, flags=flag_anyway or not judge.may_be_chance)
     shown = with_columns(known, columns or {})
     found = _suspects(shown, rows.examples[_ROWS], probabilities, doubts)
-    _write(found, read_cells(Path(table), encoding), out, workings, notice, overwrite=overwrite)
+    _write(found, read_cells(Path(table), encoding, before), out, workings, notice, overwrite=overwrite)
     return found
 
 

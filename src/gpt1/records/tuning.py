@@ -31,6 +31,12 @@ class TrialRecord(RecordPart):
     updates: Count  # that were made in all folds; 0 where some were made before a kill, so that they tell no time
     interval: tuple[float, float] | None = None  # 95 %, of the last score, over other rows
 
+    @property
+    def figures(self) -> list[float]:
+        """All of it that is a measure."""
+        loss = [] if self.loss is None else [self.loss]
+        return [self.seconds, *self.scores, *self.values.values(), *loss, *(self.interval or ())]
+
 
 @dataclass(frozen=True)
 class TuningRecord(Record):
@@ -52,7 +58,7 @@ class TuningRecord(Record):
         """Return what a file holds, whose first trial is the recipe as it is."""
         found = super().from_json(value, path, remedy)
         first = found.trials[:1]
-        figures = [f for one in found.trials for f in (one.seconds, *one.scores, *one.values.values())]
+        figures = [found.seconds_an_update, *(figure for one in found.trials for figure in one.figures)]
         wrong = {
             "a trial that is done has no score": any(not one.scores for one in found.trials if one.end != DIVERGED),
             "its first trial is not the recipe as it is": any(one.values or one.end != DONE for one in first),

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from gpt1.base.errors import InputError
 from gpt1.base.files import file_hash
 from gpt1.base.records import checksum
+from gpt1.base.wording import some
 from gpt1.bases.catalog import lasting_name
 from gpt1.finetuning.data import Source, check_training, read_source
 from gpt1.finetuning.finetune import chosen_recipe
@@ -69,13 +71,32 @@ class TuneRequest:
 
     def made_for(self) -> dict[str, str]:
         """Return what tells this search from another in the same folder."""
+        tables = ", ".join(self._hashes_before.values())
         return {
             "base": lasting_name(run_folder(self.base)),
             "ranges": ", ".join(one.in_words() for one in self.space),
             "settings": checksum(recipe_as_json(self.recipe)),
             "columns": repr(sorted((name, str(value)) for name, value in self.reading.items())),
-            "tables": ", ".join(f"{name} {file_hash(path)}" for name, path in self.tables.items()),
+            "tables": tables,
         }
+
+    def require_same_tables(self, made_for: Mapping[str, str]) -> None:
+        """Refuse tables that are others now than those that were searched, for whose rows the settings are."""
+        before, now = made_for["tables"].split(", "), self._hashes()
+        if changed := [str(path) for name, path in self.tables.items() if now.get(name) not in before]:
+            raise InputError(
+                f"{some(changed)} was changed while settings were searched on it; bring it back as it was, and the "
+                "same again goes on, or search anew in another folder"
+            )
+
+    @cached_property
+    def _hashes_before(self) -> dict[str, str]:
+        """What the tables hold before they are read, so that no change is missed."""
+        return self._hashes()
+
+    def _hashes(self) -> dict[str, str]:
+        """Return which tables hold what now, but for those that are gone."""
+        return {name: f"{name} {file_hash(path)}" for name, path in self.tables.items() if path.is_file()}
 
     def winner(self, out: Path, values: Values) -> dict[str, object]:
         """Return what teaches the winner, as `gpt1.finetune` and its verb take it."""

@@ -9,6 +9,7 @@ from gpt1.base.wording import duration, hundred, many
 from gpt1.documents.blocks import Block, Note, Table, TableCell, TableRow
 from gpt1.documents.figures import metric_name
 from gpt1.records.tuning import DIVERGED, DONE, PRUNED, TrialRecord
+from gpt1.tuning.space import in_digits
 from gpt1.tuning.tune import TuneResult
 
 _ENDS = {DONE: "", PRUNED: "given up", DIVERGED: "blew up"}
@@ -83,12 +84,17 @@ def _table(found: TuneResult) -> Table:
     return Table("Trials", ["trial", *(name.partition(".")[2] for name in names), "score", "95 %", "time", ""], rows)
 
 
+def _short(value: float) -> str:
+    """Return a value in few digits, a whole number in all of its own."""
+    return in_digits(value) if float(value).is_integer() else f"{value:.3g}"
+
+
 def _row(found: TuneResult, number: int, trial: TrialRecord, names: Sequence[str]) -> TableRow:
     values = trial.values or found.usual
     interval = "" if trial.interval is None else " to ".join(map(hundred, trial.interval))
     score = hundred(trial.scores[-1]) if trial.scores else ""
     cells = [
-        *(TableCell(f"{values[name]:.3g}") for name in names),
+        *(TableCell(_short(values[name])) for name in names),
         TableCell(score, is_best=number == found.best),
         TableCell(interval),
         TableCell(duration(trial.seconds)),

@@ -50,13 +50,15 @@ class Range:
         return self.low <= value <= self.high and (not self.is_whole or float(value).is_integer())
 
     def rounded(self, value: float) -> float:
-        """Return a value in few digits, within the range."""
+        """Return a value in few digits, within the range; a whole number and an end of the range as they are."""
+        if self.is_whole:
+            return value
         short = float(f"{value:.{_DIGITS}g}") if self.is_log else round(value, _DIGITS)
         return min(max(short, self.low), self.high)
 
     def in_words(self) -> str:
         """Return it as a person asks for it."""
-        return f"{self.name}={self.low:g}:{self.high:g}"
+        return f"{self.name}={in_digits(self.low)}:{in_digits(self.high)}"
 
 
 def search_space(recipe: Recipe, asked: Iterable[str], changes: Iterable[str]) -> list[Range]:
@@ -66,12 +68,20 @@ def search_space(recipe: Recipe, asked: Iterable[str], changes: Iterable[str]) -
     """
     ranges = {one.name: one for one in _usual(recipe)}
     restricted = [_read(recipe, text) for text in asked]
+    names = [one.name for one in restricted]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SettingError(f"{twice[0]} has {names.count(twice[0])} ranges; leave out all but one")
     ranges |= {one.name: one for one in restricted}
     kept = {_full_name(one.partition("=")[0]) for one in changes}
-    if both := [one.name for one in restricted if one.name in kept]:
+    if both := [name for name in names if name in kept]:
         raise SettingError(f"{both[0]} is set, so it cannot be searched as well; leave out one of the two")
-    if recipe.training.steps is not None:
-        kept.add(EPOCHS)  # which then mean nothing
+    if recipe.training.steps is not None:  # epochs then mean nothing
+        if EPOCHS in names:
+            raise SettingError(
+                f"training.steps is set, by which the updates are counted, so {EPOCHS} cannot be searched; leave out "
+                "one of the two"
+            )
+        kept.add(EPOCHS)
     found = [ranges[name] for name in SEARCHABLE if name in ranges and name not in kept]
     if not found:
         raise SettingError("all that could be searched is set, so there is nothing to search")
@@ -123,5 +133,10 @@ def usual_values(recipe: Recipe, space: Sequence[Range]) -> dict[str, float]:
 
 
 def as_changes(values: Values) -> list[str]:
-    """Return values as a person sets them."""
-    return [f"{name}={value:.{_DIGITS}g}" for name, value in values.items()]
+    """Return values as a person sets them, to the last digit: what is tried is what is kept."""
+    return [f"{name}={in_digits(value)}" for name, value in values.items()]
+
+
+def in_digits(value: float) -> str:
+    """Return a value as a person types it, with all of its digits."""
+    return repr(float(value)).removesuffix(".0")

@@ -159,6 +159,7 @@ class _Search:
         self._clear()
         told, run = self._asked.winner(self._out / TUNED_RUN, self._best.values), self._out / TUNED_RUN
         if not is_done(run):
+            self._asked.require_same_tables(self._record.made_for)  # the trials read them when the search began
             finetune(**told, resume=is_run(run), listeners=self._asked.listeners)  # type: ignore[arg-type]
         opened = load_run(run, device=self._asked.device)
         return TuneResult(opened, self._record, self._asked.recipe.name, self._asked.usual, told)
