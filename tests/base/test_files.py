@@ -80,7 +80,13 @@ def test_a_reserved_file_takes_its_place_on_the_disk_at_once(tmp_path: Path) -> 
 
 def test_a_missing_file_is_told_with_the_one_nearest_in_name(tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text("")
-    assert str(missing(tmp_path / "review.csv")).endswith("review.csv does not exist; did you mean 'reviews.csv'?")
+    near = tmp_path / "reviews.csv"
+    for name in ("review.csv", "reviews.cvs", "reviews", "rveiews.tsv"):
+        assert str(missing(tmp_path / name)).endswith(f"{name} does not exist; did you mean '{near}'?")
+    for name in ("nofile.csv", "a.csv", "news.csv"):
+        assert str(missing(tmp_path / name)).endswith(f"{name} does not exist")
+    (tmp_path / "reviews.tsv").touch()
+    assert str(missing(tmp_path / "review.tsv")).endswith(f"did you mean '{tmp_path / 'reviews.tsv'}'?")
     assert str(missing(tmp_path / "no" / "x")).endswith("x does not exist")
 
 

@@ -49,6 +49,9 @@ def said(verb: str, text: str) -> str:
         ("prepare", "no `option` of ours\nx; y", "no 'option' of ours\nx; y"),
         ("study labels", "x; `resume=True` goes on; y", "x; y"),
         ("demo", "x; choose another folder, or replace it with `restart=True`", "x; choose another folder"),
+        ("start", "x; `gpt1.finetune(labels_sep='|')` parts them", "x; --labels-sep '|' parts them"),
+        ("start", "x; `gpt1.finetune(resume=True)` goes on", "x; gpt1 finetune --resume goes on"),
+        ("check", "x; `gpt1.finetune(skip_bad=True)` does", "x; gpt1 finetune --skip-bad does"),
         ("demo", "x; make it anew with `gpt1.prepare(restart=True)`", "x"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_source_shows_when_its_file_changes(tmp_path: Path) -> None:
 def test_a_path_that_stands_for_nothing_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "books/dracula.txt", "x")
     write(tmp_path, "scans/page.pdf", "x")
-    with pytest.raises(InputError, match=r"dracla\.txt does not exist; did you mean 'dracula\.txt'\?"):
+    with pytest.raises(InputError, match=r"dracla\.txt does not exist; did you mean '.*dracula\.txt'\?"):
         find_sources([str(tmp_path / "books" / "dracla.txt")])
     with pytest.raises(InputError, match=r"no file matches .*\*\.md"):
         find_sources([str(tmp_path / "*.md")])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpt1.base.errors import Gpt1Error, InputError, SettingError
+from gpt1.cli.app import gpt1 as root
+from gpt1.cli.words import command_of, in_words_of
 from gpt1.inference.abstaining import in_words, promise
 from gpt1.inference.run import Run, load_run
 from gpt1.records.calibration import CALIBRATION_FILE, CalibrationRecord, TaskCalibration
@@ -90,13 +92,22 @@ def test_where_too_few_rows_were_kept_it_is_told_how_many_are_needed(
     assert promise(run, MOODS, 0.05).answered == 100
     with pytest.raises(
         InputError,
-        match=r"at most 1 % .* takes 299 answers .* 100 rows were kept; .* 598 rows for dev or more; "
+        match=r"at most 1 % .* takes 299 answers .* 100 rows were kept; .* 598 rows for dev or more .*; "
         r"`abstain=0\.03` could be promised with the rows there are, which answers 100 of the 100 rows that were kept",
     ):
         promise(run, MOODS, 0.01)
-    none = made(tmp_path / "none", words_tokenizer, TaskCalibration("", examples=60))
-    with pytest.raises(InputError, match=r"none were kept of 60 rows for dev; fine-tune with 200 rows for dev or more"):
-        promise(none, MOODS, 0.1)
+
+
+def test_rows_for_dev_are_told_as_they_are_where_others_gave_the_temperature(
+    tmp_path: Path, words_tokenizer: Tokenizer
+) -> None:
+    run = made(tmp_path / "run", words_tokenizer, TaskCalibration("of cross-validation", 1.2, examples=270))
+    run.record = replace(run.record, examples={"moods": {"train": 270, "dev": 30}})
+    helps = r"fine-tune with 200 rows for dev or more \(`gpt1\.finetune\(dev=TABLE\)`\)$"
+    with pytest.raises(InputError, match=f"none were kept of 30 rows for dev; {helps}") as refused:
+        promise(run, MOODS, 0.2)
+    typed = in_words_of(command_of(root, ["predict"]), root, str(refused.value))
+    assert typed.endswith("200 rows for dev or more (gpt1 finetune --dev TABLE)")
 
 
 def test_where_the_surest_are_wrong_too_often_it_is_told(tmp_path: Path, words_tokenizer: Tokenizer) -> None:

@@ -527,6 +527,14 @@ def test_what_is_found_of_several_labels_tells_which_sign_parts_them(tmp_path: P
     assert "`gpt1.finetune(labels_sep='|')` learns each label by itself" in found.advice
 
 
+def test_where_an_empty_label_may_mean_none_it_is_not_told_to_be_a_fault(tmp_path: Path) -> None:
+    report = check(tmp_path, TOPICS)
+    assert finding(report, "several-labels-in-a-cell").advice.endswith("and an empty cell says that none applies")
+    empty = finding(report, "empty-label")
+    assert empty.what == "10 rows with an empty label"
+    assert empty.advice.startswith("right where none of several labels applies; where each row has one, label the row,")
+
+
 @pytest.mark.parametrize(
     ("labels", "key", "what"),
     [

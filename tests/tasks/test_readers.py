@@ -20,6 +20,7 @@ from pyarrow import parquet
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.checking import check_table
+from gpt1.tasks.columns import with_columns
 from gpt1.tasks.examples import Example
 from gpt1.tasks.readers import find_splits, read_folder, read_further, read_split, read_tables, tasks_in
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
@@ -442,6 +443,7 @@ def test_the_caller_may_name_the_columns(tmp_path):
         ({"text": "reviews"}, InputError, r"no column 'reviews'; did you mean 'review'\?"),
         ({"label": "starz"}, InputError, r"no column 'starz'; did you mean 'stars'\?"),
         ({"words": "review"}, SettingError, "unknown role of a column 'words'"),
+        ({"review": "text"}, SettingError, r"'text' is a role; the role comes first: `columns=\{'text': 'review'\}`"),
         ({"a": "review"}, SettingError, "columns for a make no task"),
         ({"text": "review", "label": "review"}, SettingError, "each column needs one use"),
     ],
@@ -972,3 +974,13 @@ def test_a_metric_that_answers_cannot_be_judged_by_is_refused(
     path = path or write_csv(tmp_path / "marks.csv", "text,label", ("a", "1"), ("b", "2"))
     with pytest.raises(SettingError, match=problem):
         read_tables({"train": path}, metric=metric, **reading)
+
+
+def test_a_column_that_was_learned_from_is_told_by_its_role(tmp_path):
+    path = write_csv(tmp_path / "table.csv", "review,stars", ["fine", 5], ["dull", 1])
+    task = read_tables({"train": path}).task
+    with pytest.raises(SettingError, match=r"its role is 'text'; the role comes first: `columns=\{'text': 'body'\}`"):
+        with_columns(task, {"review": "body"})
+    with pytest.raises(SettingError, match=r"its role is 'label'; .*: `columns=\{'label': 'mark'\}`"):
+        with_columns(task, {"stars": "mark"})
+    assert with_columns(task, {"text": "body"}).fields == ("body",)

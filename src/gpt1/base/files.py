@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import IO, Any
 
-from gpt1.base.errors import Busy, FormatError, InputError, NoRoom, did_you_mean
+from gpt1.base.errors import Busy, FormatError, InputError, NoRoom, did_you_mean, nearest
 from gpt1.base.records import Shape, check_record, parse_json, sealed, sealed_line, unsealed, unsealed_line
 from gpt1.base.strict_json import to_json
 from gpt1.base.wording import some
@@ -339,9 +339,14 @@ def require_own_folder(folder: Path, is_ours: Callable[[Path], bool]) -> None:
 
 
 def missing(path: Path, problem: str = "does not exist") -> InputError:
-    """Return the error for a file that is not there, naming the one nearest in name beside it."""
-    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return InputError(f"{path} {problem}{did_you_mean(path.name, beside)}")
+    """Return the error for a file that is not there, naming the one nearest in name beside it.
+
+    Endings do not count: all tables beside a table that is not there would be near by theirs.
+    """
+    beside = list(path.parent.iterdir()) if path.parent.is_dir() else []
+    stem = nearest(path.stem, {entry.stem for entry in beside})
+    alike = sorted(str(entry) for entry in beside if entry.stem == stem)
+    return InputError(f"{path} {problem}{did_you_mean(str(path), alike)}")
 
 
 def write_json(path: Path, value: Any) -> None:

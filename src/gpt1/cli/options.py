@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -21,6 +22,23 @@ class Number(click.FloatRange):
     """A number within bounds, called so in errors too."""
 
     name = "number"
+
+
+class Share(Number):
+    """A number above 0 and below 1; one that seems to be percent is answered with the share that it is."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1, min_open=True, max_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share that was typed."""
+        try:
+            return float(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            with suppress(ValueError):
+                if 1 <= (percent := float(str(value).rstrip("% "))) < 100:
+                    self.fail(f"{error.message} For {percent:g} % write {percent / 100:g}.", param, ctx)
+            raise
 
 
 tokenizer = click.option(

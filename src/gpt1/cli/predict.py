@@ -37,7 +37,7 @@ _FILE = re.compile(r"\S*\w\.\w{1,8}|\S*[/\\]\S*|.*\.(csv|tsv|jsonl|json|parquet)
 @click.option("--task", metavar="NAME", help="Which of the run's tasks, where it has learned several.")
 @click.option(
     "--abstain",
-    type=options.Number(0, min_open=True, max=1, max_open=True),
+    type=options.Share(),
     metavar="RISK",
     help="Answer only where at most this share of the answers is wrong, 0.05 for 5 %; with 95 % confidence.",
 )

@@ -41,6 +41,7 @@ _VERB_OF = {
     "recipe": ("recipes",),
 }  # functions that are not called as their verbs are
 ALONE = ("demo",)  # whose folders are its own: no other verb is to work on them
+DOING = {"start": "finetune"}  # verbs that do what another does too: of what it has options for, no other is told
 
 
 def command_of(root: click.Group, words: Iterable[str]) -> click.Command:
@@ -54,6 +55,7 @@ def command_of(root: click.Group, words: Iterable[str]) -> click.Command:
 
 def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
     """Return a message of the package as a user of this command can act on it."""
+    does = next((other for verb, other in DOING.items() if command is command_of(root, [verb])), None)
 
     def worded(way: str) -> str | None:
         """Return a way out, None where it needs what the command does not have."""
@@ -68,7 +70,10 @@ def in_words_of(command: click.Command, root: click.Group, text: str) -> str:
         def call(found: re.Match[str]) -> str:
             nonlocal lacking
             called = command_of(root, _VERB_OF.get(found[1], (found[1],)))
-            options = [_option(called, *argument) for argument in _ARGUMENT.findall(found[2])]
+            arguments = _ARGUMENT.findall(found[2])
+            if found[1] == does and arguments and all(_option(command, *argument) for argument in arguments):
+                called = command
+            options = [_option(called, *argument) for argument in arguments]
             lacking |= None in options or (called is not command and command is command_of(root, ALONE))
             words = [*filter(None, options)]
             is_own = called is command and all(word.startswith("-") for word in words)  # else it is another call of it

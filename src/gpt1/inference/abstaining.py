@@ -64,7 +64,8 @@ def promise(run: Run, task: Task, risk: float, name: str | None = None) -> Promi
     if rows < needed:
         raise InputError(
             f"{problem}: that takes {needed:,} answers to rows that decided nothing, none of them wrong, and "
-            f"{_kept(known)}; fine-tune with {2 * max(needed, HALF):,} rows for dev or more{other}"
+            f"{_kept(known, run, task)}; fine-tune with {2 * max(needed, HALF):,} rows for dev or more "
+            f"(`gpt1.finetune(dev=TABLE)`){other}"
         )
     raise InputError(
         f"{problem}: even the surest are wrong too often on the {many(rows, 'row')} that were kept for it; fine-tune "
@@ -115,10 +116,11 @@ def _percent(share: float) -> str:
     return f"{x100(share):g} %"
 
 
-def _kept(known: TaskCalibration) -> str:
-    if known.kept is None:
-        return f"none were kept of {many(known.examples, 'row')} for dev"
-    return f"{many(len(known.kept), 'row')} were kept"
+def _kept(known: TaskCalibration, run: Run, task: Task) -> str:
+    if known.kept is not None:
+        return f"{many(len(known.kept), 'row')} were kept"
+    rows = run.record.examples.get(task.name, {})  # a temperature may be of others, cross-validated
+    return f"none were kept of {many(sum(rows.get(split, 0) for split in task.dev_splits), 'row')} for dev"
 
 
 def _known(run: Run, task: Task, name: str) -> TaskCalibration:

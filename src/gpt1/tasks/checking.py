@@ -484,13 +484,18 @@ def _several_labels(look: _Look) -> list[TableFinding]:
 
 
 def _several_first(findings: Sequence[TableFinding]) -> list[TableFinding]:
-    """Return findings with several labels in a cell before empty cells, which then say that no label applies."""
+    """Return findings with several labels in a cell before empty cells, which are no fault where none may apply."""
     by_key = {one.key: one for one in findings}
     several, empty = by_key.get(SEVERAL_IN_A_CELL), by_key.get(EMPTY_LABEL)
     if several is None or empty is None:
         return list(findings)
     first = replace(several, advice=f"{several.advice}, and an empty cell says that none applies", stops=empty.stops)
-    return [first, *(one for one in findings if one is not several)]
+    none_applies = replace(
+        empty,
+        what=f"{many(len(empty.rows), 'row')} with an empty label",
+        advice=f"right where none of several labels applies; where each row has one, {empty.advice}",
+    )
+    return [first, *(none_applies if one is empty else one for one in findings if one is not several)]
 
 
 def _rows_of(look: _Look, labels: set[str]) -> list[int]:

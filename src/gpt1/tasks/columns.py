@@ -167,11 +167,21 @@ def judged_by(task: Task, metric: str | None) -> Task:
 def with_columns(task: Task, chosen: Mapping[str, str]) -> Task:
     """Return a task that is read from columns called otherwise, which a person names by their roles."""
     roles = _roles(task)
-    for role in chosen:
-        if role not in (*roles, "label"):
+    learned = dict(zip((*task.fields, task.label_field), (*roles, "label"), strict=True))
+    for role, column in chosen.items():
+        if role in learned and role not in learned.values():
+            whose = f"'{role}' is the column that '{task.name}' learned from, and its role is '{learned[role]}'"
+            raise _role_first(whose, learned[role], column)
+        if role not in learned.values():
             raise unknown("role of a column", role, (*roles, "label"), of=f"'{task.name}'")
     fields = tuple(chosen.get(role, field) for role, field in zip(roles, task.fields, strict=True))
     return replace(task, fields=fields, label_field=chosen.get("label", task.label_field))
+
+
+def _role_first(problem: str, role: str, column: str) -> SettingError:
+    """Return the error for a column that was named where its role should stand."""
+    way = {role: column}
+    return SettingError(f"{problem}; the role comes first: `columns={way}`")
 
 
 def _roles(task: Task) -> tuple[str, ...]:
@@ -236,9 +246,12 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str, *
     """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
     # Of a file whose rows name their own columns the first may lack some.
     header = list(Counter(tuple(row.cells) for row in train[:_LOOKED_AT]).most_common(1)[0][0])
-    for role in chosen:
-        if role not in (*_TEXT_ROLES, "label"):
-            raise unknown("role of a column", role, (*_TEXT_ROLES, "label"))
+    roles = (*_TEXT_ROLES, "label")
+    for role, column in chosen.items():
+        if role not in roles and role in header and column in roles:
+            raise _role_first(f"'{role}' is a column, and '{column}' is a role", column, role)
+        if role not in roles:
+            raise unknown("role of a column", role, roles)
     if lacking := [column for column in chosen.values() if column not in header]:
         raise InputError(_lacks(place, lacking, header))
     label = ""
