@@ -42,7 +42,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import Count, RecordPart, Size, check_record, checksum
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.shapes import CHOICES, CONTEXT, LaidOut, lay_out
+from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, LaidOut, lay_out
 from gpt1.tasks.windows import LaidOutWindows, lay_out_windows, windows_of
 from gpt1.text.specials import SPECIALS
 
@@ -324,11 +324,13 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
     )
 
 
-def examples_by_text(split: EncodedSplit) -> dict[bytes, list[int]]:
-    """Return the examples of each different text, as it was encoded."""
+def examples_by_text(split: EncodedSplit, shape: str) -> dict[bytes, list[int]]:
+    """Return the examples of each different text, as it was encoded; of `both` a pair is the same in either order."""
     found: dict[bytes, list[int]] = {}
     for example in range(len(split)):
-        text = b"".join(ids.tobytes() for ids in split.first_sequences(example))
+        sequences = split.sequences(example)
+        orders = [sequences[::2], sequences[1::2]] if shape == BOTH else [split.first_sequences(example)]
+        text = min(b"".join(ids.tobytes() for ids in order) for order in orders)
         found.setdefault(text, []).append(example)
     return found
 
