@@ -191,6 +191,6 @@ def _learned(encoded: EncodedTask) -> Container[bytes]:
 
 def _rows_of_texts(encoded: EncodedTask, split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the labelled examples of each different text."""
-    by_text = examples_by_text(split, encoded.task.shape)
+    by_text = examples_by_text(encoded, split)
     labelled = {text: [one for one in own if split.labelled[one]] for text, own in by_text.items()}
     return {text: own for text, own in labelled.items() if own}

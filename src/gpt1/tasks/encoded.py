@@ -324,13 +324,15 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
     )
 
 
-def examples_by_text(split: EncodedSplit, shape: str) -> dict[bytes, list[int]]:
+def examples_by_text(encoded: EncodedTask, split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the examples of each different text, as it was encoded; of `both` a pair is the same in either order."""
     found: dict[bytes, list[int]] = {}
     for example in range(len(split)):
-        sequences = split.sequences(example)
-        orders = [sequences[::2], sequences[1::2]] if shape == BOTH else [split.first_sequences(example)]
-        text = min(b"".join(ids.tobytes() for ids in order) for order in orders)
+        if encoded.task.shape == BOTH:  # by its parts: which windows they stand in may be another in the other order
+            parts = sorted(part.tobytes() for part in split.parts(example, encoded.vocab_size))
+            text = split.ids.dtype.type(encoded.vocab_size).tobytes().join(parts)
+        else:
+            text = b"".join(ids.tobytes() for ids in split.first_sequences(example))
         found.setdefault(text, []).append(example)
     return found
 
