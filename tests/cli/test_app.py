@@ -171,6 +171,14 @@ def test_other_ids_of_transformers_are_shown_for_a_text_a_file_and_standard_inpu
     ]
 
 
+def test_a_text_that_is_too_long_to_be_the_name_of_a_file_is_a_text(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = " ".join(["A key, wasn't it?"] * 300)
+    assert call("tokenizer", "diff", text, "--tokenizer", "tokenizer.json") == 0
+    assert "300 of 1,200 pieces of text have other ids there." in capsys.readouterr().out
+
+
 def test_the_ids_of_transformers_need_transformers(
     files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

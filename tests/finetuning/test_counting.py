@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpt1.finetuning import counting
-from gpt1.finetuning.counting import CountedWords, WordsReached
+from gpt1.finetuning.counting import CountedWords, WordsReached, deal_evenly, dev_rows
 from gpt1.finetuning.finetune import finetune
 from gpt1.inference.run import Run
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import ENSEMBLE_FILE, EnsembleRecord
 from gpt1.runs.events import Fold, Stepped
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.text.tokenizer import Tokenizer
-from tests.finetuning.tools import SETTINGS, Told, encode, make_pretrained, make_task
+from tests.finetuning.tools import SETTINGS, Told, encode, make_examples, make_pretrained, make_task
 
 MOODS, SCORES = make_task(), make_task("scores", score_range=(0.0, 3.0))
 CHANGES = (*SETTINGS, "finetuning.ensemble=true", "training.steps=2")
@@ -48,6 +49,22 @@ def test_what_is_told_first_is_what_decides_at_the_end(
     rows = decided.why.split(" on ")[1].split(" (")[0]
     assert first.startswith(f"moods: {FIRST}accuracy {100 * decided.scores['words']:.1f} (95 % interval ")
     assert f" on {rows}, and " in first
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_pair_of_either_order_is_in_one_part_and_learned_for_dev_too(
+    bytes_tokenizer: Tokenizer, windows: bool
+) -> None:
+    task = make_task("pairs", "both")
+    rows = make_examples(task, 60)
+    turned = [replace(row, texts=row.texts[::-1]) for row in rows]
+    splits = {"train": [*rows, *turned[:30]], "dev": turned[30:]}
+    encoded = encode_task(task, splits, bytes_tokenizer, 16 if windows else 512, windows=windows)
+    assert encoded.has_windows is windows
+    parts = deal_evenly(encoded)
+    assert parts is not None
+    assert parts[:30].tolist() == parts[60:].tolist()
+    assert dev_rows(encoded) == []
 
 
 def test_words_are_learned_once_by_all_seeds(

@@ -16,6 +16,7 @@ import torch
 from gpt1 import GPTClassifier
 from gpt1.base.errors import InputError, SettingError
 from gpt1.exchange.to_transformers import export_transformers
+from gpt1.finetuning.data import window_notices
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run, measure_split
 from gpt1.inference.answering import answer, left_behind
@@ -138,13 +139,27 @@ def test_enough_long_texts_are_read_in_windows_by_themselves_and_it_is_told(base
     assert (run.recipe.finetuning.windows, run.has_windows) == ("mean", True)
     (line,) = [line for line in told.lines if "windows" in line]
     assert line.startswith("moods: of 36 texts to learn from, 4 are longer than the 16 tokens that are read at once: ")
-    assert line.endswith("windows, and the mean of what those say is answered")
+    assert "windows, and the mean of what those say is answered; that is " in line
+    assert line.endswith(" times as much to read; `changes=['finetuning.windows=off']` cuts texts to 16")
     assert not [line for line in told.lines if "lost" in line]
     told = Told()
     run = finetuned(base, tmp_path / "short", [*long_rows(MOODS, 3), *short], listeners=[told])  # 3 of 35
     assert run.recipe.finetuning.windows == "off"
     assert "windows" not in told
     assert "moods train: 3 of 35 examples are longer than 16 tokens and lost" in told
+
+
+@pytest.mark.parametrize(("task", "orders"), [(MOODS, 1), (PAIRS, 2)])
+def test_what_windows_cost_is_told_in_tokens(words_tokenizer: Tokenizer, task: Task, orders: int) -> None:
+    rows = long_rows(task, 10, things=40)
+    encoded = encode_task(task, {"train": rows}, words_tokenizer, CONTEXT, windows=True)
+    split = encoded.splits["train"]
+    (line,) = window_notices({task.name: encoded}, "mean")
+    whole = sum(len(ids) for place in range(10) for ids in split.sequences(place))
+    first = sum(len(ids) for place in range(10) for ids in split.sequences(place)[:orders])
+    cost = f"that is {whole / 10:.0f} tokens a text in place of {first / 10:.0f}, {whole / first:.1f} times as much"
+    assert cost in line
+    assert whole > 2 * first
 
 
 def test_the_papers_recipe_reads_no_windows(base: Path, tmp_path: Path) -> None:

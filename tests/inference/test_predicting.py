@@ -16,6 +16,7 @@ import torch
 from gpt1.base.errors import DamagedFile, InputError, SettingError
 from gpt1.inference.classification import probabilities
 from gpt1.inference.predicting import predict_file, predict_rows, task_of
+from gpt1.inference.rows import EXPLAINED
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.answers import predictions
 from gpt1.tasks.catalog import CATALOGUE, Task
@@ -289,6 +290,18 @@ def test_lines_that_cannot_be_read_are_named_in_their_place(run: Run, tmp_path: 
         list(predict_file(run, io.BytesIO(lines)))
     with pytest.raises(InputError, match=r"rows\.jsonl, line 2, column \d+: the line is not JSON"):
         list(predict_file(run, tmp_path / "rows.jsonl"))
+
+
+@pytest.mark.parametrize("explain", [False, True])
+def test_columns_may_be_named_behind_the_first_rows_that_are_explained_at_once(
+    run: Run, tmp_path: Path, explain: bool
+) -> None:
+    late = EXPLAINED + 4
+    lines = [*({"id": row} for row in range(late)), {"text": "Ann sold a map", "answer": "a column of theirs"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = list(predict_file(run, tmp_path / "rows.jsonl", skip_bad=True, explain=explain, notice=quiet))
+    assert ["error" in row for row in found] == [True] * late + [False]
+    assert found[-1]["answer"] == "a column of theirs"
 
 
 def test_a_damaged_file_is_an_error_even_so(run: Run, tmp_path: Path) -> None:

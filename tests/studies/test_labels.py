@@ -104,6 +104,26 @@ def test_a_table_is_learned_from_and_judged_on_its_test(tmp_path: Path, start: P
     assert all(point["splits"] == ["test"] for points in section["arms"].values() for point in points)
 
 
+def test_windows_are_refused_before_anything_is_learned_and_what_networks_do_not_read_is_told(
+    tmp_path: Path, start: Path
+) -> None:
+    task = make_task("mails")
+    rows = [replace(row, texts=(" ".join([*row.texts] * 20),)) for row in make_examples(task, 24)]
+    tables = Source(
+        train=write_table(tmp_path / "train.csv", task, rows[:16]),
+        test=write_table(tmp_path / "test.csv", task, rows[16:]),
+    )
+    windows = replace(TRAINING, changes=(*TRAINING.changes, "finetuning.windows=mean"))
+    with pytest.raises(SettingError, match=r"studies read no windows: .* leave `finetuning\.windows` out"):
+        study_labels(start, tmp_path / "out", source=tables, training=windows, counts=[12])
+    assert not (tmp_path / "out").exists()
+    found = study_labels(start, tmp_path / "out", source=tables, training=replace(TRAINING, recipe="auto"), counts=[12])
+    told = [note for note in found.notes if "longer than 40 tokens" in note]
+    assert told
+    assert all(note.endswith("; studies read no windows, and TF-IDF counts whole texts") for note in told)
+    assert read_run(tmp_path / "out" / "cells" / "full-train-12-0" / "run").recipe.finetuning.windows == "off"
+
+
 def test_more_labels_than_there_are_or_fewer_than_classes_are_refused(tmp_path: Path, start: Path) -> None:
     tasks = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2")
     for count in (1, 17):

@@ -738,6 +738,30 @@ def test_dates_and_names_of_rows_are_no_labels_and_that_is_said_with_what_helps(
             )
 
 
+@pytest.mark.parametrize(
+    ("cells", "settings"),
+    [
+        ([f"{row % 5}|{5 + row // 5}" for row in range(25)], {"labels_sep": "|"}),  # no two rows are labelled alike
+        ([("09:00", "14:00", "18:30")[row % 3] for row in range(25)], {}),
+        ([str(3 * row + 7 * row % 3) for row in range(25)], {}),
+    ],
+)
+def test_several_labels_hours_that_come_again_and_scores_that_do_not_may_be_the_label(
+    cells: list[str], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("text,wanted\n" + "".join(f"parcel {row} was late,{cell}\n" for row, cell in enumerate(cells)))
+    assert read_tables({"train": path}, **settings).task.label_field == "wanted"
+    assert "wanted" in check_table(path, **settings).columns
+
+
+def test_hours_and_minutes_that_come_once_each_are_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("text,sent\n" + "".join(f"parcel {row} was late,10:{10 + row}\n" for row in range(25)))
+    with pytest.raises(InputError, match="no column looks like labels: 'sent' holds times of day"):
+        read_tables({"train": path})
+
+
 def test_all_columns_that_are_not_there_are_told_at_once_before_what_is_wrong_with_rows(tmp_path: Path) -> None:
     train, dev = tmp_path / "train.csv", tmp_path / "dev.csv"
     train.write_text("premise,hypothesis,label\n,b,x\nc,d,y\n")  # the first row lacks a text

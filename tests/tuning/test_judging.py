@@ -73,7 +73,7 @@ def test_what_can_be_learned_from_has_rows_for_training_alone(bytes_tokenizer: T
 def test_equal_texts_are_in_one_part_and_labels_are_dealt_evenly(bytes_tokenizer: Tokenizer) -> None:
     task = encode(make_task(), bytes_tokenizer)
     parts, train = parts_of(task), task.splits["train"]
-    assert all(len(set(parts[own])) == 1 for own in examples_by_text(train).values())
+    assert all(len(set(parts[own])) == 1 for own in examples_by_text(task, train).values())
     counts = [np.bincount(train.labels[parts == part]) for part in range(FOLDS)]
     assert np.ptp(counts, axis=0).max() <= 2
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import click
 
@@ -127,7 +127,8 @@ def diff(text: str, tokenizer: str, encoding: str | None, as_json: bool) -> None
     from gpt1.text.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
-    whole = "\n".join(_lines(text, encoding)) if text == STANDARD_INPUT or Path(text).is_file() else text
+    # Unlike a path's, this `isfile` is false of a text that is too long to be a name.
+    whole = "\n".join(_lines(text, encoding)) if text == STANDARD_INPUT or os.path.isfile(text) else text  # noqa: PTH113
     found = compare_with_transformers(loaded, whole)
     if as_json:
         click.echo(printable(to_json(found.as_json(loaded), ensure_ascii=False, indent=1)))

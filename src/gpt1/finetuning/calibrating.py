@@ -158,7 +158,7 @@ def _dev(encoded: EncodedTask) -> list[tuple[EncodedSplit, Places]]:
     learned = _learned(encoded)
     found = []
     for split in (encoded.splits[name] for name in encoded.task.dev_splits if name in encoded.splits):
-        places = [place for text, own in _rows_of_texts(split).items() if text not in learned for place in own]
+        places = [place for text, own in _rows_of_texts(encoded, split).items() if text not in learned for place in own]
         if places:
             found.append((split, np.sort(np.array(places))))
     return found
@@ -173,7 +173,7 @@ def _halves(encoded: EncodedTask) -> dict[str, tuple[EncodedSplit, EncodedSplit]
     """
     found, learned = {}, _learned(encoded)
     for name in encoded.task.dev_splits if encoded.task.score_range is None else ():
-        texts = _rows_of_texts(encoded.splits[name]) if name in encoded.splits else {}
+        texts = _rows_of_texts(encoded, encoded.splits[name]) if name in encoded.splits else {}
         rows = [own for text, own in texts.items() if text not in learned]
         if len(rows) > 1:
             drawn = [rows[place] for place in permutation(len(rows), (_KEY, len(rows)))(np.arange(len(rows))).tolist()]
@@ -186,10 +186,11 @@ def _halves(encoded: EncodedTask) -> dict[str, tuple[EncodedSplit, EncodedSplit]
 
 def _learned(encoded: EncodedTask) -> Container[bytes]:
     """Return the texts that are learned from."""
-    return _rows_of_texts(encoded.splits["train"])
+    return _rows_of_texts(encoded, encoded.splits["train"])
 
 
-def _rows_of_texts(split: EncodedSplit) -> dict[bytes, list[int]]:
+def _rows_of_texts(encoded: EncodedTask, split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the labelled examples of each different text."""
-    labelled = {text: [one for one in own if split.labelled[one]] for text, own in examples_by_text(split).items()}
+    by_text = examples_by_text(encoded, split)
+    labelled = {text: [one for one in own if split.labelled[one]] for text, own in by_text.items()}
     return {text: own for text, own in labelled.items() if own}

@@ -196,9 +196,9 @@ def parts_to_hold_out(tasks: Mapping[str, EncodedTask], folds: int) -> dict[str,
 
 def dev_rows(encoded: EncodedTask) -> list[EncodedSplit]:
     """Return the examples for dev that have labels and were not learned."""
-    learned, found = examples_by_text(encoded.splits["train"]), []
+    learned, found = examples_by_text(encoded, encoded.splits["train"]), []
     for split in (encoded.splits[name] for name in encoded.task.dev_splits if name in encoded.splits):
-        new = [own for text, own in examples_by_text(split).items() if text not in learned]
+        new = [own for text, own in examples_by_text(encoded, split).items() if text not in learned]
         if places := sorted(place for own in new for place in own if split.labelled[place]):
             found.append(choose(split, places))
     return found
@@ -223,13 +223,13 @@ def _count(splits: Iterable[EncodedSplit]) -> int:
 
 def deal(encoded: EncodedTask) -> Places | None:
     """Return in which part each training example is; None: too few, or too many to train again and again."""
+    return deal_evenly(encoded) if len(encoded.splits["train"]) <= MOST_REPEATED else None
+
+
+def deal_evenly(encoded: EncodedTask) -> Places | None:
+    """Return in which part each training example is, labels dealt evenly and equal texts together; None: too few."""
     train = encoded.splits["train"]
-    return deal_evenly(train) if len(train) <= MOST_REPEATED else None
-
-
-def deal_evenly(train: EncodedSplit) -> Places | None:
-    """Return in which part each example is, labels dealt evenly and equal texts together; None: too few."""
-    units = list(examples_by_text(train).values())
+    units = list(examples_by_text(encoded, train).values())
     shuffled = [units[place] for place in permutation(len(units), (0, len(units)))(range(len(units))).tolist()]
     shuffled.sort(key=lambda unit: train.labels[unit[0]].tolist())
     found = np.zeros(len(train), np.int64)

@@ -21,7 +21,7 @@ from gpt1.recipes.values import ATTENTION, MAX, MEAN
 from gpt1.records.run import RecordedSource
 from gpt1.runs.folder import run_tokenizer
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedTask, encode_task, load
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
 from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
@@ -353,7 +353,7 @@ def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
 
 
 def window_notices(tasks: Mapping[str, EncodedTask], windows: str) -> list[str]:
-    """Tell of texts that are read in windows, and how those answer: by which setting."""
+    """Tell of texts that are read in windows, how those answer, by which setting, and what there is to read so."""
     notices = []
     for name, encoded in tasks.items():
         train = encoded.splits.get("train")
@@ -362,6 +362,18 @@ def window_notices(tasks: Mapping[str, EncodedTask], windows: str) -> list[str]:
             notices.append(
                 f"{name}: of {many(len(train), 'text')} to learn from, {long:,} {'is' if long == 1 else 'are'} longer "
                 f"than the {encoded.context} tokens that are read at once: read in up to {int(train.windows.max())} "
-                f"windows, {_POOLED[windows]}"
+                f"windows, {_POOLED[windows]}; {_cost_of_windows(train, encoded.context)}"
             )
     return notices
+
+
+def _cost_of_windows(train: EncodedSplit, context: int) -> str:
+    """Return how much more is read in windows than of the first of each text, and how that is left."""
+    lengths = np.diff(train.offsets)
+    in_a_window = len(lengths) // int(train.windows.sum()) if train.windows is not None else len(lengths) // len(train)
+    firsts = train.begins[:-1, None] + np.arange(in_a_window)
+    whole, first = int(lengths.sum()), int(lengths[firsts].sum())
+    return (
+        f"that is {round(whole / len(train)):,} tokens a text in place of {round(first / len(train)):,}, "
+        f"{whole / first:.1f} times as much to read; `changes=['finetuning.windows=off']` cuts texts to {context}"
+    )

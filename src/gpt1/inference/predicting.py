@@ -155,7 +155,7 @@ def predict_rows(
     _require_rows(rows)
     found = (Row(_cells(known, row, number), _ROWS, number) for number, row in enumerate(rows, 1))
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, explain=explain, with_gradients=True)
-    return Answers(run, asked, by_chunks(found, rows_at_once(explained=asked.explains)), notice)
+    return Answers(run, asked, by_chunks(found), notice)
 
 
 def _require_rows(rows: object) -> None:
@@ -231,7 +231,7 @@ def predict_file(
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     if not isinstance(file, str | Path):
         return Answers(run, asked, stream_chunks(file), notice)
-    chunks = file_chunks(file, encoding, rows_at_once(explained=asked.explains))
+    chunks = file_chunks(file, encoding)
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
@@ -365,7 +365,9 @@ class Answers(Iterator[dict[str, object]]):
         first = next(chunks, [])
         taken = {column for row in first if isinstance(row, Row) for column in row.cells}
         self._answering, self._notice = Answering(run, asked, taken, notice), notice
-        self._answered = self._answer_all(chain([first], chunks))
+        # Its columns are looked for in as many rows, however few are answered at once.
+        size = rows_at_once(explained=asked.explains)
+        self._answered = self._answer_all(some for chunk in chain([first], chunks) for some in by_chunks(chunk, size))
 
     @property
     def added(self) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def answers_of_others(
     listeners: Iterable[Listener],
 ) -> dict[str, Floats]:
     """Return what network and words (those of `who`) answer to each row, having learned two thirds without it."""
-    parts = deal_evenly(encoded.splits["train"])
+    parts = deal_evenly(encoded)
     if parts is None:
         raise InputError(
             f"{many(len(encoded.splits['train']), 'row')} are too few: there must be six different texts, and two "

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from gpt1.base.errors import FormatError
+from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.files import read_lines, remove_folder
 from gpt1.base.wording import many
 from gpt1.finetuning.data import truncation_notices
@@ -20,7 +20,7 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
-from gpt1.recipes.derived import in_words, settled
+from gpt1.recipes.derived import in_words, settled, wants_windows
 from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import newest_checkpoint
@@ -54,7 +54,13 @@ class FinetuningSettings:
     def settled_by(self, base: InitRun, out: Path) -> FinetuningSettings:
         """Return the same with a recipe, for a study that lies in a folder and whose main arm starts from a run."""
         begun = sorted((out / CELLS).glob(f"*/{RUN}"))
-        return replace(self, recipe=chosen_recipe(self.recipe, base.shape, begun), base=base)
+        recipe = chosen_recipe(self.recipe, base.shape, begun)
+        if wants_windows(change(recipe, self.changes)):
+            raise SettingError(
+                "studies read no windows: every arm reads of a long text what fits the context; leave "
+                "`finetuning.windows` out"
+            )
+        return replace(self, recipe=recipe, base=base)
 
     @property
     def seed_numbers(self) -> range:
@@ -178,7 +184,8 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
 def _cut_texts(encoded: EncodedTask) -> list[str]:
     """Tell of texts that are judged by and did not fit; those to learn from are others in every draw of labels."""
     judged = {split: data for split, data in encoded.splits.items() if split != "train"}
-    return truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
+    cut = truncation_notices({encoded.task.name: replace(encoded, splits=judged)})
+    return [f"{one}; studies read no windows, and TF-IDF counts whole texts" for one in cut]
 
 
 def judged_splits(task: Task, scores: Collection[str]) -> list[str]:

@@ -213,7 +213,9 @@ def check_table(
         found.append(_nothing(table))
     else:
         try:
-            understood = infer_columns(table.rows, columns or {}, str(path), regression=regression)
+            understood = infer_columns(
+                table.rows, columns or {}, str(path), regression=regression, labels_sep=labels_sep
+            )
         except NoLabelColumn as error:
             found.append(TableFinding("no-label", error.why, error.advice, stops=True))
         except InputError as error:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,7 +71,8 @@ _DAYS = (
     r"[^\W\d_]{3,9}\.? \d\d?,? \d{4}",
 )
 _TIME = r"\d\d?:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp][Mm])?( ?(Z|UTC|[+-]\d\d:?\d\d))?"
-_DATE = re.compile(rf"({'|'.join(_DAYS)})([T ,]+{_TIME})?|{_TIME}")
+_DATE = re.compile(rf"({'|'.join(_DAYS)})([T ,]+{_TIME})?")
+_TIME_OF_DAY = re.compile(_TIME)
 _KINDS_SHOWN = 3  # values of a column that could be the label
 _LONG_NAME = 40  # characters, beyond which a header's cell is hardly the name of a column
 _WORDS_OF_A_ROW = 4  # from which on a name may as well be a text
@@ -242,7 +244,14 @@ class NoLabelColumn(InputError):
         return printable(f"{self.place}: {self.why}; {self.advice}")
 
 
-def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str, *, regression: bool = False) -> Columns:
+def infer_columns(
+    train: Sequence[Row],
+    chosen: Mapping[str, str],
+    place: str,
+    *,
+    regression: bool = False,
+    labels_sep: str | None = None,
+) -> Columns:
     """Return what the columns of a table are, from the caller's choice, their names, and what stands in them."""
     # Of a file whose rows name their own columns the first may lack some.
     header = list(Counter(tuple(row.cells) for row in train[:_LOOKED_AT]).most_common(1)[0][0])
@@ -271,7 +280,7 @@ def infer_columns(train: Sequence[Row], chosen: Mapping[str, str], place: str, *
     rest = [name for name in header if name not in texts and name != label and not _is_index(train, name)]
     rest = _without_numbers_of_rows(train, rest)
     if not label:
-        no_labels = {name: why for name in rest if (why := _why_no_label(_cells(train, name), regression))}
+        no_labels = {name: why for name in rest if (why := _why_no_label(_labels(train, name, labels_sep), regression))}
         if len(no_labels) == len(rest):
             raise _without_labels(no_labels, place)
     if not texts and label and len(rest) == 1:
@@ -334,9 +343,11 @@ def _why_no_label(cells: Sequence[str], regression: bool = False) -> str:
         return "holds dates"
     if len(filled) < _ROWS_OF_THEIR_OWN or len(set(filled)) < _OWN * len(filled):
         return ""
+    if all(map(_TIME_OF_DAY.fullmatch, filled)):  # a few that come again may be what is asked for
+        return "holds times of day"
     if not _are_numbers(filled):
         return "has a value of its own in nearly every row"
-    return "numbers the rows" if all(map(str.isdecimal, filled)) and not regression else ""
+    return "numbers the rows" if _are_counted_on(filled) and not regression else ""
 
 
 def _held(cells: Sequence[str], rows: int) -> str:
@@ -408,6 +419,16 @@ def _repeats(kinds: int, rows: int) -> bool:
 def _cells(train: Sequence[Row], column: str) -> list[str]:
     values = (row.cells.get(column) for row in train)
     return ["" if value is None else str(value) for value in values]
+
+
+def _labels(train: Sequence[Row], column: str, separator: str | None) -> list[str]:
+    """Return what stands in a column; where a row may have several labels, each of them."""
+    if not separator:
+        return _cells(train, column)
+    found: list[str] = []
+    for value in (row.cells.get(column) for row in train):
+        found += map(str, value) if isinstance(value, list) else ("" if value is None else str(value)).split(separator)
+    return found
 
 
 def _unread(train: Sequence[Row], others: Sequence[str], texts: Sequence[str], label: str) -> dict[str, ColumnNote]:
@@ -493,6 +514,11 @@ def _are_counted(names: Sequence[str]) -> bool:
     """Whether all names that were given are 0, 1, 2 and so on, or from 1 on, as programs write where there are none."""
     given = [name for name in names if not _NAMELESS.fullmatch(name)]
     return given in ([str(place + first) for place in range(len(given))] for first in (0, 1))
+
+
+def _are_counted_on(cells: Sequence[str]) -> bool:
+    """Whether cells are whole numbers, each one more than that before it; other such numbers may be scores."""
+    return all(map(str.isdecimal, cells)) and all(int(one) + 1 == int(two) for one, two in pairwise(cells))
 
 
 def _is_index(train: Sequence[Row], name: str) -> bool:

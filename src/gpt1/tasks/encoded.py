@@ -42,7 +42,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import Count, RecordPart, Size, check_record, checksum
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.shapes import CHOICES, CONTEXT, LaidOut, lay_out
+from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, LaidOut, lay_out
 from gpt1.tasks.windows import LaidOutWindows, lay_out_windows, windows_of
 from gpt1.text.specials import SPECIALS
 
@@ -324,11 +324,15 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
     )
 
 
-def examples_by_text(split: EncodedSplit) -> dict[bytes, list[int]]:
-    """Return the examples of each different text, as it was encoded."""
+def examples_by_text(encoded: EncodedTask, split: EncodedSplit) -> dict[bytes, list[int]]:
+    """Return the examples of each different text, as it was encoded; of `both` a pair is the same in either order."""
     found: dict[bytes, list[int]] = {}
     for example in range(len(split)):
-        text = b"".join(ids.tobytes() for ids in split.first_sequences(example))
+        if encoded.task.shape == BOTH:  # by its parts: which windows they stand in may be another in the other order
+            parts = sorted(part.tobytes() for part in split.parts(example, encoded.vocab_size))
+            text = split.ids.dtype.type(encoded.vocab_size).tobytes().join(parts)
+        else:
+            text = b"".join(ids.tobytes() for ids in split.first_sequences(example))
         found.setdefault(text, []).append(example)
     return found
 

@@ -173,7 +173,9 @@ def read_tables(
     said: list[str] = []
     folding: list[str] = []
     with _hinting(skip_bad):
-        understood = infer_columns(tables["train"].rows, columns or {}, str(paths["train"]), regression=regression)
+        understood = infer_columns(
+            tables["train"].rows, columns or {}, str(paths["train"]), regression=regression, labels_sep=labels_sep
+        )
         for split, table in tables.items():
             require_columns(understood.draft, table.rows, with_label=split != "test")
         if labels_sep is not None:

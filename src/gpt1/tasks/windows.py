@@ -111,4 +111,4 @@ def _spread(length: int, room: int, count: int) -> list[Stretch]:
 
 
 def _stride(room: int) -> int:
-    return room - room // SHARED
+    return room - -(-room // SHARED)

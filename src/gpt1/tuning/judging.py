@@ -42,7 +42,7 @@ def learnable(encoded: EncodedTask) -> EncodedTask:
 def parts_of(task: EncodedTask) -> NDArray[np.int64]:
     """Return in which part each row for training is, or refuse a table of too few."""
     train = task.splits["train"]
-    if (found := deal_evenly(train)) is None:
+    if (found := deal_evenly(task)) is None:
         raise InputError(
             f"{many(len(train), 'row')} for training are too few to judge settings by: there must be six different "
             "texts, and two labels in any two thirds of them; add rows"
