@@ -373,8 +373,8 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
     [
         (["--train", "absent.csv"], 1, "absent.csv does not exist"),
         (["--train", "FOLDER.csv"], 1, "is a folder; expected a file"),
-        ([], 2, "say what to learn, by one of --task with --data, --train and --encoded: found none of them"),
-        (["--train", "TABLE", "--task", "rte", "--data", "d"], 2, "found --task and --train"),
+        ([], 2, "nothing to learn is named; name a table (gpt1 finetune TABLE --out DIR), a task and the"),
+        (["--train", "TABLE", "--task", "rte", "--data", "d"], 2, "leave out all but one of --task and --train"),
         (["--encoded", "ENCODED", "--dev", "TABLE"], 2, "go with --train"),
         (["--task", "rte"], 2, "where is the data of 'rte'? Name its folder with --data"),
         (["--task", "ret", "--data", "d"], 2, "unknown task 'ret'; did you mean 'rte'?"),

@@ -138,7 +138,7 @@ def test_reproduce_makes_what_there_is_data_for(
     [
         (["study", "zeroshot", "RUN", "--out", "x"], 2, "say what to ask"),
         (["study", "zeroshott"], 2, "no such verb 'zeroshott'; did you mean 'zeroshot'?"),
-        (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "say what to learn"),
+        (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "nothing to learn is named; "),
         (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
         (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
         (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200,all, not 'a'"),

@@ -122,9 +122,9 @@ def test_two_tasks_of_one_name_are_refused(trained: Path, words_tokenizer: Token
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "say what to learn, by one of `task` with `data`, `train` and `encoded`: found none of them"),
-        ({"tasks": ["sst2"], "data": "d", "train": "t.csv"}, "found `task` and `train`"),
-        ({"train": "t.csv", "encoded": ["e"]}, "found `train` and `encoded`"),
+        ({}, "nothing to learn is named; name a table, `train=TABLE`, or a task and the folder of its data, `task="),
+        ({"tasks": ["sst2"], "data": "d", "train": "t.csv"}, "leave out all but one of `task` and `train`"),
+        ({"train": "t.csv", "encoded": ["e"]}, "leave out all but one of `train` and `encoded`"),
         ({"tasks": ["sst2"]}, "where is the data of 'sst2'"),
         ({"tasks": ["sst2"], "data": "d", "dev": "d.csv"}, "go with `train`"),
         ({"encoded": ["e"], "test": "t.csv"}, "go with `train`"),

@@ -86,6 +86,11 @@ def command(
     from gpt1.finetuning.results import results, results_blocks
 
     given["train"] = _the_table(table, given["train"])
+    if not any(given[name] for name in ("train", "task", "encoded")):
+        raise click.UsageError(
+            "nothing to learn is named; name a table (gpt1 finetune TABLE --out DIR), a task and the folder of its "
+            "data (--task NAME --data DIR), or what gpt1 prepare --task has made (--encoded DIR)"
+        )
     told = [*changes, *_settings(given)]
     files = ("task", "data", "train", "dev", "test", "encoded")
     sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")

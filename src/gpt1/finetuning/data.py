@@ -71,9 +71,13 @@ class Source:
             "examples": self.examples is not None,
         }
         given = [name for name, there in named.items() if there]
-        if len(given) != 1:
-            found = " and ".join(given) if given else "none of them"
-            raise SettingError(f"say what to learn, by one of `task` with `data`, `train` and `encoded`: found {found}")
+        if not given:
+            raise SettingError(
+                "nothing to learn is named; name a table, `train=TABLE`, or a task and the folder of its data, "
+                "`task=NAME` `data=DIR`, or what was prepared of a task, `encoded=DIR`"
+            )
+        if len(given) > 1:
+            raise SettingError(f"one thing is learned at a time; leave out all but one of {' and '.join(given)}")
         if self.data is not None and not self.tasks:
             raise SettingError("`data` is the folder of a `task`; a table or an encoded task stands for itself")
         if self.train is None and (self.dev or self.test or self.columns or self.regression or self.symmetric):
