@@ -14,7 +14,7 @@ from gpt1.inference.answering import answer, reading_notices, task_of
 from gpt1.inference.run import Run, load_run
 from gpt1.tasks.catalog import CATALOGUE, Task
 from gpt1.tasks.examples import Row, example_to_answer
-from gpt1.tasks.shapes import SINGLE
+from gpt1.tasks.shapes import CHOICES, SINGLE
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
 from tests.inference.tools import make_run
@@ -58,7 +58,9 @@ def test_a_run_of_several_tasks_is_asked_by_name(run: Run) -> None:
 def test_how_rows_were_read_is_told_only_where_it_matters() -> None:
     assert reading_notices(3, 0, np.array([[0, 5], [0, 4], [0, 2]]), 16) == []
     cut, unread, unknown = reading_notices(3, 1, np.array([[5, 5], [0, 4], [0, 2]]), 16)
-    assert cut == "1 of 3 rows had more text than the model's 16 tokens; the ends were not read"
+    ends = "1 of 3 rows had more text than the model's 16 tokens; the ends were not read"
+    assert cut == f"{ends}; a run of `gpt1.finetune(changes=['finetuning.windows=mean'])` reads them"
+    assert reading_notices(3, 1, np.array([[0, 5]]), 16, shape=CHOICES) == [ends]
     assert unread == (
         "1 of 3 rows has nothing that is in the vocabulary; such an answer, however sure, tells nothing of the text"
     )

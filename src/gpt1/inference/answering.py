@@ -25,6 +25,7 @@ from gpt1.tasks.assessment import DIGITS, answer_name, label_names, likeliest, s
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
+from gpt1.tasks.shapes import CHOICES, SINGLE
 from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, is_unread, unknown_by_example
 from gpt1.tasks.windows import MOST_WINDOWS
@@ -215,7 +216,14 @@ def room_for_text(context: int, *, windows: bool) -> str:
 
 
 def reading_notices(
-    rows: int, cut: int, unknown: NDArray[Any], context: int, characters: Sequence[str] = (), *, windows: bool = False
+    rows: int,
+    cut: int,
+    unknown: NDArray[Any],
+    context: int,
+    characters: Sequence[str] = (),
+    *,
+    windows: bool = False,
+    shape: str = SINGLE,
 ) -> list[str]:
     """Return what a person should know of how rows were read, each by itself or in windows.
 
@@ -223,6 +231,8 @@ def reading_notices(
     """
     room = room_for_text(context, windows=windows)
     told = f"{cut:,} of {many(rows, 'row')} had more text than {room}; the ends were not read"
+    if shape != CHOICES and not windows:
+        told += "; a run of `gpt1.finetune(changes=['finetuning.windows=mean'])` reads them"
     unread = sum(is_unread(*one) for one in unknown.tolist())
     blind = (
         f"{unread:,} of {many(rows, 'row')} {'has' if unread == 1 else 'have'} nothing that is in the vocabulary; such "

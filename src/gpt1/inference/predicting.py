@@ -307,7 +307,9 @@ class Answering:
         counts = np.stack((total.unknown, total.tokens), 1)
         strange = self._run.tokenizer.unknown_characters(total.strange)
         context, windows = self._run.recipe.shape.context, self._run.has_windows
-        return [*found, *reading_notices(total.rows, total.cut, counts, context, strange, windows=windows)]
+        shape = self._task.shape
+        told = reading_notices(total.rows, total.cut, counts, context, strange, windows=windows, shape=shape)
+        return [*found, *told]
 
     def _predict(self, examples: Sequence[Example], tally: Tally) -> Iterator[dict[str, object]]:
         if not examples:

@@ -32,7 +32,6 @@ from gpt1.tasks.windows import MOST_WINDOWS
 
 MOST_PARENTS = 5  # that are followed from a run to its base
 SHOWN_LABELS = 20
-LANGUAGES = {"English": "en"}  # as model hubs write them
 OWN_CARD = ("What it cannot do", "What came with its text")  # parts of a base's card that hold for all made of it
 
 
@@ -53,7 +52,7 @@ def make_card(run: str | Path) -> str:
         *(_scores(found) if found.is_finetuned else _read(found)),
         *(_sureness(found) if found.is_finetuned else ()),
     ]
-    parts = [_front_matter(found, base), f"# {plain(found.name)}\n", render(blocks), _limits(found, base)]
+    parts = [_front_matter(found), f"# {plain(found.name)}\n", render(blocks), _limits(found, base)]
     return "\n".join([*parts, _use(found), _licences(base)])
 
 
@@ -113,11 +112,9 @@ def _origin(run: GatheredRun, base: Base | None) -> Iterator[Block]:
 # ---- what it is ----
 
 
-def _front_matter(run: GatheredRun, base: Base | None) -> str:
-    """Return what model hubs read."""
+def _front_matter(run: GatheredRun) -> str:
+    """Return what model hubs read; no language, as a run's own texts may be in another than those of its base."""
     lines = ["library_name: gpt1", f"pipeline_tag: text-{'classification' if run.is_finetuned else 'generation'}"]
-    if base is not None and (code := LANGUAGES.get(base.record.text.language)):
-        lines.append(f"language: {code}")
     if metrics := sorted({metric for task in run.tasks.values() for metric in task.metrics}):
         lines += ["metrics:", *(f"- {metric}" for metric in metrics)]
     return "\n".join(["---", *lines, "tags:", "- gpt1", "---", ""])
