@@ -113,6 +113,12 @@ def test_a_damaged_json_file_keeps_its_format_and_the_damage_is_met_in_reading(t
 # --- text ---
 
 
+@pytest.mark.parametrize("suffix", [".xlsx", ".XLS", ".ods"])
+def test_a_spreadsheet_s_own_file_is_told_how_it_can_be_read(suffix: str) -> None:
+    with pytest.raises(InputError, match=r"is a spreadsheet; save it there as CSV \(UTF-8\), and name that file$"):
+        file_format(f"reviews{suffix}")
+
+
 @pytest.mark.parametrize("suffix", PACK)
 def test_text_keeps_its_line_ends_however_it_is_packed(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path, f"a.txt{suffix}", PACK[suffix](TEXT.encode()))

@@ -34,6 +34,7 @@ FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
 ENCODING = "utf-8"  # of text files, where none is named
 COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16", "cp949", "cp932")
@@ -119,6 +120,8 @@ def file_format(path: str | Path) -> str:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in FORMATS:
+        if suffix in SPREADSHEETS:
+            raise InputError(f"{path} is a spreadsheet; save it there as CSV (UTF-8), and name that file")
         what = f"of the kind '{suffix}'{did_you_mean(suffix, FORMATS)}" if suffix else "without a suffix"
         raise InputError(f"{path} is a {'folder' if path.is_dir() else f'file {what}'}; read are {READ}")
     if suffix == ".json" and not _holds_json_lines(path):
