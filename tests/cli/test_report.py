@@ -62,7 +62,7 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Capture
     write_run(tmp_path / "books", "pretraining")
     code, _, said = run(capsys, "report", str(tmp_path / "book"), "--out", str(tmp_path / "page.html"))
     assert code == 1
-    assert "did you mean 'books'?" in said
+    assert f"did you mean '{tmp_path / 'books'}'?" in said
     assert not (tmp_path / "page.html").exists()
 
 

@@ -673,7 +673,7 @@ def test_examples_can_be_values(trained: Path, tmp_path: Path) -> None:
         ({"changes": ["finetuning.lm_wieght=1"]}, "did you mean 'finetuning.lm_weight'"),
         ({"seeds": 0}, "at least one seed is needed, not 0"),
         ({"recipe": "finetnue"}, "did you mean 'finetune'"),
-        ({"task": "sst2"}, "found `task` and `encoded`"),
+        ({"task": "sst2"}, "leave out all but one of `task` and `encoded`"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(

@@ -93,7 +93,7 @@ def test_what_is_taken_for_a_run_is_told_what_it_is(
 
 
 def test_what_is_no_run_is_refused_in_words(tmp_path: Path, run: Path) -> None:
-    with pytest.raises(InputError, match=r"rum does not exist; did you mean 'run'\?"):
+    with pytest.raises(InputError, match=r"rum does not exist; did you mean '.*/run'\?"):
         read_run(tmp_path / "rum")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"run.json does not exist; expected a run there"):

@@ -99,6 +99,7 @@ def test_whatever_decides_the_losses_must_stay(name: str) -> None:
         "shape.heads": "6",
         "shape.width": "1536",
         "shape.layers": "2",
+        "finetuning.windows": "mean",
     }.get(name)
     if name == "shape.kind":
         old = change(PAPER, ["shape.kind=lstm", "shape.layers=1"])
