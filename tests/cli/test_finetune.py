@@ -284,7 +284,8 @@ BAD: dict[str, tuple[str, str | bytes, list[str], int, list[str]]] = {
         ["is damaged or cut short"],
     ),
     "no parquet": ("t.parquet", "text,label\n", [], 1, ["t.parquet"]),
-    "another format": ("t.xlsx", "x", [], 1, ["of the kind '.xlsx'", ".csv"]),
+    "another format": ("t.docx", "x", [], 1, ["of the kind '.docx'", ".csv"]),
+    "a spreadsheet": ("t.xlsx", "x", [], 1, ["is a spreadsheet", "CSV (UTF-8)"]),
     "a text": ("t.txt", "Ann sold a hat.\n", [], 2, ["is a text, not a table"]),
 }
 
