@@ -2,8 +2,8 @@
 
 `python tools/settings.py INIT TASKS --out tried`: each of `TRIED` on nine tasks, from 200 labels (two draws) and from
 all (at most 6,000). A tenth of the rows for training judges; those for dev are not looked at. The best has the highest
-mean over tasks and both numbers of labels; the last line has the options by which `tools/figures.py` takes it. Given
-again, it goes on. Processes work side by side on one GPU, best under CUDA's Multi-Process Service.
+mean over tasks and both numbers of labels, where that is ahead of what there is by more than noise; the last line has
+the options by which `tools/figures.py` takes it. Given again, it goes on. Processes work side by side on one GPU, best under CUDA's Multi-Process Service.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ TRIED = {
 }
 DRAWS: dict[Wanted, int] = {200: 2, "all": 1}  # by number of labels
 PARTS = 2  # processes for each
+WORTH = 0.5  # of a mean, by which others must be ahead of the first of their arm, which is what there is
 
 
 def try_out(given: argparse.Namespace, name: str, part: int) -> None:
@@ -72,7 +73,10 @@ def scores(folder: Path) -> dict[str, dict[str, float]]:
 def best(means: Mapping[str, float], arm: str) -> list[str]:
     """Return the settings of the best of those that train one arm, if any was tried."""
     names = [name for name in means if TRIED[name][0] == arm]
-    return TRIED[max(names, key=lambda name: means[name])][1:] if names else []
+    if not names:
+        return []
+    found = max(names, key=lambda name: means[name])
+    return TRIED[found if means[found] >= means[names[0]] + WORTH else names[0]][1:]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What was learned of words lies on disk, and says whether words were counted or characters."""
+"""What was learned of words lies on disk, and says what was counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(folder: Path, counted: Counted) -> None:
     EnsembleRecord(1, {TASK.name: record}).write(folder / "ensemble.json")
 
 
-@pytest.mark.parametrize("counted", ["words", "characters"])
+@pytest.mark.parametrize("counted", ["words and runs", "words", "characters"])
 def test_what_was_counted_is_read_back_and_answers_alike(tmp_path: Path, counted: Counted) -> None:
     write(tmp_path, counted)
     found = read_ensembles(tmp_path, {TASK.name: TASK})[TASK.name].words
@@ -39,16 +39,19 @@ def test_a_file_of_words_is_what_it_was_before_characters_could_be_counted(tmp_p
     assert set(load_file(words_file(tmp_path, TASK.name))) == {"idf", "weights", "bias", "terms"}
 
 
-def test_a_version_that_knows_words_alone_refuses_a_file_of_characters(tmp_path: Path) -> None:
-    write(tmp_path, "characters")
+@pytest.mark.parametrize("counted", ["words and runs", "characters"])
+def test_a_version_that_knows_words_alone_refuses_a_file_of_more(tmp_path: Path, counted: Counted) -> None:
+    write(tmp_path, counted)
     assert set(load_file(words_file(tmp_path, TASK.name))) > {"idf", "weights", "bias", "terms"}
-    assert not any(
-        "\n" in term for term in learn_words(TASK, [("한 줄\n두 줄",)] * 4, np.array([1, 0, 0, 1]), "characters").terms
-    )
+
+
+def test_no_term_holds_what_parts_them_in_a_file() -> None:
+    texts = [("한 줄\n두 줄",), ("a line\tand\r\nanother",)] * 2
+    assert not any("\n" in term for term in learn_words(TASK, texts, np.array([1, 0, 0, 1])).terms)
 
 
 def test_a_file_that_was_changed_is_refused_by_its_name(tmp_path: Path) -> None:
-    write(tmp_path, "characters")
+    write(tmp_path, "words and runs")
     path = words_file(tmp_path, TASK.name)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(FormatError, match=r"words-.*safetensors is damaged"):

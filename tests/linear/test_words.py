@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from gpt1.linear import words
-from gpt1.linear.words import WordModel, answer_by_words, encoded_texts, learn_words, version, what_to_count
+from gpt1.linear.words import Counted, WordModel, answer_by_words, encoded_texts, learn_words
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
 from gpt1.text.tokenizer import Tokenizer
@@ -42,15 +46,39 @@ def test_scores_stay_in_their_range() -> None:
 TEXTS = ["a fine, fine film", "a poor film", "what a film!", "fine but poor", "nothing", "a nothing of a film"]
 
 
+def terms_of(text: str) -> list[str]:
+    """Write out what is counted in a text: words, pairs of neighbours, and runs of characters inside words."""
+    words = re.findall(r"\w+|[^\w\s]", text.lower())
+    pairs = [f"{one} {other}" for one, other in pairwise(words)]
+    padded = [f" {word} " for word in text.lower().split()]
+    runs = [word[k : k + n] for word in padded for n in (1, 2, 3, 4) for k in range(len(word) - n + 1)]
+    return [*words, *pairs, *(f"run {run}" for run in runs)]
+
+
 @pytest.mark.parametrize("labels", [(0, 1, 0, 1, 1, 0), (0, 1, 2, 0, 1, 2)])
-def test_probabilities_are_those_of_scikit_learn(labels: tuple[int, ...]) -> None:
+def test_probabilities_are_those_of_a_regression_over_written_out_terms(labels: tuple[int, ...]) -> None:
     task = make_task(labels=tuple("abc"[: max(labels) + 1]))
     model = learn_words(task, [(text,) for text in TEXTS], np.array(labels))
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[^\w\s]").fit(TEXTS)
-    judge = LogisticRegression(max_iter=2000).fit(words.transform(TEXTS), labels)
-    asked = ["a fine film", "never seen", "poor, poor"]
+    judge_of_terms = TfidfVectorizer(analyzer=terms_of, sublinear_tf=True).fit(TEXTS)
+    judge = LogisticRegression(max_iter=2000).fit(judge_of_terms.transform(TEXTS), labels)
+    asked = ["a fine film", "never seen", "poor, poor", "Filming finely"]
     found = model.probabilities([(text,) for text in asked])
-    np.testing.assert_allclose(found, judge.predict_proba(words.transform(asked)), atol=1e-6)
+    np.testing.assert_allclose(found, judge.predict_proba(judge_of_terms.transform(asked)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("counted", "how"),
+    [
+        ("words", {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}),
+        ("characters", {"ngram_range": (1, 4), "analyzer": "char_wb"}),
+    ],
+)
+def test_what_earlier_versions_counted_is_counted_as_they_did(counted: Counted, how: dict[str, Any]) -> None:
+    model = learn_words(make_task(), [(text,) for text in TEXTS], np.array([0, 1, 0, 1, 1, 0]), counted)
+    judge_of_terms = TfidfVectorizer(sublinear_tf=True, **how).fit(TEXTS)
+    judge = LogisticRegression(max_iter=2000).fit(judge_of_terms.transform(TEXTS), [0, 1, 0, 1, 1, 0])
+    found = model.probabilities([("a fine film",)])
+    np.testing.assert_allclose(found, judge.predict_proba(judge_of_terms.transform(["a fine film"])), atol=1e-6)
 
 
 def test_labels_that_nearly_every_row_has_for_itself_are_learned_without_a_word_of_a_library() -> None:
@@ -100,7 +128,7 @@ def test_each_of_several_labels_is_that_of_a_regression_of_its_own() -> None:
     labels = np.concatenate([draw.integers(2, size=(60, 2)), np.tile([0, 1], (60, 1))], 1)
     texts = [(f"{'one' if a else ''} {'two' if b else ''} word {draw.integers(9)}",) for a, b, *_ in labels]
     found = learn_words(task, texts, labels).probabilities(texts)
-    features = TfidfVectorizer(sublinear_tf=True, **words._HOW["words"]).fit_transform(text for (text,) in texts)
+    features = TfidfVectorizer(analyzer=terms_of, sublinear_tf=True).fit_transform(text for (text,) in texts)
     for place in (0, 1):
         wanted = LogisticRegression(max_iter=words.STEPS).fit(features, labels[:, place]).predict_proba(features)
         np.testing.assert_allclose(found[:, place], wanted[:, 1], atol=1e-6)
@@ -121,7 +149,7 @@ def korean_rows(start: int, stop: int) -> list[Example]:
     ]
 
 
-def test_where_words_are_seldom_met_twice_in_one_form_characters_are_counted() -> None:
+def test_words_that_are_seldom_met_twice_in_one_form_are_known_by_their_characters() -> None:
     task, train, asked = make_task(), korean_rows(0, 64), korean_rows(64, 128)
     labels = np.array([row.label for row in train])
     answers = answer_by_words(task, train, asked)
@@ -131,29 +159,16 @@ def test_where_words_are_seldom_met_twice_in_one_form_characters_are_counted() -
     assert missed.mean() > 0.3
 
 
-@pytest.mark.parametrize(
-    ("text", "counted"),
-    [
-        ("A fine film that nobody who saw it will ever forget, and with good reasons.", "words"),
-        ("Ein schöner Film, den niemand vergisst, der ihn im letzten Sommer gesehen hat.", "words"),
-        ("정말 재미있게 본 영화이고 다시 봐도 좋은 영화라고 생각합니다 " * 3, "characters"),
-        ("この映画はとても面白かったのでもう一度見たいと思います。" * 3, "characters"),
-        ("Очень хороший фильм, который хочется пересматривать снова и снова.", "characters"),
-        ("12 + 30 = 42", "words"),
-    ],
-)
-def test_the_script_says_what_is_counted(text: str, counted: str) -> None:
-    assert what_to_count([(text,)]) == counted
+def test_shares_in_common_are_of_terms() -> None:
+    task, texts = make_task(shape="pair"), [("a fine film", "a fine day"), ("nothing", "all of it")]
+    vectorizer = words._new_vectorizer(words.ALL_TERMS).fit(text for parts in texts for text in parts)
+    found = words._features(task, vectorizer, texts, words.ALL_TERMS).toarray()[:, -3:]
+    for row, (one, other) in zip(found, texts, strict=True):
+        left, right = set(terms_of(one)), set(terms_of(other))
+        both = len(left & right)
+        np.testing.assert_allclose(row, [both / len(left), both / len(right), both / len(left | right)])
 
 
-def test_two_korean_texts_have_in_common_what_is_of_the_same_characters() -> None:
+def test_shares_of_earlier_versions_are_of_words_or_characters() -> None:
     assert words._shared(("영화는 좋다", "영화가 좋다"), "words") == [1 / 2, 1 / 2, 1 / 3]
     assert words._shared(("영화는 좋다", "영화가 좋다"), "characters") == [4 / 5, 4 / 5, 4 / 6]
-
-
-def test_figures_of_counted_characters_are_not_taken_for_those_of_words() -> None:
-    korean = [Example(("정말 재미있게 본 영화이고 다시 봐도 좋은 영화라고 생각합니다 " * 3,), 0, 0)]
-    english = [Example(("A fine film that nobody will forget " * 3,), 0, 0)]
-    for shape in ("single", "both"):
-        assert version(make_task(shape=shape), [Example(korean[0].texts * 2, 0, 0)]) == 3
-        assert version(make_task(shape=shape), english) < 3

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import hundred
 from gpt1.linear.ensemble import judging_thresholds, own_thresholds
-from gpt1.linear.words import Counted, Texts, WordModel, encoded_texts, learn_words, what_to_count
+from gpt1.linear.words import Texts, WordModel, encoded_texts, learn_words
 from gpt1.recipes.values import FOLDS
 from gpt1.records.ensemble import WORDS
 from gpt1.tasks.answers import Floats
@@ -65,7 +65,6 @@ class WordsReached:
     interval: Interval
     rows: int
     where: str
-    counted: Counted = "words"
 
     @property
     def leaves_nothing(self) -> bool:
@@ -76,7 +75,7 @@ class WordsReached:
         """Return it in a sentence, with what that leaves to the network, which is trained or makes one update."""
         low, high = (hundred(end) for end in self.interval)
         return (
-            f"{self.task}: counting {self.counted} (TF-IDF) reaches {self.metric.replace('_', ' ')} "
+            f"{self.task}: counting words (TF-IDF) reaches {self.metric.replace('_', ' ')} "
             f"{hundred(self.score)} (95 % interval {low} to {high}) on {self.where}, and {self._left(trains)}"
         )
 
@@ -120,11 +119,7 @@ class CountedWords:
     def reached(self, folds: int) -> list[WordsReached]:
         """Return what words reach at each task that has rows which decide, of so many folds."""
         sheets = {name: self.sheet(name, folds) for name in self._texts}
-        return [
-            _reached(self.tasks[name].task, sheet, what_to_count(self._texts[name]))
-            for name, sheet in sheets.items()
-            if sheet is not None
-        ]
+        return [_reached(self.tasks[name].task, sheet) for name, sheet in sheets.items() if sheet is not None]
 
     @cached_property
     def _texts(self) -> dict[str, Texts]:
@@ -156,7 +151,7 @@ class CountedWords:
 def words_of_others(encoded: EncodedTask, texts: Texts, inside: NDArray[np.bool_]) -> Floats:
     """Return what counted words answer to the training examples that are marked, having learned the others."""
     labels = encoded.splits["train"].labels[~inside]
-    model = learn_words(encoded.task, _some(texts, ~inside), labels, what_to_count(texts))
+    model = learn_words(encoded.task, _some(texts, ~inside), labels)
     return model.probabilities(_some(texts, inside))
 
 
@@ -164,13 +159,13 @@ def _some(texts: Texts, which: NDArray[np.bool_]) -> Texts:
     return [texts[place] for place in np.flatnonzero(which).tolist()]
 
 
-def _reached(task: Task, sheet: AnswerSheet, counted: Counted) -> WordsReached:
+def _reached(task: Task, sheet: AnswerSheet) -> WordsReached:
     labels, found = sheet.labels, sheet.members[WORDS]
     chosen = own_thresholds(task, found, labels, with_thresholds=sheet.is_dev)
     thresholds = judging_thresholds(task, found, labels, chosen)
     assessed, metric = assess(task, labels, hold_against(task, labels, found, thresholds)), task.metrics[0]
     score, interval = float(assessed.metrics[metric]), assessed.intervals[metric]
-    return WordsReached(task.name, metric, score, interval, len(labels), sheet.where, counted)
+    return WordsReached(task.name, metric, score, interval, len(labels), sheet.where)
 
 
 def uncountable(encoded: EncodedTask) -> str | None:

@@ -4,14 +4,5 @@
 OFFERS = {
     "ensemble": ["ALONE", "Weights", "choose_members", "judging_thresholds", "own_thresholds", "pool"],
     "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
-    "words": [
-        "Counted",
-        "Texts",
-        "WordModel",
-        "answer_by_words",
-        "encoded_texts",
-        "learn_words",
-        "version",
-        "what_to_count",
-    ],
+    "words": ["Texts", "VERSION", "WordModel", "answer_by_words", "encoded_texts", "learn_words"],
 }

@@ -15,12 +15,12 @@ from safetensors.numpy import load, save
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import missing, require_plain, whole_file
-from gpt1.linear.words import Counted, WordModel
+from gpt1.linear.words import ALL_TERMS, Counted, WordModel
 from gpt1.records.ensemble import ENSEMBLE_FILE, NETWORK, WORDS, EnsembleRecord, TaskEnsemble
 from gpt1.tasks.catalog import Task
 
 _SHAPES = {"idf": 1, "weights": 2, "bias": 1, "terms": 1}  # dimensions of the arrays in a file of words
-_CHARACTERS = "characters"  # an empty array of this name: what is counted are not words but these
+_MARKS: dict[Counted, str] = {ALL_TERMS: "runs", "characters": "characters"}  # empty arrays; none: words alone
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def write_words(run: Path, model: WordModel) -> str:
     """Keep what was learned of words, and return the checksum of the file."""
     terms = np.frombuffer("\n".join(model.terms).encode(), np.uint8)
     arrays: dict[str, NDArray[Any]] = {"idf": model.idf, "weights": model.weights, "bias": model.bias, "terms": terms}
-    if model.counted == "characters":
-        arrays[_CHARACTERS] = np.zeros(0, np.uint8)
+    if model.counted in _MARKS:
+        arrays[_MARKS[model.counted]] = np.zeros(0, np.uint8)
     content = save(arrays)
     with whole_file(words_file(run, model.task.name)) as file:
         file.write(content)
@@ -82,7 +82,7 @@ def _read_words(path: Path, task: Task, checksum: str) -> WordModel:
         raise FormatError(f"{path} is damaged: its sha256 is not the one in {ENSEMBLE_FILE}; {remedy}")
     try:
         arrays = load(content)
-        counted: Counted = "words" if arrays.pop(_CHARACTERS, None) is None else "characters"
+        counted: Counted = next((one for one, mark in _MARKS.items() if arrays.pop(mark, None) is not None), "words")
         if {name: array.ndim for name, array in arrays.items()} != _SHAPES:
             raise SettingError("its arrays are not those of counted words")
         terms = arrays["terms"].tobytes().decode().split("\n")

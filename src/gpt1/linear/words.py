@@ -1,12 +1,10 @@
 """What counting words is worth: TF-IDF and a linear model, made as strong as one easily can.
 
-Words and pairs of neighbours, sublinear counts. In scripts other than Latin, where a word is seldom met twice in one
-form or blanks part no words at all, runs of one to four characters are counted in their place: the script of the texts
-that are learned says which, and what was learned says it too. Two texts are both seen, with their difference, their
-product, their cosine and the shares of words (or characters) they have in common: without these a linear model cannot
-compare them. Where their order means nothing, both orders are asked and the mean is the answer. Of choices only the
-answers are looked at, each by itself. Logistic regression, one for each label where a row may have several; ridge
-regression for scores.
+Words, pairs of neighbours, and runs of one to four characters inside words, which know a word in another form, or in
+a script that parts no words by blanks; sublinear counts. Two texts are both seen, with their difference, their product,
+their cosine and the shares of terms they have in common: without these a linear model cannot compare them. Where their
+order means nothing, both orders are asked and the mean is the answer. Of choices only the answers are looked at, each
+by itself. Logistic regression, one for each label where a row may have several; ridge regression for scores.
 
 What was learned is a list of terms and a few arrays: it can be kept without a pickle.
 """
@@ -14,7 +12,7 @@ What was learned is a list of terms and a few arrays: it can be kept without a p
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,7 +24,6 @@ from gpt1.tasks.answers import Floats, answers, predictions, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR
-from gpt1.text.language import LATIN, look_at_language
 from gpt1.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # answering must not pull in what opens tables
@@ -34,13 +31,14 @@ if TYPE_CHECKING:  # answering must not pull in what opens tables
 
 STEPS = 2000  # of the solver, which then has found its optimum
 
-Counted = Literal["words", "characters"]
+VERSION = 4  # of features and models: figures of several are never mixed
 
-_HOW: dict[Counted, dict[str, Any]] = {
-    "words": {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b|[^\w\s]"},
-    "characters": {"ngram_range": (1, 4), "analyzer": "char_wb"},  # inside words, whose ends are seen as a blank
-}
-_LOOKED_AT = 1000  # examples, whose script says what is counted
+Counted = Literal["words and runs", "words", "characters"]  # the last two as earlier versions did
+ALL_TERMS: Counted = "words and runs"
+_RUN = "\t"  # before a run of characters, which no word begins with
+
+_WORDS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b|[^\w\s]"}
+_RUNS: dict[str, Any] = {"ngram_range": (1, 4), "analyzer": "char_wb"}  # a word's ends are seen as a blank
 _NEVER = -30.0  # the logit of a class that was not among those learned
 
 Texts = Sequence[tuple[str, ...]]  # what is looked at of each example: its text, its two texts, or its answers
@@ -56,7 +54,7 @@ class WordModel:
     idf: Singles  # of each term
     weights: Singles  # [outputs, features]: an output a class, or one: of an answer, or of the score
     bias: Singles  # [outputs]
-    counted: Counted = "words"  # what terms are
+    counted: Counted = ALL_TERMS  # what terms are
 
     @cached_property
     def _vectorizer(self) -> Any:
@@ -86,25 +84,8 @@ class WordModel:
         return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
-def version(task: Task, train: Sequence[Example]) -> int:
-    """Return which version of features and models answers a task: figures of several are never mixed."""
-    if what_to_count(_given_texts(task, train[:_LOOKED_AT])) == "characters":
-        return 3  # 1 and 2 counted words there
-    return 2 if task.shape == BOTH else 1  # 1 asked one order
-
-
-def what_to_count(texts: Texts) -> Counted:
-    """Return what is counted in texts: words where they are written in Latin letters, or have next to none."""
-    script = look_at_language(text for parts in texts[:_LOOKED_AT] for text in parts).script
-    return "words" if script in ("", LATIN) else "characters"
-
-
-def learn_words(task: Task, texts: Texts, labels: NDArray[Any], counted: Counted | None = None) -> WordModel:
-    """Return the model that has learned examples, which have at least two labels.
-
-    What is `counted` is as their script has it, unless it is said.
-    """
-    counted = counted or what_to_count(texts)
+def learn_words(task: Task, texts: Texts, labels: NDArray[Any], counted: Counted = ALL_TERMS) -> WordModel:
+    """Return the model that has learned examples, which have at least two labels."""
     vectorizer = _new_vectorizer(counted).fit(text for parts in texts for text in parts)
     features = _features(task, vectorizer, texts, counted)
     terms, idf = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.astype(np.float32)
@@ -114,7 +95,15 @@ def learn_words(task: Task, texts: Texts, labels: NDArray[Any], counted: Counted
 def _new_vectorizer(counted: Counted, vocabulary: dict[str, int] | None = None) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    return TfidfVectorizer(vocabulary=vocabulary, sublinear_tf=True, **_HOW[counted])
+    how = {ALL_TERMS: {"analyzer": _words_and_runs()}, "words": _WORDS, "characters": _RUNS}[counted]
+    return TfidfVectorizer(vocabulary=vocabulary, sublinear_tf=True, **how)
+
+
+def _words_and_runs() -> Callable[[str], list[str]]:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    words, runs = (CountVectorizer(**how).build_analyzer() for how in (_WORDS, _RUNS))
+    return lambda text: [*words(text), *(_RUN + run for run in runs(text))]
 
 
 def _fit(task: Task, features: Any, labels: NDArray[Any]) -> tuple[Singles, Singles]:
@@ -200,15 +189,19 @@ def _features(task: Task, vectorizer: Any, texts: Texts, counted: Counted) -> An
         return vectorizer.transform([text for parts in texts for text in parts])
     one, other = (vectorizer.transform([parts[side] for parts in texts]) for side in (0, 1))
     cosine = np.asarray(one.multiply(other).sum(1))
-    shared = np.array([_shared(parts, counted) for parts in texts])
+    shared = _shared_terms(one, other) if counted == ALL_TERMS else np.array([_shared(p, counted) for p in texts])
     return hstack([one, other, abs(one - other), one.multiply(other), csr_matrix(np.hstack([cosine, shared]))]).tocsr()
 
 
-def _shared(parts: tuple[str, ...], counted: Counted) -> list[float]:
-    """Return the share of each text's words that the other has too, and of all their words that both have.
+def _shared_terms(one: Any, other: Any) -> Floats:
+    """Return the share of each text's terms that the other has too, and of all their terms that both have."""
+    left, right = (np.diff(side.indptr) for side in (one, other))
+    both = np.diff(one.multiply(other).tocsr().indptr)
+    return np.stack([both / np.maximum(1, of) for of in (left, right, left + right - both)], 1)
 
-    Where characters are counted, it is the share of these: two forms of a word have most of them in common.
-    """
+
+def _shared(parts: tuple[str, ...], counted: Counted) -> list[float]:
+    """Return the same shares of words or characters, as earlier versions had them."""
     left, right = (set(text.lower().split()) for text in parts)
     if counted == "characters":
         left, right = set("".join(left)), set("".join(right))

@@ -22,7 +22,7 @@ from gpt1.base.wording import many
 from gpt1.finetuning.counting import MOST_REPEATED
 from gpt1.finetuning.data import Source
 from gpt1.finetuning.measure import predictions_file
-from gpt1.linear.words import answer_by_words, version
+from gpt1.linear.words import VERSION, answer_by_words
 from gpt1.records.evaluation import Prediction
 from gpt1.records.study import (
     AskedOfStudy,
@@ -223,7 +223,7 @@ def _network_cell(arm: Arm, draw: Draw, training: FinetuningSettings) -> Cell:
     inputs = {**cell.inputs, "judged_by": UNSEEN}
     if arm.name != CHOSEN:
         return replace(cell, inputs=inputs)
-    return replace(cell, inputs={**inputs, "version": version(draw.one.task, draw.one.train)}, counts_words=True)
+    return replace(cell, inputs={**inputs, "version": VERSION}, counts_words=True)
 
 
 def _for_judging(encoded: EncodedTask) -> EncodedTask:
@@ -280,7 +280,7 @@ def _words_cell(draw: Draw) -> Cell:
         row=name,
         column=arm_name(WORDS),
         which=f"{many(draw.count, 'label')}, seed {draw.seed}",
-        inputs={"examples": draw.identity, "version": version(draw.one.task, draw.one.train)},
+        inputs={"examples": draw.identity, "version": VERSION},
         compute=_words_computation(draw.one.labelled, draw.places),
         counts_words=True,
     )
