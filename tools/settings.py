@@ -3,7 +3,8 @@
 `python tools/settings.py INIT TASKS --out tried`: each of `TRIED` on nine tasks, from 200 labels (two draws) and from
 all (at most 6,000). A tenth of the rows for training judges; those for dev are not looked at. The best has the highest
 mean over tasks and both numbers of labels, where that is ahead of what there is by more than noise; the last line has
-the options by which `tools/figures.py` takes it. Given again, it goes on. Processes work side by side on one GPU, best under CUDA's Multi-Process Service.
+the options by which `tools/figures.py` takes it. Given again, it goes on. Processes work side by side on one GPU, best
+under CUDA's Multi-Process Service.
 """
 
 from __future__ import annotations
