@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,7 @@ from gpt1.model.dropout import (
     layer_site,
     row_words,
 )
+from gpt1.model.fusing import fuses
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear, Rotary, UnitRMS
 from gpt1.model.packing import Packing
@@ -63,6 +65,7 @@ class Attention(nn.Module):
             self.prepare.append(Rotary(shape.context, shape.width // shape.heads))
         if shape.qk_norm:
             self.prepare.append(UnitRMS())
+        self._rotates_and_normalises = len(self.prepare) == 2
 
     def forward(
         self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
@@ -87,7 +90,15 @@ class Attention(nn.Module):
 
     def _queries_keys_values(self, x_BTC: Tensor, packing: Packing | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return what meets in attention, heads before positions: [B, H, T, D], or of a packed row [H, N, D]."""
-        q, k, v = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1)).transpose(-4, -2).unbind(-3)
+        qkv = self.qkv(x_BTC).unflatten(-1, (3, self.heads, -1))
+        if packing is not None and self._rotates_and_normalises and fuses(qkv):
+            from gpt1.model.kernels.queries import fused_queries_keys
+
+            rotary = cast(Rotary, self.prepare[0])
+            found = fused_queries_keys(qkv, packing.position, rotary.cosines, rotary.sines)
+            q, k, v = (x_NHD.transpose(0, 1) for x_NHD in found)
+            return q, k, v
+        q, k, v = qkv.transpose(-4, -2).unbind(-3)
         for part in self.prepare:
             q, k = part(q, packing), part(k, packing)
         return q, k, v

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gpt1.model.dropout import DropoutKey, Site, drop_where, keep_mask
+from gpt1.model.dropout import DropoutKey, Site, dropout
 from gpt1.model.layers import Linear
 from gpt1.model.network import Model, initialise
 from gpt1.model.packing import Packing
@@ -170,8 +170,10 @@ class Classifier(nn.Module):
         if noise is None or self.body.shape.dropout == 0:
             return x_EKC
         assert examples_E is not None, "noise needs to know which examples these are"
-        rate, own = self.body.shape.dropout, DropoutKey(noise.word, examples_E)
-        return drop_where(x_EKC, keep_mask(x_EKC.shape[2:], rate, own, Site.HEAD).unsqueeze(1), rate)
+        E, K, _ = x_EKC.shape
+        numbers = examples_E.unsqueeze(1).expand(E, K).flatten()
+        own = DropoutKey(noise.word, numbers)
+        return dropout(x_EKC.flatten(0, 1), self.body.shape.dropout, own, Site.HEAD).view_as(x_EKC)
 
 
 def head_name(task: str) -> str:

@@ -12,8 +12,6 @@ compiler fuses into the product. The arithmetic is int32 throughout, which every
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
@@ -21,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpt1.model.fusing import fuses
 from gpt1.model.packing import Packing
 
 LOWEST = -(2**31)
@@ -66,11 +65,11 @@ def dropout(x: Tensor, rate: float, noise: DropoutKey | None, site: int, packing
     """Zero a share `rate` of `x` [B, ..., C] (packed: [N, C]) and scale the rest; without noise, return `x`."""
     if noise is None or rate == 0:
         return x
+    if fuses(x) and x.ndim == 2:
+        places = (noise.rows,) if packing is None else (noise.rows, packing.sequence, packing.position)
+        return _fused_drop()(x, threshold(rate), 1 / (1 - rate), noise.word, site, places)
     if packing is None:
         return drop_where(x, keep_mask(x.shape[1:], rate, noise, site), rate)
-    if (fused := _fused(x)) is not None:
-        places = noise.rows, packing.sequence, packing.position
-        return fused(x, threshold(rate), 1 / (1 - rate), noise.word, site, places)
     return drop_where(x, kept(token_words(noise, site, packing), column_words(noise, site, x.shape[-1]), rate), rate)
 
 
@@ -78,8 +77,8 @@ def drop_table(table: Tensor, rate: float, noise: DropoutKey | None, site: int) 
     """Do as `drop` does to a table [R, C] that all sequences share: one mask for the whole step."""
     if noise is None or rate == 0:
         return table
-    if (fused := _fused(table)) is not None:
-        return fused(table, threshold(rate), 1 / (1 - rate), noise.word, site, ())
+    if fuses(table):
+        return _fused_drop()(table, threshold(rate), 1 / (1 - rate), noise.word, site, ())
     rows, columns = table.shape
     return drop_where(table, table_mask(rows, columns, rate, noise, site), rate)
 
@@ -133,17 +132,7 @@ def threshold(rate: float) -> int:
     return min(LOWEST + round(rate * 2**32), -LOWEST - 1)
 
 
-def _fused(x: Tensor) -> Callable[..., Tensor] | None:
-    """Return the kernel that drops in one pass, where it can work; a compiler fuses the plain form by itself."""
-    if not x.is_cuda or x.dtype == torch.float64 or torch.compiler.is_compiling():
-        return None
-    return _kernel()
-
-
-@functools.cache
-def _kernel() -> Callable[..., Tensor] | None:
-    if importlib.util.find_spec("triton") is None:  # who trains is told so where it is asked for
-        return None
+def _fused_drop() -> Callable[..., Tensor]:
     from gpt1.model.kernels.dropout import fused_drop
 
     return fused_drop

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gpt1.model.accumulation import accumulating_linear
+from gpt1.model.fusing import fuses
 from gpt1.model.packing import Packing
 
 LAYER_EPSILON = 1e-5
@@ -27,10 +29,20 @@ class Linear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+        self.accumulates = False  # adds to its weights' gradients itself, where autograd would have to
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b."""
+        if self.accumulates and x.dtype != self.weight.dtype and torch.is_grad_enabled():
+            return accumulating_linear(x, self.weight, self.bias)
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
+
+
+def accumulate_in_products(model: nn.Module) -> None:
+    """Have a model's matrices add to their gradients themselves: see `accumulation.py`."""
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.accumulates = True
 
 
 class LayerNorm(nn.Module):
@@ -43,6 +55,8 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalised input."""
+        if fuses(x):
+            return _fused_norm(x, self.gain, self.bias, LAYER_EPSILON, centred=True)
         wide, gain = _wide(x, self.gain)
         bias = None if self.bias is None else self.bias.to(wide.dtype)
         return F.layer_norm(wide, gain.shape, gain, bias, LAYER_EPSILON).to(x.dtype)
@@ -57,6 +71,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalised input."""
+        if fuses(x):
+            return _fused_norm(x, self.gain, None, RMS_EPSILON, centred=False)
         wide, gain = _wide(x, self.gain)
         return F.rms_norm(wide, gain.shape, gain, RMS_EPSILON).to(x.dtype)
 
@@ -105,10 +121,20 @@ def gelu(x: Tensor) -> Tensor:
 
 def relu2(x: Tensor) -> Tensor:
     """Return max(x, 0)^2."""
+    if fuses(x):
+        from gpt1.model.kernels.relu2 import fused_relu2
+
+        return fused_relu2(x)
     return F.relu(x).square()
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": gelu, "relu2": relu2}
+
+
+def _fused_norm(x: Tensor, gain: Tensor, bias: Tensor | None, epsilon: float, *, centred: bool) -> Tensor:
+    from gpt1.model.kernels.norm import Norm, fused_norm
+
+    return fused_norm(x, Norm(gain, bias, epsilon, centred))
 
 
 def _wide(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

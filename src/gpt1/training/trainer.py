@@ -27,6 +27,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
+from gpt1.model.layers import accumulate_in_products
 from gpt1.recipes.values import Logging
 from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, Rank, best_step, newest_checkpoint, rank, read_state
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
@@ -175,6 +176,8 @@ class Trainer:
         self._pass: Pass = self._forward_and_backward
         if self._can_record():
             self._pass = Recorder(self._pass)
+            if not training.compile:
+                accumulate_in_products(self.model)
         self._limit = math.inf if training.max_loss_spike is None else training.max_loss_spike
 
     def _can_record(self) -> bool:

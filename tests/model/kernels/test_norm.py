@@ -28,7 +28,7 @@ if not CAN_RUN:
 
 from gpt1.model.kernels import norm
 from gpt1.model.kernels.masks import masks_at
-from gpt1.model.kernels.norm import Norm, fused_drop_add_norm
+from gpt1.model.kernels.norm import Norm, fused_drop_add_norm, fused_norm
 
 SITE, RATE, EPSILON, WIDTH = 5, 0.3, 1e-5, 40
 PACKING, NOISE = packed(4, 6), noise_of(7, 2)
@@ -76,6 +76,27 @@ def test_the_sum_may_be_left_unused() -> None:
     found = results_and_gradients(lambda *x: fused(True, NOISE, *x)[:1], *values)
     wanted = results_and_gradients(lambda *x: plain(True, NOISE, *x)[:1], *(x.double() for x in values))
     assert_near(found, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_alone_is_that_of_the_plain_twin(dtype: torch.dtype, centred: bool) -> None:
+    def plain_norm(x: Tensor, gain: Tensor, bias: Tensor) -> list[Tensor]:
+        return [F.layer_norm(x, (WIDTH,), gain, bias, EPSILON) if centred else F.rms_norm(x, (WIDTH,), gain, EPSILON)]
+
+    def fused_alone(x: Tensor, gain: Tensor, bias: Tensor) -> list[Tensor]:
+        return [fused_norm(x, Norm(gain, bias if centred else None, EPSILON, centred))]
+
+    x, *others = normal(5, 2, WIDTH, seed=1, dtype=dtype), normal(WIDTH, seed=3), normal(WIDTH, seed=4)
+    unused = () if centred else others[1:]
+
+    def both(function: object) -> list[Tensor]:
+        wide = function is plain_norm
+        values = [y.double() if wide else y for y in (x, *others[: 2 - len(unused)])]
+        apart = [y.double() if wide else y for y in unused]
+        return results_and_gradients(lambda *y: function(*y, *apart), *values)  # type: ignore[operator]
+
+    assert_near(both(fused_alone), both(plain_norm), ERRORS[dtype])
 
 
 def test_other_launches_drop_the_same_elements(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from torch.autograd.function import once_differentiable
 def fused_drop(x: Tensor, limit: int, scale: float, word: Tensor, site: int, places: tuple[Tensor, ...]) -> Tensor:
     """Return `x` [R, C] times `scale` where the hash of an element is at least `limit`, else 0.
 
-    `places` tells what a row is: the number of each sequence, and of each row its sequence and its position there. A
-    table has none: its rows are told apart by their numbers.
+    `places` tells what a row is: the number of each sequence, and of each row its sequence and its position there; the
+    number alone, where each row is a sequence; nothing for a table, whose rows are counted.
     """
     return cast(Tensor, _Drop.apply(x, limit, scale, word, site, *places))  # type: ignore[no-untyped-call]
 
@@ -46,10 +46,10 @@ def _launch(x: Tensor, limit: int, scale: float, word: Tensor, site: int, places
     x = x.contiguous()
     y = torch.empty_like(x)
     rows, columns = x.shape
-    numbers, sequence, position = places or (word, word, word)  # pointers that a table does not follow
+    numbers, sequence, position = (*places, word, word, word)[:3]  # where there are none, pointers not followed
     _drop[(rows,)](
         *(x, y, word, numbers, sequence, position, site, columns, limit, scale),
-        TABLE=not places,
+        PLACES=len(places),
         BLOCK=triton.next_power_of_2(columns),
     )
     return y
@@ -73,12 +73,14 @@ def keeps(row_word, column_word, limit):  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _drop(  # type: ignore[no-untyped-def]
-    x, y, word, numbers, sequence, position, site, columns, limit, scale, TABLE: tl.constexpr, BLOCK: tl.constexpr
+    x, y, word, numbers, sequence, position, site, columns, limit, scale, PLACES: tl.constexpr, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0)
     key = mix(tl.load(word) ^ site)
-    if TABLE:
+    if PLACES == 0:
         row_word = mix(key ^ row)
+    elif PLACES == 1:
+        row_word = mix(key ^ tl.load(numbers + row).to(tl.int32))
     else:
         number = tl.load(numbers + tl.load(sequence + row)).to(tl.int32)
         row_word = mix(mix(key ^ number) ^ tl.load(position + row).to(tl.int32))

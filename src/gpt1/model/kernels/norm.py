@@ -1,9 +1,9 @@
-"""Dropout of a branch, its addition and the norm of the sum in one Triton kernel, forwards and backwards.
+"""A norm in one Triton kernel, forwards and backwards, alone or of a sum: of `x` and a branch that is dropped.
 
-The twin of `norm(x + dropout(branch + bias))`, which is its judge; the sum itself is a result too, for blocks that
-normalise what enters a branch. Sums are taken in float32 and the sum is kept in the type of what comes in, as the
-norm then sees it: what the backward pass reads is what the forward pass normalised. The gradients of gain and biases
-are summed by each program over its rows, and then over the programs.
+The twin of `norm(x)` and of `norm(x + dropout(branch + bias))`, which are its judges; the sum itself is a result too,
+for blocks that normalise what enters a branch. Sums are taken in float32 and the sum is kept in the type of what comes
+in, as the norm then sees it: what the backward pass reads is what the forward pass normalised. The gradients of gain
+and biases are summed by each program over its rows, and then over the programs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,39 @@ class Norm(NamedTuple):
     centred: bool
 
 
+def fused_norm(x: Tensor, norm: Norm) -> Tensor:
+    """Return the norm of `x` [..., C]."""
+    y_NC = cast(Tensor, _Norm.apply(x.reshape(-1, x.shape[-1]), norm.gain, norm.bias, norm))  # type: ignore[no-untyped-call]
+    return y_NC.view(x.shape)
+
+
 def fused_drop_add_norm(
     x_NC: Tensor, branch_NC: Tensor, branch_bias: Tensor | None, norm: Norm, masks: Masks
 ) -> tuple[Tensor, Tensor]:
     """Return the norm of `x + dropout(branch + branch_bias)`, and that sum [N, C]."""
     results = _DropAddNorm.apply(x_NC, branch_NC, branch_bias, norm.gain, norm.bias, norm, masks)  # type: ignore[no-untyped-call]
     return cast(tuple[Tensor, Tensor], results)
+
+
+class _Norm(torch.autograd.Function):
+    """Keeps what comes in, and of each row its mean and the inverse of its deviation."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NC: Tensor, gain: Tensor, bias: Tensor | None, norm: Norm) -> Tensor:
+        y_NC, _, moments_N2 = _forward(x_NC.contiguous(), None, None, norm, None)
+        ctx.save_for_backward(x_NC.contiguous(), moments_N2, gain)
+        ctx.settings = norm.centred, bias is not None
+        return y_NC
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
+        x_NC, moments_N2, gain = ctx.saved_tensors
+        centred, has_bias = ctx.settings
+        dx_NC, _, dgain, dbias, _ = _backward(
+            (grad_NC.contiguous(), None), (x_NC, moments_N2, gain, centred), None, adds=False
+        )
+        return dx_NC, dgain, dbias if has_bias else None, None
 
 
 class _DropAddNorm(torch.autograd.Function):
@@ -71,52 +98,69 @@ class _DropAddNorm(torch.autograd.Function):
             (grad_NC, None if grad_sum_NC is None else grad_sum_NC.contiguous()),
             (sum_NC, moments_N2, gain, centred),
             masks,
+            adds=True,
         )
         biases = dbranch_bias if has_branch_bias else None, dgain, dbias if has_bias else None
         return dx_NC, dbranch_NC, *biases, None, None
 
 
 def _forward(
-    x_NC: Tensor, branch_NC: Tensor, branch_bias: Tensor | None, norm: Norm, masks: Masks
+    x_NC: Tensor, branch_NC: Tensor | None, branch_bias: Tensor | None, norm: Norm, masks: Masks | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm, what was normalised, and the moments of its rows."""
     N, C = x_NC.shape
-    y_NC, sum_NC = torch.empty_like(x_NC), torch.empty_like(x_NC)
+    y_NC, sum_NC = torch.empty_like(x_NC), x_NC if branch_NC is None else torch.empty_like(x_NC)
     moments_N2 = x_NC.new_empty(N, 2, dtype=torch.float32)
     biases = (norm.gain if bias is None else bias for bias in (branch_bias, norm.bias))  # pointers not followed
     _drop_add_norm[(triton.cdiv(N, ROWS),)](
-        *(x_NC, branch_NC, y_NC, sum_NC, moments_N2, norm.gain, *biases),
-        *(*masks.pointers, masks.site, N, C, masks.limit, masks.scale, norm.epsilon),
+        *(x_NC, x_NC if branch_NC is None else branch_NC, y_NC, sum_NC, moments_N2, norm.gain, *biases),
+        *(*_places(masks, x_NC), N, C, *_scaling(masks), norm.epsilon),
         BRANCH_BIAS=branch_bias is not None,
         BIAS=norm.bias is not None,
-        **_constants(C, ROWS, WARPS, norm.centred, masks),
+        **_constants(C, ROWS, WARPS, norm.centred, branch_NC is not None, masks),
     )
     return y_NC, sum_NC, moments_N2
 
 
 def _backward(
-    grads: tuple[Tensor, Tensor | None], saved: tuple[Tensor, Tensor, Tensor, bool], masks: Masks
+    grads: tuple[Tensor, Tensor | None],
+    saved: tuple[Tensor, Tensor, Tensor, bool],
+    masks: Masks | None,
+    *,
+    adds: bool,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias [C] in float32."""
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
-    dx_NC, dbranch_NC = torch.empty_like(sum_NC), torch.empty_like(sum_NC)
+    dx_NC = torch.empty_like(sum_NC)
+    dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
     rows, warps, most = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
     parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
         *(grad_NC, grad_NC if grad_sum_NC is None else grad_sum_NC),
         *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
-        *(*masks.pointers, masks.site, N, C, masks.limit, masks.scale),
+        *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
-        **_constants(C, rows, warps, centred, masks),
+        **_constants(C, rows, warps, centred, adds, masks),
     )
     return dx_NC, dbranch_NC, *parts_P3C.sum(0)
 
 
-def _constants(columns: int, rows: int, warps: int, centred: bool, masks: Masks) -> dict[str, Any]:
+def _places(masks: Masks | None, x_NC: Tensor) -> tuple[Tensor | int, ...]:
+    """Return what a kernel finds a token's place by, and the site; where nothing is dropped none is followed."""
+    return (x_NC, x_NC, x_NC, x_NC, 0) if masks is None else (*masks.pointers, masks.site)
+
+
+def _scaling(masks: Masks | None) -> tuple[int, float]:
+    return (0, 1.0) if masks is None else (masks.limit, masks.scale)
+
+
+def _constants(columns: int, rows: int, warps: int, centred: bool, adds: bool, masks: Masks | None) -> dict[str, Any]:
     return {
         "CENTRED": centred,
-        "DROP": masks.rate > 0,
+        "ADD": adds,
+        "DROP": masks is not None and masks.rate > 0,
         "ROWS": rows,
         "BLOCK": triton.next_power_of_2(columns),
         "num_warps": warps,
@@ -155,6 +199,7 @@ def _drop_add_norm(  # type: ignore[no-untyped-def]
     BRANCH_BIAS: tl.constexpr,
     BIAS: tl.constexpr,
     CENTRED: tl.constexpr,
+    ADD: tl.constexpr,
     DROP: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -164,17 +209,18 @@ def _drop_add_norm(  # type: ignore[no-untyped-def]
     across = column < columns
     inside = (row < rows) & across
     at = row.to(tl.int64) * columns + column
-    value = tl.load(branch + at, inside, 0.0).to(tl.float32)
-    if BRANCH_BIAS:
-        value += tl.load(branch_bias + column, across, 0.0).to(tl.float32)
-    if DROP:
-        keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
-        value = tl.where(keep, value * scale, 0.0)
-    value += tl.load(x + at, inside, 0.0).to(tl.float32)
-    value = value.to(sums.dtype.element_ty)  # the backward pass reads it so
-    tl.store(sums + at, value, inside)
+    value = tl.load(x + at, inside, 0.0).to(tl.float32)
+    if ADD:
+        other = tl.load(branch + at, inside, 0.0).to(tl.float32)
+        if BRANCH_BIAS:
+            other += tl.load(branch_bias + column, across, 0.0).to(tl.float32)
+        if DROP:
+            keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
+            other = tl.where(keep, other * scale, 0.0)
+        total = (value + other).to(sums.dtype.element_ty)  # the backward pass reads it so
+        tl.store(sums + at, total, inside)
+        value = total.to(tl.float32)
 
-    value = value.to(tl.float32)
     if CENTRED:
         mean = tl.sum(value, 1, keep_dims=True) / columns
         value = tl.where(across, value - mean, 0.0)
@@ -208,6 +254,7 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     scale,
     SUM: tl.constexpr,
     CENTRED: tl.constexpr,
+    ADD: tl.constexpr,
     DROP: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -241,7 +288,8 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
         if DROP:
             keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
             d = tl.where(keep, d * scale, 0.0)
-        tl.store(dbranch + at, d.to(dbranch.dtype.element_ty), inside)
+        if ADD:
+            tl.store(dbranch + at, d.to(dbranch.dtype.element_ty), inside)
         dbranch_bias += tl.where(inside, d, 0.0)
     into = parts + tl.program_id(0) * 3 * columns + tl.arange(0, BLOCK)
     inside = tl.arange(0, BLOCK) < columns
