@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import subprocess
 import sys
 from itertools import product
@@ -51,8 +52,9 @@ def given(tmp_path: Path) -> list[str]:
     return [*words, "--scores", str(tmp_path / "korsts"), "--out", str(tmp_path / "base"), "--device", "cpu"]
 
 
-def make(given: list[str], installed: str) -> str:
-    command = [sys.executable, "-c", BARE, installed, *given, "--rehearse", *FEW]
+def make(given: list[str], installed: str | None = None) -> str:
+    program = [str(TOOLS / "language.py")] if installed is None else ["-c", BARE, installed]
+    command = [sys.executable, *program, *given, "--rehearse", *FEW]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -65,15 +67,29 @@ def test_a_base_is_made_and_asked_where_little_is_installed_and_words_are_counte
     assert "nsmc: 72 rows to learn, 72 to judge by; not English: Hangul letters" in told
     assert "pre-training: 3 updates" in told
     assert "for later: 1 cell with counted words, since scikit-learn is not installed" in told
+    assert re.search(r"korsts, pre-trained, 60 labels: pearson -?\d+\.\d, spearman -?\d+\.\d\n", told)
     for name, metric in (("nsmc", "accuracy"), ("korsts", "pearson")):
         assert f"{name}: 2 of 3 cells" in told
-        assert f"{name}, pre-trained, {metric}: 60 labels " in told
-        assert f"{name}, from scratch, {metric}: 60 labels " in told
+        assert f"{name}, pre-trained, 60 labels: {metric} " in told
+        assert f"{name}, from scratch, 60 labels: {metric} " in told
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "base").rglob("*.safetensors")}
     again = make(["--init", str(tmp_path / "base" / "pretrained"), *given[3:]], "all")  # the text need not be there
     assert "nsmc: 3 of 3 cells" in again
-    assert "nsmc, TF-IDF, accuracy: 60 labels " in again
+    assert "nsmc, TF-IDF, 60 labels: accuracy " in again
     assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+def test_processes_side_by_side_find_what_one_finds(given: list[str], tmp_path: Path) -> None:
+    alone = scores_told(make(given))
+    elsewhere = [*given[:-3], str(tmp_path / "beside"), *given[-2:]]
+    beside = make([*elsewhere, "--processes", "2"])
+    assert len(alone) == 6
+    assert scores_told(beside) == alone
+    assert "ended with" not in beside
+
+
+def scores_told(told: str) -> list[str]:
+    return [line for line in told.splitlines() if " 60 labels: " in line]
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_made(

@@ -7,6 +7,9 @@ where it was; elsewhere, where the text need not be, with `--init base/pretraine
 
     python tools/language.py reviews.txt.xz --document blank --labels nsmc --scores korsts --out korean
 
+With `--processes N` so many make the studies side by side, each takes the next cell that nobody makes: on a GPU
+networks of this size leave room for a dozen, best under CUDA's Multi-Process Service.
+
 `--labels` are folders with `train` and `dev` tables of texts and labels, `--scores` of pairs with scores, whose order
 means nothing. All of it is looked at before anything is made. A machine with torch, numpy, safetensors and tokenizers
 is enough. `--rehearse` makes the same of a network for toys, in a few updates, from 60 labels: to see that it runs.
@@ -15,23 +18,27 @@ is enough. `--rehearse` makes the same of a network for toys, in a few updates, 
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 from base import MERGES, PRETRAINED, Plain, figures, tell  # tools/base.py
-from figures import SAVE_NOTHING  # tools/figures.py
+from figures import SAVE_NOTHING, side_by_side  # tools/figures.py
 
 from gpt1 import prepare, pretrain, train_tokenizer
-from gpt1.base.errors import InputError
+from gpt1.base.errors import Busy, InputError
+from gpt1.base.files import read_json
 from gpt1.base.tables import FORMATS, file_format
 from gpt1.base.wording import hundred, many
 from gpt1.corpus.documents import find_sources
 from gpt1.finetuning.data import Source
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
-from gpt1.records.study import StudyRecord, arm_name
+from gpt1.records.study import arm_name
 from gpt1.studies.cells import Nobody
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import study_labels
@@ -115,8 +122,8 @@ def make_base(texts: Sequence[str], out: Path, settings: Settings) -> Path:
     return run
 
 
-def ask(base: Path, name: str, own: Source, out: Path, settings: Settings) -> StudyRecord:
-    """Learn from so many labels in each way, as far as that is not done, and tell what it came to."""
+def ask(base: Path, name: str, own: Source, out: Path, settings: Settings, *, beside: bool = False) -> None:
+    """Learn from so many labels in each way, as far as that is not done; `beside` others, what nobody makes."""
     found = study_labels(
         base,
         out / name,
@@ -126,13 +133,26 @@ def ask(base: Path, name: str, own: Source, out: Path, settings: Settings) -> St
         ),
         counts=list(settings.counts),
         scratch_lr=settings.scratch_lr,
+        part=(1, 1) if beside else None,
         watcher=Told(),
     )
+    if beside:
+        return
     print(f"{name}: {found.cells.done} of {found.cells.planned} cells in {found.cost.seconds:,.0f} s", flush=True)
-    for one in found.sections["labels"]["tasks"].values():
-        for arm, points in one["arms"].items():
-            told = ", ".join(f"{point['labels']:,} labels {hundred(point['median'])}" for point in points)
-            print(f"{name}, {arm_name(arm)}, {one['metric']}: {told}", flush=True)
+    for arm, by_labels in scores(out / name).items():
+        for labels, by_metric in by_labels.items():
+            told = ", ".join(f"{metric} {hundred(median(seeds))}" for metric, seeds in by_metric.items())
+            print(f"{name}, {arm_name(arm)}, {labels:,} labels: {told}", flush=True)
+
+
+def scores(study: Path) -> dict[str, dict[int, dict[str, list[float]]]]:
+    """Return all that a study's cells found on dev: by arm, number of labels and metric, of each seed."""
+    found: dict[str, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for path in sorted(study.glob("cells/*/cell.json")):
+        cell = read_json(path, "a cell")
+        arm, _, labels, _ = cell["name"].rsplit("-", 3)
+        for metric, score in cell["result"]["scores"]["dev"].items():
+            found[arm][int(labels)][metric].append(score)
     return found
 
 
@@ -152,9 +172,11 @@ def main() -> None:
     parser.add_argument("--pretraining", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--finetuning", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--device")
+    parser.add_argument("--processes", type=int, default=1, help="that make the studies side by side")
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--rehearse", action="store_true", help="with a toy, in minutes on two cores")
     given = parser.parse_args()
-    if bool(given.texts) == (given.init is not None):
+    if bool(given.texts) == (given.init is not None) and not given.beside:
         parser.error("name texts to make a base of, or one that is there: --init RUN")
     settings = Settings(
         given.document,
@@ -170,8 +192,15 @@ def main() -> None:
     tasks |= {folder.name: source(folder, scores=True) for folder in given.scores}
     if len(tasks) < len(given.labels) + len(given.scores):
         parser.error("two labelled folders have one name")
+    if given.beside:
+        for name, own in tasks.items():
+            with suppress(Busy):  # others are at what is left
+                ask(given.init, name, own, given.out / "studies", settings, beside=True)
+        return
     look(given.texts, tasks, settings)
     base = given.init or make_base(given.texts, given.out, settings)
+    if given.processes > 1:
+        side_by_side([["--beside", "--init", str(base)]] * given.processes)
     for name, own in tasks.items():
         ask(base, name, own, given.out / "studies", settings)
 

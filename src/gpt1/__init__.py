@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpt1.base.errors import Gpt1Error
+    from gpt1.base.errors import Gpt1Error, InputError
     from gpt1.corpus.prepare import prepare
     from gpt1.corpus.vocabularies import train_tokenizer
     from gpt1.estimators import GPTClassifier, GPTEmbedder, GPTRegressor
@@ -31,6 +31,7 @@ __all__ = [
     "GPTEmbedder",
     "GPTRegressor",
     "Gpt1Error",
+    "InputError",
     "finetune",
     "load_base",
     "load_run",
@@ -50,6 +51,7 @@ _HOMES = {
     "GPTEmbedder": "gpt1.estimators",
     "GPTRegressor": "gpt1.estimators",
     "Gpt1Error": "gpt1.base.errors",
+    "InputError": "gpt1.base.errors",
     "finetune": "gpt1.finetuning.finetune",
     "load_base": "gpt1.inference.run",
     "load_run": "gpt1.inference.run",
