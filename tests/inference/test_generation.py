@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,16 @@ import torch
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.inference import generation
-from gpt1.inference.generation import LENGTH, STOP, BatchGenerator, continue_ids, generate, prompt_tokens, stream
+from gpt1.inference.generation import (
+    LENGTH,
+    STOP,
+    BatchGenerator,
+    RuinedScores,
+    continue_ids,
+    generate,
+    prompt_tokens,
+    stream,
+)
 from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model
 from gpt1.recipes.values import Shape
@@ -92,6 +102,99 @@ def test_recorded_steps_write_the_same_on_a_gpu(shape: Shape) -> None:
     wanted = [greedy(model, prompt, 30) for prompt in PROMPTS]
     assert continue_ids(model.cuda(), PROMPTS, GREEDY) == wanted
     assert [continue_ids(model, [prompt], GREEDY)[0] for prompt in PROMPTS] == wanted
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Draw several tokens at once where there is no GPU too, nothing recorded; how many each time is noted here."""
+    begin, write, noted = BatchGenerator.__init__, BatchGenerator._write_several, []
+
+    def begin_with_draws(self: BatchGenerator, model: Model, vocabulary: int, rows: int) -> None:
+        begin(self, model, vocabulary, rows)
+        monkeypatch.setattr(self.memory, "_whole", 4)
+        draws = partial(generation._drawn, generation._next_scores(model, self.memory), vocabulary)
+        monkeypatch.setattr(self, "_draws", draws)
+
+    def write_and_note(self: BatchGenerator, steps: int) -> None:
+        noted.append(steps)
+        write(self, steps)
+
+    monkeypatch.setattr(BatchGenerator, "__init__", begin_with_draws)
+    monkeypatch.setattr(BatchGenerator, "_write_several", write_and_note)
+    return noted
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_several_tokens_at_once_are_those_of_one_at_a_time(shape: Shape, several: list[int]) -> None:
+    model = shaken(shape, dtype=torch.float32)
+    assert continue_ids(model, PROMPTS, GREEDY) == [greedy(model, prompt, 30) for prompt in PROMPTS]
+    assert max(several) > 1
+
+
+WAYS = {
+    "all of few": {"temperature": 1.3, "top_k": 5},
+    "most of few": {"temperature": 0.7, "top_k": 9, "top_p": 0.8},
+    "greedy": {"temperature": 0.0},
+    "of all": {"temperature": 1.0, "top_k": None},
+    "with a penalty": {"top_k": 9, "repetition_penalty": 1.5},
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_several_at_once_are_drawn_by_the_same_points(
+    way: dict[str, Any], several: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = shaken(replace(PAPER, context=40), dtype=torch.float32)
+    drawing = SamplingParams(max_new_tokens=60, seed=3, **way)
+    found = continue_ids(model, PROMPTS, drawing)
+    assert bool(several) == (way not in (WAYS["of all"], WAYS["with a penalty"])), "those want the host"
+    monkeypatch.setattr(generation, "AT_ONCE", 1)
+    several.clear()
+    assert continue_ids(model, PROMPTS, drawing) == found
+    assert several == []
+
+
+def test_texts_that_are_drawn_in_different_ways_are_drawn_at_once_together(several: list[int]) -> None:
+    model = shaken(replace(PAPER, context=40), dtype=torch.float32)
+    ways = [SamplingParams(**WAYS[name]) for name in ("all of few", "greedy", "most of few")]
+    writer = BatchGenerator(model, VOCAB, rows=3)
+    texts = [writer.join([1, 2, 3], way, seed) for seed, way in enumerate(ways)]
+    assert writer.step(9) == 1, "they are read first"
+    assert writer.step(9) == 9
+    assert [text.written for text in texts] == [
+        continue_ids(model, [[1, 2, 3]], replace(way, max_new_tokens=10, seed=seed))[0] for seed, way in enumerate(ways)
+    ]
+
+
+def test_a_text_without_scores_is_told_and_the_others_draw_as_before(several: list[int]) -> None:
+    model = shaken(replace(PAPER, context=40), dtype=torch.float32)
+    drawing = SamplingParams(**WAYS["all of few"])
+    wanted = continue_ids(model, [[1, 2]], replace(drawing, max_new_tokens=12, seed=7))[0]
+    writer = BatchGenerator(model, VOCAB, rows=2)
+    sound, ruined = writer.join([1, 2], drawing, 7), writer.join([3], drawing, 8)
+    writer.step()
+    writer.memory.first[0][1] = torch.nan  # of the second row
+    with pytest.raises(RuinedScores) as found:
+        writer.step(8)
+    assert found.value.texts == [ruined]
+    writer.begin_anew()
+    writer.leave(ruined)
+    while len(sound.written) < 12:
+        writer.step(12 - len(sound.written))
+    assert sound.written == wanted
+    assert 8 in several
+
+
+def test_what_was_drawn_past_a_stop_is_taken_back(words_tokenizer: Tokenizer, several: list[int]) -> None:
+    model, wanted = lively(words_tokenizer), SamplingParams(max_new_tokens=60, temperature=1.2, top_k=20, seed=3)
+    (free,) = generate(model, words_tokenizer, ["Ann"], wanted)
+    stop = free.text[len(free.text) // 2 :][:3]
+    (found,) = generate(model, words_tokenizer, ["Ann"], replace(wanted, stop=(stop,)))
+    assert found.text == free.text[: free.text.index(stop)]
+    assert (found.finish_reason, found.ids) == (STOP, free.ids[: len(found.ids)])
+    assert len(found.ids) < len(free.ids)
+    assert "".join(stream(model, words_tokenizer, "Ann", replace(wanted, stop=(stop,)))) == found.text
+    assert several
 
 
 def test_a_writer_is_freed_at_once() -> None:

@@ -130,6 +130,15 @@ def test_the_last_point_there_is_draws_a_token_that_may_be_drawn(monkeypatch: py
             assert chances({**way, "repetition_penalty": 1.0}, scores(seed), [])[drawn] > 0
 
 
+def test_points_ahead_are_those_of_one_after_another_and_remain_until_they_are_used() -> None:
+    one, ahead = Sampler(SamplingParams(), seed=5), Sampler(SamplingParams(), seed=5)
+    wanted = [one.point() for _ in range(40)]
+    assert ahead.points(17) == ahead.points(17) == wanted[:17]
+    ahead.use(3)
+    assert ahead.points(30) == wanted[3:33]
+    assert ahead.point() == wanted[3]
+
+
 def test_at_temperature_0_it_is_the_likeliest() -> None:
     sampler = Sampler(SamplingParams(temperature=0), seed=0)
     assert [draw_one(sampler, scores(seed)) for seed in range(9)] == [int(scores(seed).argmax()) for seed in range(9)]

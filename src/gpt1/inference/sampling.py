@@ -101,13 +101,32 @@ class Sampler:
     """One text's way of drawing, and random numbers of its own."""
 
     def __init__(self, wanted: SamplingParams, seed: int) -> None:
-        self.way = wanted.temperature, wanted.top_k, wanted.top_p
+        self.way = self.temperature, self.top_k, self.top_p = wanted.temperature, wanted.top_k, wanted.top_p
         self.repetition_penalty = wanted.repetition_penalty
         self._draws = torch.Generator().manual_seed(seed)
+        self._ahead: list[float] = []  # points that were asked for and are not used
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether `draw_on_device` can draw: by few of the scores, as they are."""
+        return self.repetition_penalty == 1 and (self.temperature == 0 or (self.top_k or math.inf) <= FIRST_GUESS)
+
+    def points(self, count: int) -> list[float]:
+        """Return the next numbers from [0, 1) of this text's; they remain the next ones until they are used."""
+        if (missing := count - len(self._ahead)) > 0:
+            self._ahead += torch.rand(missing, generator=self._draws, dtype=torch.float64).tolist()
+        return self._ahead[:count]
+
+    def use(self, count: int) -> None:
+        """Leave so many points behind."""
+        self.points(count)
+        del self._ahead[:count]
 
     def point(self) -> float:
         """Return a number from [0, 1), the next of this text's."""
-        return float(torch.rand((), generator=self._draws, dtype=torch.float64))
+        (point,) = self.points(1)
+        self.use(1)
+        return point
 
 
 def draw(samplers: Sequence[Sampler], logits_RV: Tensor, before: Sequence[Iterable[int]]) -> list[int]:
@@ -138,6 +157,26 @@ def _draw_alike(
     drawn_R1 = torch.searchsorted(sums_RK, points_R1, right=True).clamp_(max=sums_RK.shape[1] - 1)
     drawn_R1 = drawn_R1 if ids_RK is None else ids_RK.gather(1, drawn_R1)
     return cast(list[int], drawn_R1.squeeze(1).tolist())
+
+
+def draw_on_device(
+    logits_RV: Tensor, point_R: Tensor, temperature_R: Tensor, top_k_R: Tensor, top_p_R: Tensor
+) -> Tensor:
+    """Return what `draw` draws with these points, of few tokens and without a word to the host.
+
+    A temperature of 0 is the likeliest token; a `top_p` of 1 has no limit.
+    """
+    below_RV = (logits_RV - logits_RV.amax(1, keepdim=True)).double()
+    scores_RK, ids_RK = below_RV.topk(min(FIRST_GUESS, below_RV.shape[1]))
+    heat_R1 = torch.where(temperature_R > 0, temperature_R, 1).unsqueeze(1)
+    left_out_RK = torch.arange(scores_RK.shape[1], device=logits_RV.device) >= top_k_R.unsqueeze(1)
+    chances_RK = (scores_RK / heat_R1).masked_fill(left_out_RK, -math.inf).softmax(1)
+    share_R1 = torch.where(top_p_R < 1, top_p_R, math.inf).unsqueeze(1)
+    sums_RK = torch.where(chances_RK.cumsum(1) - chances_RK < share_R1, chances_RK, 0).cumsum(1)
+    points_R1 = point_R.clamp(max=NEARLY_1).unsqueeze(1) * sums_RK[:, -1:]
+    place_R1 = torch.searchsorted(sums_RK, points_R1, right=True).clamp_(max=sums_RK.shape[1] - 1)
+    drawn_R = ids_RK.gather(1, place_R1).squeeze(1)
+    return torch.where(temperature_R > 0, drawn_R, logits_RV.argmax(1))
 
 
 def penalised(logits_RV: Tensor, penalties: Sequence[float], before: Sequence[Iterable[int]]) -> Tensor:

@@ -46,6 +46,6 @@ OFFERS = {
     ],
     "cuda_graphs": ["Pass", "Recorder"],
     "kernels.adam": ["fused_update"],
-    "layers": ["LAYER_EPSILON"],
+    "layers": ["LAYER_EPSILON", "accumulate_in_products"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
 }

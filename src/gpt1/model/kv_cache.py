@@ -110,11 +110,11 @@ class KVCache:
         exact = min(places) == max(places) and seen.stop - seen.start == min(places[0] + 1, self.window)
         return self._next(where, row_N, position_N, seen, exact=exact)
 
-    def advance(self, rows: Sequence[int]) -> list[int]:
-        """Count one more token for the sequences in these rows, and return where it stands in each."""
+    def advance(self, rows: Sequence[int], tokens: int = 1) -> list[int]:
+        """Count so many more tokens for the sequences in these rows, and return where the first stands in each."""
         places = [self.lengths[row] for row in rows]
         for row in rows:
-            self.lengths[row] += 1
+            self.lengths[row] += tokens
         return places
 
     def seen(self, places: Sequence[int]) -> slice:

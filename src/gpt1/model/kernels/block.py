@@ -19,9 +19,9 @@ from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels.attention import HEAD_WIDTHS, fused_attention
 from gpt1.model.kernels.gelu import column_sums, fused_bias_gelu
 from gpt1.model.kernels.masks import Masks, masks_at
-from gpt1.model.kernels.norm import WIDEST, Norm, fused_drop_add_norm
+from gpt1.model.kernels.norm import WIDEST, fused_drop_add_norm, norm_of
 from gpt1.model.kv_cache import LayerCache
-from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, Linear, RMSNorm
+from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
@@ -93,11 +93,4 @@ class _BranchOff(torch.autograd.Function):
 def _add(x_NC: Tensor, y_NF: Tensor, last: Linear, norm: nn.Module, masks: Masks) -> Tensor:
     """Return the norm of `x` and what a branch's last layer makes, dropped."""
     branch_NC = functional.linear(y_NF, last.weight.to(y_NF.dtype))
-    return fused_drop_add_norm(x_NC, branch_NC, last.bias, _norm(norm), masks)[0]
-
-
-def _norm(module: nn.Module) -> Norm:
-    if isinstance(module, RMSNorm):
-        return Norm(module.gain, None, RMS_EPSILON, centred=False)
-    layer = cast(LayerNorm, module)
-    return Norm(layer.gain, layer.bias, LAYER_EPSILON, centred=True)
+    return fused_drop_add_norm(x_NC, branch_NC, last.bias, norm_of(norm), masks)[0]

@@ -78,7 +78,8 @@ def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _logistic(x):  # type: ignore[no-untyped-def]
+def logistic(x):  # type: ignore[no-untyped-def]
+    """What the tanh GELU multiplies a value by."""
     return 1 / (1 + tl.exp2(-LOG2_E * SLOPE * (x + CUBE * x * x * x)))
 
 
@@ -90,7 +91,7 @@ def _gelu(x, bias, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     at = row.to(tl.int64) * columns + column
     value = tl.load(x + at, inside, 0.0).to(tl.float32)
     value += tl.load(bias + column, column < columns, 0.0).to(tl.float32)
-    tl.store(y + at, (value * _logistic(value)).to(y.dtype.element_ty), inside)
+    tl.store(y + at, (value * logistic(value)).to(y.dtype.element_ty), inside)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -121,7 +122,7 @@ def _columns(  # type: ignore[no-untyped-def]
         d = tl.load(grad + at, inside, 0.0).to(tl.float32)
         if GELU:
             value = tl.load(x + at, inside, 0.0).to(tl.float32) + b
-            s = _logistic(value)
+            s = logistic(value)
             d *= s + value * s * (1 - s) * SLOPE * (1 + 3 * CUBE * value * value)
             tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
         total += d

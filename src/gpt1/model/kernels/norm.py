@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, cast
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gpt1.model.kernels.dropout import keeps, mix
 from gpt1.model.kernels.masks import Masks
+from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, RMSNorm
 
 WIDEST = 8192  # elements of a row that a program holds
 ROWS, WARPS = 4, 4  # at a time
@@ -31,6 +32,14 @@ class Norm(NamedTuple):
     bias: Tensor | None
     epsilon: float
     centred: bool
+
+
+def norm_of(module: nn.Module) -> Norm:
+    """Return a layer's norm."""
+    if isinstance(module, RMSNorm):
+        return Norm(module.gain, None, RMS_EPSILON, centred=False)
+    layer = cast(LayerNorm, module)
+    return Norm(layer.gain, layer.bias, LAYER_EPSILON, centred=True)
 
 
 def fused_norm(x: Tensor, norm: Norm) -> Tensor:

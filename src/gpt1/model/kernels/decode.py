@@ -1,0 +1,398 @@
+"""One more token of each text by five Triton kernels a block, where a library takes fifteen.
+
+The twin of `read` with next tokens (`model/network.py`, `model/kv_cache.py`), which is its judge: it reads and writes
+the same memory and rounds where the plain network rounds. What lies between two kernels is the sum, not its norm: each
+program that reads a row normalises it for itself, which takes no longer than to be handed it. So a block is
+
+    norm, queries + keys + values | attention | out + sum | norm, up, activation | down + sum
+
+A program has some rows of a matrix. For few texts it reads them whole, so that all it waits for is on its way at once;
+for many it goes along them piece by piece, with products of tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, cast
+
+import torch
+import triton  # type: ignore[import-not-found, unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
+from torch import Tensor, nn
+
+from gpt1.model.dropout import Site
+from gpt1.model.kernels.gelu import logistic
+from gpt1.model.kernels.norm import Norm, norm_of
+from gpt1.model.kv_cache import KVCache
+from gpt1.model.layers import RMS_EPSILON, Linear, Rotary, UnitRMS
+from gpt1.model.network import Model
+from gpt1.recipes.values import LSTM
+
+# R texts, C width, I inputs and J outputs of a matrix, V vocabulary.
+
+FEW = 4  # texts that are vectors each; more of them are a tile
+LARGEST = 2**14  # elements of a matrix that a program holds at once
+PROGRAMS = 264  # at least, where the matrix has so many rows: two for each multiprocessor of an H200
+TEXTS, PIECE, SMALLEST_TILE = 64, 64, 16  # texts of a tile at most, inputs it goes along by, sides at least
+POSITIONS = 128  # of a text that are looked at in one go
+ACTIVATIONS = {"gelu": 1, "relu2": 2}
+PLAIN, ROOT, CENTRED = 0, 1, 2  # what is done to a row before it is read
+
+
+def why_not(model: Model) -> str | None:
+    """Return why a network cannot be decoded by these kernels; None: it can."""
+    reasons = {
+        "there is no GPU": not model.tokens.is_cuda and not triton.knobs.runtime.interpret,
+        "the network is an LSTM": model.shape.kind == LSTM,
+        f"it computes in {model.compute}": model.compute == torch.float64,
+        "its heads are of an odd width": model.shape.width // model.shape.heads % 2 == 1,
+        "its matrices are not in the type it computes in": any(
+            matrix.dtype != model.compute for matrix in model.blocks.parameters() if matrix.ndim == 2
+        ),
+        "its output is of another kind": model.output_layer is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+class Decoder:
+    """A network and a memory whose first rows go on."""
+
+    def __init__(self, model: Model, memory: KVCache) -> None:
+        self._model, self._memory = model, memory
+
+    @torch.no_grad()
+    def __call__(self, ids_R: Tensor, position_R: Tensor) -> Tensor:
+        """Return the scores [R, V] behind the next token of each of the first texts, which stands at this position."""
+        model = self._model
+        first = model.shape.norm_first
+        tokens_VC = model.working(model.tokens, Site.TOKENS, None)
+        sum_RC, before = self._embedded(ids_R, position_R, tokens_VC), None
+        for layer, block in enumerate(model.blocks):
+            own, wide = cast(Any, block.attention), cast(Any, block.feed_forward)
+            norm_1, norm_2 = norm_of(cast(nn.Module, block.norm_1)), norm_of(cast(nn.Module, block.norm_2))
+            qkv = project(sum_RC, own.qkv, norm=norm_1 if first else before)
+            y_RC = self._attend(qkv, position_R, layer, own)
+            sum_RC = project(y_RC, own.out, onto=Onto(sum_RC, None if first else before))
+            up_RI = project(sum_RC, wide.up, norm=norm_2 if first else norm_1, activation=model.shape.activation)
+            sum_RC = project(up_RI, wide.down, onto=Onto(sum_RC, None if first else norm_1))
+            before = None if first else norm_2
+        output_VC = tokens_VC if model.output is None else model.working(model.output, Site.OUTPUT, None)
+        return _project(sum_RC, output_VC, None, norm=norm_of(model.final_norm) if first else before)
+
+    def _embedded(self, ids_R: Tensor, position_R: Tensor, tokens_VC: Tensor) -> Tensor:
+        """Return the sum of what stands in the tables."""
+        R, C = len(ids_R), tokens_VC.shape[1]
+        learned = self._model.positions
+        positions_TC = tokens_VC if learned is None else self._model.working(learned, Site.POSITIONS, None)
+        sum_RC = tokens_VC.new_empty(R, C)
+        _embed[(R,)](
+            *(ids_R, position_R, tokens_VC, positions_TC, sum_RC, C),
+            LEARNED=learned is not None,
+            BLOCK=triton.next_power_of_2(C),
+        )
+        return sum_RC
+
+    def _attend(self, qkv_RI: Tensor, position_R: Tensor, layer: int, own: Any) -> Tensor:
+        """Return what each text's next token gathers, and keep its key and value."""
+        keys, values = self._memory.first[layer], self._memory.second[layer]
+        _, H, S, D = keys.shape
+        R = len(qkv_RI)
+        y_RC = qkv_RI.new_empty(R, H * D)
+        rotary = next((part for part in own.prepare if isinstance(part, Rotary)), None)
+        cosines, sines = (qkv_RI, qkv_RI) if rotary is None else (rotary.cosines, rotary.sines)
+        _attend_next[(H, R)](
+            *(qkv_RI, position_R, cosines, sines, keys, values, y_RC),
+            *(H, S, self._memory.window, 1 / math.sqrt(D), RMS_EPSILON),
+            ROTARY=rotary is not None,
+            UNIT=any(isinstance(part, UnitRMS) for part in own.prepare),
+            HALF=D // 2,
+            BLOCK=triton.next_power_of_2(D // 2),
+            POSITIONS=POSITIONS,
+            num_warps=8,
+        )
+        return y_RC
+
+
+class Onto(NamedTuple):
+    """What a product is added to: a sum, or the norm of it."""
+
+    rows: Tensor  # [R, J]
+    norm: Norm | None
+
+
+def project(
+    x_RI: Tensor, layer: Linear, *, norm: Norm | None = None, activation: str | None = None, onto: Onto | None = None
+) -> Tensor:
+    """Return what a matrix makes of the norm of each row, then the activation of that, or what it is added to."""
+    return _project(x_RI, layer.weight, layer.bias, norm=norm, activation=activation, onto=onto)
+
+
+def _project(
+    x_RI: Tensor,
+    weight_JI: Tensor,
+    bias_J: Tensor | None,
+    *,
+    norm: Norm | None = None,
+    activation: str | None = None,
+    onto: Onto | None = None,
+) -> Tensor:
+    R, (J, width) = len(x_RI), weight_JI.shape
+    y_RJ = x_RI.new_empty(R, J)
+    after = None if onto is None else onto.norm
+    few = R <= FEW
+    piece = triton.next_power_of_2(width) if few else PIECE
+    most = LARGEST // piece if few else PIECE
+    rows = max(1 if few else SMALLEST_TILE, min(most, triton.next_power_of_2(J // PROGRAMS + 1)))
+    texts = triton.next_power_of_2(R) if few else min(TEXTS, max(SMALLEST_TILE, triton.next_power_of_2(R)))
+    _project_rows[(triton.cdiv(J, rows), triton.cdiv(R, texts))](
+        *(x_RI, weight_JI, weight_JI if bias_J is None else bias_J, *_pointers(norm, weight_JI)),
+        *(y_RJ if onto is None else onto.rows, *_pointers(after, weight_JI), y_RJ),
+        *(0.0 if norm is None else norm.epsilon, 0.0 if after is None else after.epsilon, R),
+        INPUTS=width,
+        OUTPUTS=J,
+        BIAS=bias_J is not None,
+        ACTIVATION=ACTIVATIONS.get(activation or "", 0),
+        NORM=_kind(norm),
+        SHIFT=norm is not None and norm.bias is not None,
+        ONTO=onto is not None,
+        ONTO_NORM=_kind(after),
+        ONTO_SHIFT=after is not None and after.bias is not None,
+        ONTO_PIECE=triton.next_power_of_2(J) if few and after is not None else PIECE,
+        FEW=few,
+        TEXTS=texts,
+        ROWS=rows,
+        PIECE=piece,
+    )
+    return y_RJ
+
+
+def _pointers(norm: Norm | None, any_tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """Return gain and bias; what is not there is not followed."""
+    if norm is None:
+        return any_tensor, any_tensor
+    return norm.gain, norm.gain if norm.bias is None else norm.bias
+
+
+def _kind(norm: Norm | None) -> int:
+    return PLAIN if norm is None else CENTRED if norm.centred else ROOT
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _embed(  # type: ignore[no-untyped-def]
+    ids, position, tokens, positions, sums, width, LEARNED: tl.constexpr, BLOCK: tl.constexpr
+):
+    text, column = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = column < width
+    value = tl.load(tokens + tl.load(ids + text) * width + column, inside, 0.0)
+    if LEARNED:
+        place = tl.load(positions + tl.load(position + text) * width + column, inside, 0.0)
+        value = (value.to(tl.float32) + place.to(tl.float32)).to(value.dtype)
+    tl.store(sums + text * width + column, value, inside)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _moments(x, row, inside, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The mean (0 for a root mean square) and the inverse of the deviation of rows [R, 1] of `x`."""
+    mean = tl.zeros_like(row).to(tl.float32)
+    if NORM == 2:
+        for start in range(0, COLUMNS, PIECE):
+            column = (start + tl.arange(0, PIECE))[None, :]
+            value = tl.load(x + row * COLUMNS + column, inside & (column < COLUMNS), 0.0).to(tl.float32)
+            mean += tl.sum(value, 1, keep_dims=True) / COLUMNS
+    square = tl.zeros_like(mean)
+    for start in range(0, COLUMNS, PIECE):
+        column = (start + tl.arange(0, PIECE))[None, :]
+        own = inside & (column < COLUMNS)
+        value = tl.where(own, tl.load(x + row * COLUMNS + column, own, 0.0).to(tl.float32) - mean, 0.0)
+        square += tl.sum(value * value, 1, keep_dims=True)
+    return mean, tl.rsqrt(square / COLUMNS + epsilon)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _normalised(value, mean, inverse, gain, shift, column, across, SHIFT: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Elements [R, C] of rows, normalised and rounded as they came."""
+    y = (value.to(tl.float32) - mean) * inverse * tl.load(gain + column, across, 0.0).to(tl.float32)
+    if SHIFT:
+        y += tl.load(shift + column, across, 0.0).to(tl.float32)
+    return y.to(value.dtype)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _finish(  # type: ignore[no-untyped-def]
+    y,
+    row,
+    inside,
+    output,
+    bias,
+    onto,
+    onto_gain,
+    onto_shift,
+    found,
+    onto_epsilon,
+    OUTPUTS: tl.constexpr,
+    BIAS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    ONTO: tl.constexpr,
+    ONTO_NORM: tl.constexpr,
+    ONTO_SHIFT: tl.constexpr,
+    ONTO_PIECE: tl.constexpr,
+):
+    """Add what comes after a product [R, J] and write it, rounded wherever the plain network rounds."""
+    across = output < OUTPUTS
+    if BIAS:
+        y += tl.load(bias + output, across, 0.0).to(tl.float32)
+    y = y.to(found.dtype.element_ty)
+    if ACTIVATION == 1:
+        wide = y.to(tl.float32)
+        y = (wide * logistic(wide)).to(y.dtype)
+    if ACTIVATION == 2:
+        wide = tl.maximum(y.to(tl.float32), 0.0)
+        y = (wide * wide).to(y.dtype)
+    at = row * OUTPUTS + output
+    if ONTO:
+        base = tl.load(onto + at, inside & across, 0.0)
+        if ONTO_NORM > 0:
+            mean, inverse = _moments(onto, row, inside, onto_epsilon, OUTPUTS, ONTO_NORM, ONTO_PIECE)
+            base = _normalised(base, mean, inverse, onto_gain, onto_shift, output, across, ONTO_SHIFT)
+        y = (base.to(tl.float32) + y.to(tl.float32)).to(y.dtype)
+    tl.store(found + at, y, inside & across)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _project_rows(  # type: ignore[no-untyped-def]
+    x,
+    weight,
+    bias,
+    gain,
+    shift,
+    onto,
+    onto_gain,
+    onto_shift,
+    found,
+    epsilon,
+    onto_epsilon,
+    texts,
+    INPUTS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    BIAS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    NORM: tl.constexpr,
+    SHIFT: tl.constexpr,
+    ONTO: tl.constexpr,
+    ONTO_NORM: tl.constexpr,
+    ONTO_SHIFT: tl.constexpr,
+    ONTO_PIECE: tl.constexpr,
+    FEW: tl.constexpr,
+    TEXTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    PIECE: tl.constexpr,
+):
+    output = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    kept = output[:, None] < OUTPUTS
+    column = tl.arange(0, PIECE)[None, :]
+    from_row = weight + output[:, None].to(tl.int64) * INPUTS
+    if FEW:
+        along = column < INPUTS
+        w = tl.load(from_row + column, kept & along, 0.0).to(tl.float32)
+        for text in tl.static_range(TEXTS):
+            row = tl.full((1, 1), text, tl.int32)
+            inside = row < texts
+            value = tl.load(x + row * INPUTS + column, inside & along, 0.0)
+            if NORM > 0:
+                mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
+                value = _normalised(value, mean, inverse, gain, shift, column, along, SHIFT)
+            y = tl.sum(w * value.to(tl.float32), 1)[None, :]
+            _finish(y, row, inside, output[None, :], bias, onto, onto_gain, onto_shift, found, onto_epsilon,
+                    OUTPUTS, BIAS, ACTIVATION, ONTO, ONTO_NORM, ONTO_SHIFT, ONTO_PIECE)  # fmt: skip
+    else:
+        row = (tl.program_id(1) * TEXTS + tl.arange(0, TEXTS))[:, None]
+        inside = row < texts
+        if NORM > 0:
+            mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
+        y = tl.zeros((TEXTS, ROWS), tl.float32)
+        for start in range(0, INPUTS, PIECE):
+            along = start + column < INPUTS
+            value = tl.load(x + row * INPUTS + start + column, inside & along, 0.0)
+            if NORM > 0:
+                value = _normalised(value, mean, inverse, gain, shift, start + column, along, SHIFT)
+            w = tl.load(from_row + start + column, kept & along, 0.0)
+            y = tl.dot(value, tl.trans(w), y, input_precision="ieee")
+        _finish(y, row, inside, output[None, :], bias, onto, onto_gain, onto_shift, found, onto_epsilon,
+                OUTPUTS, BIAS, ACTIVATION, ONTO, ONTO_NORM, ONTO_SHIFT, ONTO_PIECE)  # fmt: skip
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _attend_next(  # type: ignore[no-untyped-def]
+    qkv,
+    position,
+    cosines,
+    sines,
+    keys,
+    values,
+    found,
+    heads,
+    context,
+    window,
+    scale,
+    epsilon,
+    ROTARY: tl.constexpr,
+    UNIT: tl.constexpr,
+    HALF: tl.constexpr,
+    BLOCK: tl.constexpr,
+    POSITIONS: tl.constexpr,
+):
+    head, text = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    at = tl.load(position + text)
+    feature = tl.arange(0, BLOCK)  # of the first half of a head; the second follows it
+    inside = feature < HALF
+    q = qkv + (text * 3 * heads + head) * 2 * HALF + feature
+    k, v = q + heads * 2 * HALF, q + 2 * heads * 2 * HALF
+    qa, qb = _prepared(q, cosines, sines, at, feature, inside, epsilon, ROTARY, UNIT, HALF)
+    ka, kb = _prepared(k, cosines, sines, at, feature, inside, epsilon, ROTARY, UNIT, HALF)
+    va, vb = tl.load(v, inside, 0.0), tl.load(v + HALF, inside, 0.0)
+    own = (text * heads + head) * context * 2 * HALF
+    into = own + at * 2 * HALF + feature
+    tl.store(keys + into, ka, inside)
+    tl.store(keys + into + HALF, kb, inside)
+    tl.store(values + into, va, inside)
+    tl.store(values + into + HALF, vb, inside)
+
+    # The token itself, from what is at hand; then those before it.
+    qa, qb = qa.to(tl.float32) * scale, qb.to(tl.float32) * scale
+    largest = tl.sum(qa * ka.to(tl.float32) + qb * kb.to(tl.float32), 0)
+    total = largest * 0 + 1.0
+    ya, yb = va.to(tl.float32), vb.to(tl.float32)
+    for start in range(tl.maximum(at + 1 - window, 0), at, POSITIONS):
+        seen = start + tl.arange(0, POSITIONS)
+        cell = own + seen[:, None] * 2 * HALF + feature[None, :]
+        known = (seen < at)[:, None] & inside[None, :]
+        ka_SD, kb_SD = tl.load(keys + cell, known, 0.0), tl.load(keys + cell + HALF, known, 0.0)
+        va_SD, vb_SD = tl.load(values + cell, known, 0.0), tl.load(values + cell + HALF, known, 0.0)
+        score = tl.sum(ka_SD.to(tl.float32) * qa[None, :] + kb_SD.to(tl.float32) * qb[None, :], 1)
+        score = tl.where(seen < at, score, float("-inf"))
+        larger = tl.maximum(largest, tl.max(score, 0))
+        shrunk, share = tl.exp(largest - larger), tl.exp(score - larger)
+        total = total * shrunk + tl.sum(share, 0)
+        ya = ya * shrunk + tl.sum(share[:, None] * va_SD.to(tl.float32), 0)
+        yb = yb * shrunk + tl.sum(share[:, None] * vb_SD.to(tl.float32), 0)
+        largest = larger
+    y = found + (text * heads + head) * 2 * HALF + feature
+    tl.store(y, (ya / total).to(found.dtype.element_ty), inside)
+    tl.store(y + HALF, (yb / total).to(found.dtype.element_ty), inside)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _prepared(  # type: ignore[no-untyped-def]
+    x, cosines, sines, at, feature, inside, epsilon, ROTARY: tl.constexpr, UNIT: tl.constexpr, HALF: tl.constexpr
+):
+    """Both halves of a query or key as it meets others, rounded as it came."""
+    a, b = tl.load(x, inside, 0.0), tl.load(x + HALF, inside, 0.0)
+    first, second = a.to(tl.float32), b.to(tl.float32)
+    if ROTARY:
+        cosine = tl.load(cosines + at * HALF + feature, inside, 0.0)
+        sine = tl.load(sines + at * HALF + feature, inside, 0.0)
+        first, second = first * cosine - second * sine, first * sine + second * cosine
+    if UNIT:
+        inverse = tl.rsqrt(tl.sum(first * first + second * second, 0) / (2 * HALF) + epsilon)
+        first, second = first * inverse, second * inverse
+    return first.to(a.dtype), second.to(a.dtype)
