@@ -185,16 +185,19 @@ def test_a_text_without_scores_is_told_and_the_others_draw_as_before(several: li
     assert 8 in several
 
 
-def test_what_was_drawn_past_a_stop_is_taken_back(words_tokenizer: Tokenizer, several: list[int]) -> None:
+def test_what_was_drawn_past_a_stop_is_taken_back(
+    words_tokenizer: Tokenizer, several: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, wanted = lively(words_tokenizer), SamplingParams(max_new_tokens=60, temperature=1.2, top_k=20, seed=3)
     (free,) = generate(model, words_tokenizer, ["Ann"], wanted)
-    stop = free.text[len(free.text) // 2 :][:3]
-    (found,) = generate(model, words_tokenizer, ["Ann"], replace(wanted, stop=(stop,)))
-    assert found.text == free.text[: free.text.index(stop)]
+    stopping = replace(wanted, stop=(free.text[len(free.text) // 2 :][:3],))
+    (found,) = generate(model, words_tokenizer, ["Ann"], stopping)
     assert (found.finish_reason, found.ids) == (STOP, free.ids[: len(found.ids)])
     assert len(found.ids) < len(free.ids)
-    assert "".join(stream(model, words_tokenizer, "Ann", replace(wanted, stop=(stop,)))) == found.text
+    assert "".join(stream(model, words_tokenizer, "Ann", stopping)) == found.text
     assert several
+    monkeypatch.setattr(generation, "AT_ONCE", 1)
+    assert generate(model, words_tokenizer, ["Ann"], stopping) == [found]
 
 
 def test_a_writer_is_freed_at_once() -> None:
