@@ -2,6 +2,7 @@
 
     python -m benchmarks.finetuning                # GPT-1's shape on a GPU, a small one on a CPU
     python -m benchmarks.finetuning --rounds 3 --only gpt1 "gpt1, not recorded"
+    python -m benchmarks.finetuning --kernels                      # where an update on a GPU spends its time
     python -m benchmarks.finetuning --whole storycloze stsb        # seconds from the call of `finetune` to its return
     python -m benchmarks.finetuning --whole storycloze --layers 1 --examples 4      # large weights, little arithmetic
 
@@ -34,6 +35,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name, find_device, usable_precision
@@ -250,6 +252,21 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def print_kernels(recipe: Recipe, task: EncodedTask, device: torch.device, steps: int, warm: int, rows: int) -> None:
+    """Print the kernels of our updates, those that take longest first: calls and microseconds an update."""
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        seconds = ours(recipe, task, device, steps, warm)
+    updates = steps + warm
+    kernels = sorted(found.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    busy = sum(kernel.self_device_time_total for kernel in kernels)
+    print(
+        f"{1e3 * seconds:.2f} ms an update, {busy / updates / 1e3:.2f} of them in kernels; in microseconds an update:"
+    )
+    for kernel in kernels[:rows]:
+        share = kernel.self_device_time_total / updates
+        print(f"{share:9.1f}  {kernel.count / updates:6.1f} calls  {kernel.key[:120]}")
+
+
 def main() -> None:
     """Run the contenders in turn and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -259,6 +276,9 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=100)
     parser.add_argument("--only", nargs="*", default=None)
     parser.add_argument("--json", type=Path, default=None, help="add what was found of updates to this file")
+    parser.add_argument(
+        "--kernels", type=int, nargs="?", const=40, metavar="ROWS", help="so many, of our updates alone"
+    )
     parser.add_argument("--whole", nargs="+", choices=list(SIZES), default=None, metavar="TASK")
     parser.add_argument("--examples", type=int, default=None, help="with --whole: at most so many of each split")
     parser.add_argument("--layers", type=int, default=PAPER.shape.layers, help="with --whole, as the next two")
@@ -276,6 +296,11 @@ def main() -> None:
     precision, _ = usable_precision(device, recipe.training.precision if on_gpu else "fp32")
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     task = random_texts(VOCABULARY if on_gpu else 8192)
+    if given.kernels is not None:
+        if not on_gpu:
+            parser.error("--kernels are a GPU's")
+        print_kernels(recipe, task, device, given.steps, given.warm, given.kernels)
+        return
     contenders: dict[str, Callable[..., float]] = {"gpt1": ours, "transformers": transformers}
     if on_gpu:
         contenders |= {"gpt1, not recorded": changed(cuda_graphs=False), "gpt1, compiled": changed(compile=True)}

@@ -186,7 +186,9 @@ def judge(update: Callable[..., None], size: int, device: str, tolerance: float 
     numbers = AdamNumbers(rate=1e-2, decay=0.01, beta1=0.9, beta2=0.999, epsilon=1e-8)
     scale = torch.tensor(0.7, device=device)
     found, wanted = moving(size, device), [x.double() for x in moving(size, device)]
-    update(*found, numbers, scale=scale, ok=YES.to(device))
+    copy = torch.zeros(size, dtype=torch.bfloat16, device=device)
+    update(*found, numbers, scale=scale, ok=YES.to(device), copy=copy)
+    assert torch.equal(copy, found[0].bfloat16())
     adam_update(*wanted, numbers, scale=scale.double(), ok=YES.to(device))
     for index in (0, 2, 3):
         error = float((found[index] - wanted[index]).norm() / wanted[index].norm())
@@ -236,6 +238,26 @@ def test_a_gpu_moves_the_weights_as_a_cpu_does(settings: Optimizer) -> None:
             optimizer.step(t, 1.0, clipping(optimizer), YES.to(device))
     found = {name: x.cpu() for name, x in there.values().items()}
     assert errors(found, here.values()) < (1e-2 if settings.kind == "muon" else 1e-6)  # bf16 there, fp32 here
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+@pytest.mark.parametrize("settings", [ADAM, ADAMW, MUON_SETTINGS], ids=lambda settings: settings.kind)
+def test_copies_of_the_weights_follow_every_update(settings: Optimizer, device: str) -> None:
+    network = Network("modern", device=device)
+    optimizer = build(settings, network)
+    copies = optimizer.keep_copies(torch.bfloat16)
+    assert copies.keys() == network.named.keys()
+    before = network.values()
+    for t, ok in ((1, YES), (2, NO), (3, YES)):
+        optimizer.zero_grad()
+        network.backward(network.gradients(seed=t))
+        optimizer.step(t, 1.0, clipping(optimizer), ok.to(device))
+        assert all(torch.equal(copies[name], p.bfloat16()) for name, p in network.named.items())
+    assert errors(network.values(), before) > 0
+    with torch.no_grad():
+        network.named["tokens"].fill_(2.0)
+    optimizer.renew_copies()
+    assert torch.equal(copies["tokens"], torch.full_like(copies["tokens"], 2.0))
 
 
 # ---- adamw and muon ----

@@ -45,7 +45,9 @@ OFFERS = {
         "recurrent_flops_per_token",
     ],
     "cuda_graphs": ["Pass", "Recorder"],
+    "fusing": ["fuses"],
     "kernels.adam": ["fused_update"],
-    "layers": ["LAYER_EPSILON", "accumulate_in_products"],
+    "kernels.decode": ["Decoder", "why_not"],
+    "layers": ["LAYER_EPSILON", "adding_in_products"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
 }

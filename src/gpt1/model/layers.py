@@ -6,7 +6,8 @@ The formulas are those of section 4.1 of the paper and of its released code: eps
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -29,20 +30,31 @@ class Linear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
-        self.accumulates = False  # adds to its weights' gradients itself, where autograd would have to
+        # While it learns from products that add to its gradients themselves: what they read in place of its weights.
+        self.copies: tuple[Tensor, Tensor | None] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + b."""
-        if self.accumulates and x.dtype != self.weight.dtype and torch.is_grad_enabled():
-            return accumulating_linear(x, self.weight, self.bias)
+        if self.copies is not None and x.dtype == self.copies[0].dtype and torch.is_grad_enabled():
+            return accumulating_linear(x, self.weight, self.bias, self.copies)
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
 
-def accumulate_in_products(model: nn.Module) -> None:
-    """Have a model's matrices add to their gradients themselves: see `accumulation.py`."""
-    for module in model.modules():
-        if isinstance(module, Linear):
-            module.accumulates = True
+@contextmanager
+def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[None]:
+    """Have a model's matrices add to their gradients themselves for a while: see `accumulation.py`.
+
+    `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
+    for name, layer in layers.items():
+        if (weight := copies.get(f"{name}.weight")) is not None:
+            layer.copies = weight, copies.get(f"{name}.bias")
+    try:
+        yield
+    finally:
+        for layer in layers.values():
+            layer.copies = None
 
 
 class LayerNorm(nn.Module):

@@ -58,8 +58,21 @@ def adam_numbers(settings: Optimizer, t: int, factor: float, *, decays: bool = T
 
 
 @torch.no_grad()
-def adam_update(p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor) -> None:
-    """Move weights `p` and moments `m`, `v` in place by gradients `g * scale`; where `ok` is false, nothing changes."""
+def adam_update(
+    p: Tensor,
+    g: Tensor,
+    m: Tensor,
+    v: Tensor,
+    numbers: AdamNumbers,
+    *,
+    scale: Tensor,
+    ok: Tensor,
+    copy: Tensor | None = None,
+) -> None:
+    """Move weights `p` and moments `m`, `v` in place by gradients `g * scale`; where `ok` is false, nothing changes.
+
+    A copy of the weights, in whatever type, becomes one of the new weights.
+    """
     g = g * scale
     new_m = m.lerp(g, 1 - numbers.beta1)
     new_v = (v * numbers.beta2).addcmul_(g, g, value=1 - numbers.beta2)
@@ -67,11 +80,21 @@ def adam_update(p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers
     new_p = p.sub(direction, alpha=numbers.rate)
     for old, new in ((m, new_m), (v, new_v), (p, new_p)):
         torch.where(ok, new, old, out=old)  # a choice, not a product with 0: gradients that are not ok may hold NaN
+    if copy is not None:
+        copy.copy_(p)
 
 
 @torch.no_grad()
 def library_update(
-    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: AdamNumbers, *, scale: Tensor, ok: Tensor
+    p: Tensor,
+    g: Tensor,
+    m: Tensor,
+    v: Tensor,
+    numbers: AdamNumbers,
+    *,
+    scale: Tensor,
+    ok: Tensor,
+    copy: Tensor | None = None,
 ) -> None:
     """Do what `adam_update` does in one pass of torch's fused AdamW: single precision, and `g` is used up.
 
@@ -91,6 +114,8 @@ def library_update(
         beta2=numbers.beta2,
         eps=numbers.epsilon,
     )
+    if copy is not None:
+        copy.copy_(p)
 
 
 def _choose_update(storage: Storage) -> Callable[..., None]:
@@ -155,7 +180,7 @@ class AdamGroup:
         """Make update `t`."""
         numbers = adam_numbers(self._settings, t, factor, decays=self._decays)
         for p, g, m, v in self.storage.pieces():
-            self._update(p, g, m, v, numbers, scale=scale, ok=ok)
+            self._update(p, g, m, v, numbers, scale=scale, ok=ok, copy=self.storage.copy)
 
 
 class MuonGroup:
@@ -180,6 +205,7 @@ class MuonGroup:
         directions = self.storage.scatter(muon_directions(self.storage.gather(updates)))
         for (p, *_), direction in zip(pieces, directions, strict=True):
             torch.where(ok, (p * (1 - rate * decay)).sub_(direction, alpha=rate), p, out=p)
+        self.storage.renew_copy()
 
 
 class Optimizers:
@@ -210,6 +236,16 @@ class Optimizers:
         for rule in self._rules:
             for _, gradient, *_ in rule.storage.pieces():
                 gradient.zero_()
+
+    def keep_copies(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Return copies of all weights by name in another type, which every update brings up to date."""
+        return {name: copy for rule in self._rules for name, copy in rule.storage.keep_copy(dtype).items()}
+
+    @torch.no_grad()
+    def renew_copies(self) -> None:
+        """Bring the copies up to date after weights were changed by others."""
+        for rule in self._rules:
+            rule.storage.renew_copy()
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments by name, as "m.tokens", in their parameters' shapes: the optimiser's own, not copies."""

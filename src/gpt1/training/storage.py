@@ -37,6 +37,7 @@ class Flat:
         for name, parameter in parameters.items():
             parameter.data = weights[name].copy_(parameter.detach())
             parameter.grad = gradients[name]
+        self.copy: Tensor | None = None  # of the weights in another type, where somebody wants it
         self._homes = [(parameter, gradients[name]) for name, parameter in parameters.items()]
         self.state = {
             f"{slot}.{name}": view
@@ -52,6 +53,16 @@ class Flat:
         # A gradient that was put elsewhere (by `zero_grad(set_to_none=True)`, say) would be lost without a word.
         assert all(parameter.grad is home for parameter, home in self._homes), "a gradient has left its buffer"
         return [(self._weights, self._gradients, *self._moments)]
+
+    def keep_copy(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Have a copy of all weights in another type from now on, and return each parameter's part of it."""
+        self.copy = self._weights.to(dtype)
+        return self._views(self.copy)
+
+    def renew_copy(self) -> None:
+        """Copy the weights as they are now, where there is a copy."""
+        if self.copy is not None:
+            self.copy.copy_(self._weights)
 
     def gather(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return each parameter's tensor, from one that is laid out as the buffers are."""
@@ -72,6 +83,8 @@ class Flat:
 class Sharded:
     """Parameters that FSDP has spread over the ranks; updates happen where the shards lie."""
 
+    copy = None
+
     def __init__(self, parameters: Mapping[str, nn.Parameter], slots: Sequence[str]) -> None:
         self._parameters = {name: _as_spread(parameter) for name, parameter in parameters.items()}
         self._slots = slots
@@ -91,6 +104,13 @@ class Sharded:
             moments = (self.state[f"{slot}.{name}"] for slot in self._slots)
             pieces.append(tuple(_as_spread(x).to_local() for x in (parameter, parameter.grad, *moments)))
         return pieces
+
+    def keep_copy(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Return no copies: FSDP makes its own."""
+        return {}
+
+    def renew_copy(self) -> None:
+        """Do nothing: there is no copy."""
 
     def gather(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return each parameter's whole tensor, from shards of all ranks that are laid out as the pieces are."""

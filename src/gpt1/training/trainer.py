@@ -27,7 +27,7 @@ from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
-from gpt1.model.layers import accumulate_in_products
+from gpt1.model.layers import adding_in_products
 from gpt1.recipes.values import Logging
 from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, Rank, best_step, newest_checkpoint, rank, read_state
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
@@ -173,11 +173,12 @@ class Trainer:
         self._running = torch.tensor(math.nan, device=device, dtype=self._dtype)
         self._stopping = False
         self._began = self._logged_at = 0.0  # set when training begins
+        # Weights in 16 bits, for products that add to the gradients themselves; a compiler has its own ways.
+        adds = self._can_record() and training.precision == "bf16" and not training.compile
+        self._copies = self.optimizer.keep_copies(torch.bfloat16) if adds else {}
         self._pass: Pass = self._forward_and_backward
         if self._can_record():
             self._pass = Recorder(self._pass)
-            if not training.compile:
-                accumulate_in_products(self.model)
         self._limit = math.inf if training.max_loss_spike is None else training.max_loss_spike
 
     def _can_record(self) -> bool:
@@ -207,6 +208,7 @@ class Trainer:
                 "`changes=['logging.keep_optimizer=true']` keeps them there"
             )
         load_whole(self.model, checkpoint.model)
+        self.optimizer.renew_copies()
         self._set_progress(progress)
 
     def _set_progress(self, progress: TrainerState) -> None:
@@ -270,7 +272,7 @@ class Trainer:
 
     def make_updates(self) -> bool:
         """Do what `train` does, while `saving`: of a run that is over the end may still be on its way to the disk."""
-        with StopRequests(self._minutes) as self._stop:
+        with StopRequests(self._minutes) as self._stop, adding_in_products(self.model, self._copies):
             try:
                 self._begin()
                 is_done = self._loop()
@@ -282,6 +284,7 @@ class Trainer:
 
     def _begin(self) -> None:
         """See to it that there is always something to go back to."""
+        self.optimizer.renew_copies()
         if self.progress.step == 0 and self.config.has_parent:
             self._first_weights = {name: weights.detach().clone() for name, weights in self.model.named_parameters()}
         elif self.progress.step == 0:
@@ -426,6 +429,7 @@ class Trainer:
         with torch.no_grad():
             for name, weights in self.model.named_parameters():
                 weights.copy_(self._first_weights[name])
+        self.optimizer.renew_copies()
         self.optimizer.reset()
         self._set_progress(TrainerState(loss_scale=self.progress.loss_scale))
         return True

@@ -1,4 +1,5 @@
-"""The flat Adam update as one Triton kernel: every weight, gradient and moment is read once and written once.
+"""The flat Adam update as one Triton kernel: every weight, gradient and moment is read once and written once, and a
+narrower copy of the weights, where there is one, with them.
 
 The twin of `adam_update` (`training/optimizers.py`), which is its judge: same arguments, same numbers up to the
 rounding of a sum.
@@ -21,6 +22,7 @@ def _adam(  # type: ignore[no-untyped-def]
     g_ptr,
     m_ptr,
     v_ptr,
+    copy_ptr,
     scale_ptr,
     ok_ptr,
     size,
@@ -31,6 +33,7 @@ def _adam(  # type: ignore[no-untyped-def]
     beta2,
     rest2,
     epsilon,
+    copies: tl.constexpr,
     block: tl.constexpr,
 ):
     if tl.load(ok_ptr) == 0:
@@ -43,7 +46,10 @@ def _adam(  # type: ignore[no-untyped-def]
     m = beta1 * tl.load(m_ptr + at, inside) + rest1 * g
     v = beta2 * tl.load(v_ptr + at, inside) + rest2 * g * g
     direction = tl.div_rn(m, tl.sqrt_rn(v) + epsilon) + decay * p  # rounded as the twin rounds; memory sets the pace
-    tl.store(p_ptr + at, p - rate * direction, inside)
+    p -= rate * direction
+    tl.store(p_ptr + at, p, inside)
+    if copies:
+        tl.store(copy_ptr + at, p.to(copy_ptr.dtype.element_ty), inside)
     tl.store(m_ptr + at, m, inside)
     tl.store(v_ptr + at, v, inside)
 
@@ -57,6 +63,7 @@ def fused_update(
     *,
     scale: Tensor,
     ok: Tensor,
+    copy: Tensor | None = None,
 ) -> None:
     """Do what `adam_update` does to contiguous fp32 tensors on a GPU; `scale` and `ok` are read there."""
     rate, decay, beta1, beta2, epsilon = numbers
@@ -64,5 +71,8 @@ def fused_update(
     programs = (triton.cdiv(p.numel(), BLOCK),)
     with torch.cuda.device_of(p):
         _adam[programs](
-            p, g, m, v, scale, ok, p.numel(), rate, decay, beta1, 1 - beta1, beta2, 1 - beta2, epsilon, block=BLOCK
+            *(p, g, m, v, p if copy is None else copy, scale, ok, p.numel()),
+            *(rate, decay, beta1, 1 - beta1, beta2, 1 - beta2, epsilon),
+            copies=copy is not None,
+            block=BLOCK,
         )
