@@ -57,7 +57,7 @@ DOORS = {
 NETWORK = {
     "datasets": {"corpus/documents.py", "tasks/hub.py"},
     "huggingface_hub": {"exchange/importing.py"},
-    "socket": {"serve/patience.py", "serve/server.py"},
+    "socket": {"serve/listening.py", "serve/patience.py", "serve/server.py", "serve/workers.py"},
     **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
 }
 
@@ -86,7 +86,6 @@ SET_ON_LIBRARIES = {
     "model/loss.py": {"ctx.output_dtype"},
     "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
     "serve/monitoring.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
-    "serve/server.py": {"server.should_exit"},  # uvicorn's way to be stopped
     "tasks/submissions.py": {"entry.create_system", "entry.external_attr"},  # zipfile
     "text/bytes.py": {"tokenizer.decoder", "tokenizer.pre_tokenizer"},  # tokenizers
     "text/splitting.py": {"affixes_only.url_match"},  # spaCy

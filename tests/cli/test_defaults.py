@@ -35,8 +35,9 @@ from gpt1.pretraining.pretrain import pretrain
 from gpt1.recipes.catalog import FINETUNE, PAPER
 from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
-from gpt1.serve import server
+from gpt1.serve import listening
 from gpt1.serve.limits import Limits
+from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
@@ -99,7 +100,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "reproduce": STUDY,
     "report": (report,),
     "card": ({"out": None},),
-    "serve": ({"port": server.PORT, "token": None, "device": None, "reference": None}, Limits),
+    "serve": ({"port": listening.PORT, "token": None, "device": None, "reference": None}, Limits, ServerSettings),
     "import openai": (import_openai,),
     "import transformers": (import_transformers,),
     "export transformers": (load_run,),

@@ -866,7 +866,7 @@ def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch
         asked = threads.submit(complete, client, prompt="Ann", max_tokens=30)
         assert gate.reached.wait(600)
         client.server.should_exit = True
-        eventually(lambda: not client.server.servers[0].is_serving(), "nobody is let in any more")
+        eventually(lambda: not client.server._is_open, "nobody is let in any more")
         gate.open()
         assert asked.result().json()["usage"]["completion_tokens"] == 30
 

@@ -10,8 +10,8 @@ import pytest
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.finetuning.finetune import finetune
-from gpt1.serve.limits import Limits
 from gpt1.serve.server import make_app
+from gpt1.serve.settings import ServerSettings
 from gpt1.tasks.drift_windows import WINDOW
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
@@ -144,9 +144,8 @@ def test_a_table_that_cannot_be_held_against_is_refused_at_the_start(
     few = write(tmp_path / "few.csv", texts(0, 3), ["glad", "sad", "glad"])
 
     def start(*runs: Path, reference: str) -> None:
-        make_app(
-            list(map(str, runs)), host="127.0.0.1", token=None, limits=Limits(), device="cpu", reference=[reference]
-        )
+        names = list(map(str, runs))
+        make_app(ServerSettings(runs=names, host="127.0.0.1", port=0, device="cpu", reference=[reference]))
 
     with pytest.raises(InputError, match=r"few\.csv: drift is told of 30 rows and more .* learn, there are 3$"):
         start(run, reference=str(few))

@@ -24,9 +24,9 @@ import pytest
 from gpt1.base.errors import SettingError
 from gpt1.serve.guards import A_TURN, Turns
 from gpt1.serve.limits import Limits
+from gpt1.serve.listening import SPARE_FILES, fitting
 from gpt1.serve.monitoring import LINES, MINUTE, JsonLines, Sparing
 from gpt1.serve.patience import NO_ROOM
-from gpt1.serve.server import SPARE_FILES, fitting
 from tests.serve.test_server import command
 from tests.serve.tools import LONG, Client, error_of, gate_before_steps, post, read_to_the_end, serving
 from tests.waiting import eventually
@@ -291,7 +291,7 @@ def test_a_server_that_is_told_to_end_does_so_in_its_time_whoever_does_not_read(
         eventually(lambda: protocol_of(client, crowd[0])._unread_since, "the answer is more than the client takes")
         eventually(lambda: client.engine()._at_work, "a text is being written")
         client.server.should_exit = True
-        eventually(lambda: not client.server.servers[0].is_serving(), "it has begun to end")
+        eventually(lambda: not client.server._is_open, "it has begun to end")
         client.loop.set_forward(LONG)
     for one in crowd:  # it has ended
         one.close()
@@ -313,7 +313,7 @@ def test_where_few_files_may_be_open_there_are_fewer_connections_and_it_is_told(
 def test_limits_fit_the_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     used = 50
-    monkeypatch.setattr("gpt1.serve.server._open_files", lambda: used)
+    monkeypatch.setattr("gpt1.serve.listening._open_files", lambda: used)
     for most, wanted in ((100_000, 256), (300, 300 - used - SPARE_FILES), (-1, 256)):
         monkeypatch.setattr("resource.getrlimit", lambda _, most=most: (most, most))
         assert fitting(Limits(), told.append).connections == wanted

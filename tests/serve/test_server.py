@@ -30,8 +30,10 @@ from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
+from gpt1.serve.listening import PORT, is_loopback, listen
 from gpt1.serve.monitoring import JsonLines
-from gpt1.serve.server import PORT, _listen, is_loopback, make_app
+from gpt1.serve.server import make_app
+from gpt1.serve.settings import ServerSettings
 from tests.serve.tools import serving
 from tests.waiting import eventually
 
@@ -63,7 +65,7 @@ def command(*arguments: str, files: int | None = None) -> Iterator[tuple[subproc
 
 
 def test_who_comes_before_the_server_has_started_waits() -> None:
-    listening = _listen("127.0.0.1", 0)
+    listening = listen("127.0.0.1", 0)
     with closing(listening), socket.create_connection(listening.getsockname(), timeout=600) as early:
         assert early.getpeername() == listening.getsockname()
 
@@ -188,7 +190,7 @@ def test_strangers_need_a_token(trained: Path, capsys: pytest.CaptureFixture[str
 
 def test_runs_have_names_of_their_own(trained: Path) -> None:
     def app(*runs: str, token: str | None = None) -> None:
-        make_app(runs, host="127.0.0.1", token=token, limits=Limits(), device="cpu")
+        make_app(ServerSettings(runs=runs, host="127.0.0.1", port=0, token=token, device="cpu"))
 
     with pytest.raises(SettingError, match=r"two runs are called 'run'; give one another name: NAME="):
         app(str(trained), str(trained))
@@ -204,10 +206,10 @@ def test_runs_have_names_of_their_own(trained: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    taken = _listen("127.0.0.1", 0)
+    taken = listen("127.0.0.1", 0)
     taken.listen()
     with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1, port .*; choose another `port`"):
-        _listen("127.0.0.1", taken.getsockname()[1])
+        listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
 
 
@@ -222,7 +224,7 @@ def test_a_host_that_is_not_this_machine_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(socket, "socket", Elsewhere)
     with pytest.raises(InputError, match=r"cannot listen at 999\.1\.1\.1, .*; choose another `host`$"):
-        _listen("999.1.1.1", 0)
+        listen("999.1.1.1", 0)
 
 
 def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     told = dict(re.findall(r"--([a-z-]+) \S+ [^\[]*\[(\d+)\]", " ".join(capsys.readouterr().out.split())))
-    assert int(told.pop("port")) == PORT
+    assert (int(told.pop("port")), int(told.pop("workers"))) == (PORT, 1)
     assert {name.replace("-", "_"): float(value) for name, value in told.items()} == vars(Limits())
 
 
@@ -250,8 +252,7 @@ def test_old_options_work_and_the_new_ones_are_told(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = []
-    monkeypatch.setattr(server, "make_app", lambda runs, *, limits, **given: served.append(limits))
-    monkeypatch.setattr(server, "serve", lambda app, **given: None)
+    monkeypatch.setattr(server, "serve", lambda settings, started: served.append(settings.limits))
     old = ("--tokens", "7", "--rows", "3", "--seconds", "2.5", "--queue", "9")
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["serve", str(trained), *old])

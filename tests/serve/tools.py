@@ -19,8 +19,10 @@ from gpt1.inference.generation import BatchGenerator
 from gpt1.serve import completions
 from gpt1.serve.engine import Engine
 from gpt1.serve.limits import Limits
+from gpt1.serve.listening import listen
 from gpt1.serve.patience import BoundedServer
-from gpt1.serve.server import _listen, bounded_server, make_app
+from gpt1.serve.server import bounded_server, make_app
+from gpt1.serve.settings import ServerSettings
 from tests.waiting import eventually
 
 LONG = 10_000.0  # seconds that never pass in a test, unless its clock is set forward
@@ -92,8 +94,11 @@ def serving(
 ) -> Iterator[Client]:
     """Serve runs and give a client that talks to them."""
     unhurried = Limits(**{"request_timeout": LONG, "arrival_seconds": LONG, **limits})
-    app = make_app(runs, host=host, token=token, limits=unhurried, device="cpu", reference=reference)
-    server, loop, listening = bounded_server(app, None), SetForward(), _listen("127.0.0.1", 0)
+    app = make_app(
+        ServerSettings(runs=runs, host=host, port=0, token=token, limits=unhurried, device="cpu", reference=reference)
+    )
+    server, loop, listening = bounded_server(app, None), SetForward(), listen("127.0.0.1", 0)
+    server.open()
     server.config.timeout_keep_alive = int(100 * LONG)  # else one may end just as the client uses it again
 
     def live() -> None:

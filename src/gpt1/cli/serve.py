@@ -20,6 +20,7 @@ TOKEN_VARIABLE = "GPT1_TOKEN"
 @click.option(
     "--token", metavar="TEXT", help=f"What clients must send as a bearer token.  [${TOKEN_VARIABLE}, or none]"
 )
+@click.option("--workers", type=options.WholeNumber(1), metavar="N", help="Processes that answer, each alike.  [1]")
 @click.option("--max-queue", type=options.WholeNumber(1), metavar="N", help="Requests of a run that may wait.  [256]")
 @click.option("--max-tokens", type=options.WholeNumber(1), metavar="N", help="New tokens a text, at most.  [1024]")
 @click.option("--characters", type=options.WholeNumber(1), metavar="N", help="Of a request, at most.  [100000]")
@@ -53,6 +54,7 @@ def command(
     host: str | None,
     port: int | None,
     token: str | None,
+    workers: int | None,
     json_logs: bool,
     int8: bool,
     device: str | None,
@@ -63,7 +65,7 @@ def command(
 
     A page to try them is at the address itself. /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score,
     /v1/attention, /healthz, /readyz, /metrics, /openapi.json. Ctrl-C or SIGTERM ends it when what is in flight has been
-    answered, within --grace-seconds.
+    answered, within --grace-seconds. Limits hold for each of the --workers.
 
     \b
     Examples:
@@ -71,27 +73,45 @@ def command(
       gpt1 serve chat=runs/tiny --port 9000 --token secret
     """
     try:
-        from gpt1.serve import server
+        from gpt1.serve import listening
     except ImportError as error:
         raise MissingDependency(f"serving needs {error.name}: pip install 'gpt1[serve]'") from None
     from gpt1.serve.limits import Limits
+    from gpt1.serve.settings import ServerSettings
 
-    host, token = host or server.HOST, token or os.environ.get(TOKEN_VARIABLE)
-    if token is None and not server.is_loopback(host):
+    host, token = host or listening.HOST, token or os.environ.get(TOKEN_VARIABLE)
+    if token is None and not listening.is_loopback(host):
         raise click.UsageError(f"at {host} others can reach the server: give a --token that they must send")
     given = {name: value for name, value in limits.items() if value is not None}
-    fitting = server.fitting(Limits(**given), notice=words.notice)
-    app = server.make_app(
-        runs,
+    settings = ServerSettings(
+        runs=runs,
         host=host,
+        port=listening.PORT if port is None else port,
         token=token,
-        limits=fitting,
+        limits=listening.fitting(Limits(**given), notice=words.notice),
         device=device,
         int8=int8,
         reference=reference,
-        worded=words.words_of_command(),
+        json_logs=json_logs,
+        workers=ServerSettings.workers if workers is None else workers,
+        worded=_worded,
     )
-    port = server.PORT if port is None else port
-    server.serve(
-        app, host=host, port=port, started=lambda address: click.echo(f"serving at {address}"), json_logs=json_logs
-    )
+    if settings.workers > 1:
+        from gpt1.serve.workers import serve_by_workers
+
+        serve_by_workers(settings, _started)
+    else:
+        from gpt1.serve.server import serve
+
+        serve(settings, _started)
+
+
+def _started(address: str) -> None:
+    click.echo(f"serving at {address}")
+
+
+def _worded(said: str) -> str:
+    """Put a message into this verb's words, in any thread or process."""
+    from gpt1.cli.app import gpt1
+
+    return words.in_words_of(command, gpt1, said)

@@ -7,6 +7,7 @@ request says is logged.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypedDict, TypeVar
@@ -61,7 +62,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         415: "The request does not say that it is JSON.",
         429: "Too many requests wait; see Retry-After.",
         500: "The run has failed, or gives no numbers for this request; or a fault of the server itself.",
-        503: "The run is not loaded yet.",
+        503: "The run is not loaded yet, or the server ends; see Retry-After.",
         504: "The request took too long.",
     }.items()
 }
@@ -107,6 +108,7 @@ class Server:
         self, engines: dict[str, Engine], limits: Limits, meters: Meters, watches: dict[str, DriftWatch]
     ) -> None:
         self.engines, self.limits, self.meters, self.watches = engines, limits, meters, watches
+        self.draining = threading.Event()  # set where it ends: what is in flight is answered, and nothing else
 
     def engine(self, name: str) -> Engine:
         """Return the engine of a run, or say that there is none."""
@@ -123,8 +125,13 @@ class Server:
             if sum(other.open for other in self.engines.values()) >= self.limits.at_work:
                 raise busy()
             engine.enter()
-            place.callback(engine.leave)
+            place.callback(self._left, engine)
+            self.meters.entered(name)
             yield engine, place
+
+    def _left(self, engine: Engine) -> None:
+        self.meters.left(engine.name)
+        engine.leave()
 
 
 def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...] | None = None) -> FastAPI:
@@ -151,7 +158,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     add_page(app)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits)
+    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits, draining=server.draining)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
     app.add_middleware(Turns)
     return app
@@ -242,12 +249,12 @@ def _add_checks(app: FastAPI, server: Server) -> None:
         return {"status": "ok"}
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", responses={503: {"description": "Some run is not loaded yet, or has failed."}})
+    @app.get("/readyz", responses={503: {"description": "Some run is not loaded or has failed, or the server ends."}})
     async def readiness() -> JSONResponse:
         """Tell whether requests would be answered by every run."""
         runs = {name: engine.status for name, engine in server.engines.items()}
         waiting, lost = ([name for name, found in runs.items() if found == status] for status in (LOADING, FAILED))
-        status = "failed" if lost else "waiting" if waiting else "ready"
+        status = "draining" if server.draining.is_set() else "failed" if lost else "waiting" if waiting else "ready"
         return JSONResponse({"status": status, "for": waiting, "failed": lost}, 200 if status == "ready" else 503)
 
     @app.head("/metrics", include_in_schema=False)

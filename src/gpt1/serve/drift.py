@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +34,7 @@ from gpt1.inference.answering import Predictions, answer
 from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import ApiError
 from gpt1.serve.monitoring import Meters
+from gpt1.serve.settings import Worded
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.drift_windows import DriftWindows, Window
 from gpt1.tasks.examples import Example
@@ -44,7 +45,6 @@ PORTION = 16  # of them, between two requests
 KNOWN = "known rows"  # the kind of question
 
 Figures = dict[str, NDArray[Any]]
-Worded = Callable[[str], str]
 
 
 class DriftWatch:

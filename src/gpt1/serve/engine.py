@@ -93,7 +93,7 @@ class Engine:
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         self.loaded = False
-        self._told_of_no_start: list[Callable[[], None]] = []
+        self._told_of_status: list[Callable[[str], None]] = []
         self._give_others_a_turn: Callable[[], None] = lambda: None
         self._batched = batched  # told of each pass: its kind, and of how many it was
         self._changed = threading.Condition()
@@ -118,9 +118,9 @@ class Engine:
         self._give_others_a_turn = give_others_a_turn or self._give_others_a_turn
         self._thread.start()
 
-    def tell_of_no_start(self, told: Callable[[], None]) -> None:
-        """Have it told where the run cannot be loaded; to be said before the start."""
-        self._told_of_no_start.append(told)
+    def tell_of_status(self, told: Callable[[str], None]) -> None:
+        """Have it told, in the run's thread, when the run is ready or has failed; to be said before the start."""
+        self._told_of_status.append(told)
 
     def close(self, seconds: float | None = None) -> None:
         """Finish what was asked for and end; wait so long for it at most."""
@@ -196,9 +196,7 @@ class Engine:
                 self._step()
         except BaseException as error:
             self._give_up(error)
-            if not self.loaded:
-                for told in self._told_of_no_start:
-                    told()
+            self._tell_status()
 
     def _load(self) -> None:
         model, tokenizer = self.run.network, self.run.tokenizer
@@ -211,6 +209,11 @@ class Engine:
         self._writer = BatchGenerator(model, tokenizer.vocab_size, self.limits.max_batch)
         self.loaded = True
         self.ready.set()
+        self._tell_status()
+
+    def _tell_status(self) -> None:
+        for told in self._told_of_status:
+            told(self.status)
 
     def _wait(self) -> bool:
         """Wait for something to do; return whether to go on."""

@@ -11,13 +11,14 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Iterable
+from threading import Event
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpt1.serve.limits import ApiError, Limits
+from gpt1.serve.limits import ApiError, Limits, ends
 from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import PAGE
 from gpt1.serve.patience import BEGUN, HEALTH
@@ -56,8 +57,10 @@ def host_of(header: str) -> str | None:
 class Guards:
     """Refuses what is not meant for the server before any of it is read."""
 
-    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, limits: Limits) -> None:
-        self.app, self.token, self.limits = app, token, limits
+    def __init__(
+        self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, limits: Limits, draining: Event
+    ) -> None:
+        self.app, self.token, self.limits, self.draining = app, token, limits, draining
         self.hosts = None if hosts is None else set(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,6 +90,8 @@ class Guards:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self.limits.body_bytes:
             raise self._too_large()
+        if method == "POST" and self.draining.is_set():  # what can be read of the server still is
+            raise ends()
         # A page elsewhere may have its reader's browser send other kinds here without being asked for leave.
         if method == "POST" and not _JSON.match(headers.get("content-type", "")):
             raise ApiError(415, "send the body as JSON, with Content-Type: application/json", code="not_json")

@@ -117,6 +117,12 @@ def no_room() -> ApiError:
     return ApiError(503, "there are too many connections; try again", code="no_room", headers={"Retry-After": "1"})
 
 
+def ends() -> ApiError:
+    """Return the error for a request that comes when the server has been told to end."""
+    headers = {"Retry-After": "1", "Connection": "close"}  # another server is found by another connection
+    return ApiError(503, "the server ends; ask another one, or again when it is back", code="draining", headers=headers)
+
+
 def too_slow(seconds: float) -> ApiError:
     """Return the error for a request that took too long."""
     return ApiError(504, f"the request was not done within {seconds:g} seconds", code="timeout")

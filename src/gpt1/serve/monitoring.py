@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from gpt1.base.strict_json import to_json
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from gpt1.serve.answers import RowAnswer
     from gpt1.tasks.drift_windows import Window
 
+SHARED_FIGURES = "PROMETHEUS_MULTIPROC_DIR"  # the variable that prometheus_client looks at as it is imported
 LINES, MINUTE = 20, 60.0  # of one kind, in so many seconds
 
 
@@ -122,7 +125,7 @@ CONFIDENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 class Meters:
-    """Counters of one server."""
+    """Counters of one server; its processes, where it has several, are told as one."""
 
     def __init__(self) -> None:
         self._registry = own = CollectorRegistry()
@@ -142,25 +145,49 @@ class Meters:
         self._unknown = Counter("gpt1_tokens_unknown", "Of them, not in the vocabulary.", ["model"], registry=own)
         self._truncated = Counter("gpt1_rows_truncated", "Rows whose end was not read.", ["model"], registry=own)
         self._drift_watched = Gauge(
-            "gpt1_drift_watched", "Whether rows are held against known ones.", ["model", "task"], registry=own
+            "gpt1_drift_watched",
+            "Whether rows are held against known ones.",
+            ["model", "task"],
+            registry=own,
+            multiprocess_mode="livemin",
         )
         self._drift_windows = Counter(
             "gpt1_drift_windows", "Windows of rows held against known ones.", ["model", "task"], registry=own
         )
         figure = ["model", "task", "figure"]
         self._drift_noticed = Gauge(
-            "gpt1_drift_noticed", "Whether the last window is farther off than chance.", figure, registry=own
+            "gpt1_drift_noticed",
+            "Whether the last window is farther off than chance.",
+            figure,
+            registry=own,
+            multiprocess_mode="livemax",
         )
         self._drift_distance = Gauge(
-            "gpt1_drift_distance", "How far the last window is from known rows, 0 to 1.", figure, registry=own
+            "gpt1_drift_distance",
+            "How far the last window is from known rows, 0 to 1.",
+            figure,
+            registry=own,
+            multiprocess_mode="livemax",
         )
         self._ready = Gauge(
-            "gpt1_run_ready", "Whether a run answers: 0 while it loads, or has failed.", ["model"], registry=own
+            "gpt1_run_ready",
+            "Whether a run answers: 0 while it loads, or has failed.",
+            ["model"],
+            registry=own,
+            multiprocess_mode="livemin",
         )
-        self._connections = Gauge("gpt1_connections", "Connections there are.", registry=own)
+        self._connections = Gauge(
+            "gpt1_connections", "Connections there are.", registry=own, multiprocess_mode="livesum"
+        )
         self._made = Counter("gpt1_connections_made", "Connections there have been.", registry=own)
         self._ended = Counter("gpt1_connections_ended", "Connections ended early, and why.", ["why"], registry=own)
-        self._open = Gauge("gpt1_requests_open", "Requests that wait or are at work.", ["model"], registry=own)
+        self._open = Gauge(
+            "gpt1_requests_open",
+            "Requests that wait or are at work.",
+            ["model"],
+            registry=own,
+            multiprocess_mode="livesum",
+        )
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -201,10 +228,22 @@ class Meters:
             self._drift_noticed.labels(model, task, name).set(moved.shift.is_noticed)
             self._drift_distance.labels(model, task, name).set(moved.shift.distance)
 
-    def watch(self, model: str, count: Callable[[], float], ready: Callable[[], float]) -> None:
-        """Ask for the number of a run's open requests, and whether it is ready, whenever the figures are read."""
-        self._open.labels(model).set_function(count)
-        self._ready.labels(model).set_function(ready)
+    def watch(self, model: str) -> None:
+        """Begin to tell of a run, which is not ready yet."""
+        self._open.labels(model).set(0)
+        self._ready.labels(model).set(0)
+
+    def ready(self, model: str, *, is_ready: bool) -> None:
+        """Tell whether a run answers."""
+        self._ready.labels(model).set(is_ready)
+
+    def entered(self, model: str) -> None:
+        """Count a request that waits for a run, or is at work."""
+        self._open.labels(model).inc()
+
+    def left(self, model: str) -> None:
+        """Note that a request has its answer, or no longer wants it."""
+        self._open.labels(model).dec()
 
     def connection_made(self) -> None:
         """Count a connection."""
@@ -220,5 +259,9 @@ class Meters:
         self._ended.labels(why).inc()
 
     def text(self) -> bytes:
-        """Return all figures in Prometheus' form."""
-        return generate_latest(self._registry)
+        """Return all figures in Prometheus' form: where several processes share a folder for them, those of all."""
+        if SHARED_FIGURES not in os.environ:
+            return generate_latest(self._registry)
+        every = CollectorRegistry()
+        MultiProcessCollector(every)
+        return generate_latest(every)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import h11
@@ -127,25 +129,70 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
 class BoundedServer(uvicorn.Server):
     """Uvicorn's server, which has so many connections at most and ends in the time it is given.
 
-    It takes connections itself: asyncio takes any number at once, and only then is any of them known.
+    It takes connections itself: asyncio takes any number at once, and only then is any of them known. None is taken
+    before it is opened. Told to end it drains: what is in flight is answered, those who ask for more, or on a new
+    connection, are told that it ends (`guards.py`), and then it ends.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters, draining: threading.Event) -> None:
         super().__init__(config)
-        self._limits, self._meters = limits, meters
+        self._limits, self._meters, self._draining = limits, meters, draining
+        self._sockets: list[socket.socket] = []
+        self._is_open = False
+        self._cutting: asyncio.TimerHandle | None = None  # cuts off what is still in flight
         self._coming: set[asyncio.Task[None]] = set()  # connections that are let in and not made yet
         self._door: dict[socket.socket, asyncio.TimerHandle] = {}  # those of which it is not known what they ask for
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and to take connections."""
-        await super().startup(sockets)
+        """Begin to listen, and to take connections if it is open."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup([])  # whose sockets uvicorn would have asyncio take connections of
         for listening in sockets or ():
+            listening.setblocking(False)
             listening.listen(BACKLOG)
-            self._listen_to(listening)
+        self._sockets = list(sockets or ())
+        self._change_door()
+
+    def open(self) -> None:
+        """Take connections from now on; called in any thread."""
+        self._is_open = True
+        if self.started:
+            self._loop.call_soon_threadsafe(self._change_door)
+
+    def leave(self) -> None:
+        """Take no more connections, which others may, and end when what is in flight is answered; in any thread."""
+        self._is_open = False
+        self.drain()
+        if self.started:
+            self._loop.call_soon_threadsafe(self._change_door)
+
+    def drain(self) -> None:
+        """Answer what is in flight and tell others that the server ends, which it then does."""
+        self._draining.set()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain when told to end by a signal; a second Ctrl-C waits for nobody."""
+        if self._draining.is_set() and sig == signal.SIGINT:
+            self.should_exit = self.force_exit = True
+        self.drain()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, ten times a second, whether to end."""
+        if self._draining.is_set():
+            self._cut_off_later()
+            self.should_exit |= not self.server_state.tasks
+        return await super().on_tick(counter)
+
+    def _change_door(self) -> None:
+        for listening in self._sockets:
+            if self._is_open:
+                self._listen_to(listening)
+            else:
+                self._loop.remove_reader(listening)
 
     def _listen_to(self, listening: socket.socket) -> None:
-        if not self.should_exit:
-            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+        if self._is_open and not self.should_exit:
+            self._loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
         """Let a few of the connections in that wait; where there are enough, each in the place of another, or not."""
@@ -259,9 +306,15 @@ class BoundedServer(uvicorn.Server):
         """End when what is in flight has been answered, or is cut off."""
         for connection in list(self._door):
             self._turn_away(connection)
-        cutting = asyncio.get_running_loop().call_later(ANSWERING * self._limits.grace_seconds, self._cut_off)
+        self._is_open = False
+        self._change_door()
+        self._cut_off_later()
         await super().shutdown(sockets)
-        cutting.cancel()
+        _cancel(self._cutting)
+
+    def _cut_off_later(self) -> None:
+        if self._cutting is None:
+            self._cutting = self._loop.call_later(ANSWERING * self._limits.grace_seconds, self._cut_off)
 
     def _cut_off(self) -> None:
         for connection in list(self.server_state.connections):
