@@ -230,13 +230,13 @@ def test_batches_that_are_there_are_not_encoded_again(
         encoded.append(task[0])
         return real(task)
 
-    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", stop_after_three)
+    monkeypatch.setattr("gpt1.corpus.encoding.encode_batch", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
         prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     with pytest.raises(InputError, match="unfinished preparation"):
         read_corpus(tmp_path / "out")
     first, encoded[:] = list(encoded), []
-    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", lambda task: (encoded.append(task[0]), real(task))[1])
+    monkeypatch.setattr("gpt1.corpus.encoding.encode_batch", lambda task: (encoded.append(task[0]), real(task))[1])
     prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     assert encoded
     assert not {*encoded} & {*first}
@@ -275,14 +275,14 @@ def test_a_damaged_batch_is_encoded_again_and_told(
 ) -> None:
     calm, out = begun(tokenizer, tmp_path, monkeypatch)
     whole = out.rename(tmp_path / "whole")
-    size = (whole / ".gpt1-work" / "000001.npz").stat().st_size
+    size = (whole / ".gpt1-work" / "000000" / "000001.npz").stat().st_size
     for byte in (0, size // 2, size - 20):  # where it begins, in an array, where it ends
         shutil.copytree(whole, out, symlinks=True)
-        turn_bit(out / ".gpt1-work" / "000001.npz", byte)
+        turn_bit(out / ".gpt1-work" / "000000" / "000001.npz", byte)
         progress = Said()
         prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1, progress=progress)
         (told,) = [line for line in progress.lines if "is encoded again" in line]
-        assert told.startswith(f"{out / '.gpt1-work' / '000001.npz'} is damaged: ")
+        assert told.startswith(f"{out / '.gpt1-work' / '000000' / '000001.npz'} is damaged: ")
         assert_same_folder(calm, out)
         shutil.rmtree(out)
 
@@ -449,7 +449,7 @@ def test_batches_without_a_plan_are_not_trusted(
         broken.setattr("gpt1.corpus.prepare.assemble", killed)
         with pytest.raises(KeyboardInterrupt):
             prepare(source, tokenizer, out, workers=1)
-    assert (out / ".gpt1-work" / "000000.npz").exists()
+    assert (out / ".gpt1-work" / "000000" / "000000.npz").exists()
     (out / ".gpt1-work" / "plan.json").unlink()  # as by a kill in the midst of removing
     source.write_text(make_text(20, 2))
     prepare(source, tokenizer, out, workers=1)

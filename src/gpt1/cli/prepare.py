@@ -10,7 +10,7 @@ import click
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
-ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
+ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers", "part")
 ONLY_TASK = (
     "data",
     "dev",
@@ -49,6 +49,12 @@ ONLY_TASK = (
 @click.option("--shard-tokens", type=options.WholeNumber(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
 @options.workers
+@click.option(
+    "--part",
+    metavar="I/N",
+    help="Do the I-th of N shares of the work, beside commands that do the others, here or on other machines that "
+    "have DIR and the texts under the same names; who is done last puts the corpus together.",
+)
 @click.option(
     "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
 )
@@ -98,12 +104,18 @@ def _only(settings: dict[str, Any], names: tuple[str, ...], problem: str) -> Non
 
 def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
     from gpt1.corpus.manifest import read_corpus
-    from gpt1.corpus.prepare import describe, prepare
+    from gpt1.corpus.prepare import describe, prepare, prepare_part
 
-    corpus = prepare(paths, tokenizer, out, progress=words.CommandTerminal(), **settings)
+    part, progress = options.part_of(settings.pop("part", None)), words.CommandTerminal()
+    if part is None:
+        corpus: dict[str, Any] | None = prepare(paths, tokenizer, out, progress=progress, **settings)
+    elif "restart" in settings:
+        raise click.UsageError("--restart does not go with --part: it would throw away what other parts have made")
+    else:
+        corpus = prepare_part(paths, tokenizer, out, part, progress=progress, **settings)
     if as_json:
         click.echo(to_json(corpus, indent=1))
-    else:
+    elif corpus is not None:
         words.show(describe(read_corpus(out)))
 
 
