@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import filecmp
-import json
 import random
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,14 +20,14 @@ from gpt1.corpus.at_work import WHOLE, at_work
 from gpt1.corpus.manifest import WORK, read_corpus
 from gpt1.corpus.prepare import prepare_part
 from gpt1.text.tokenizer import Tokenizer
-from tests.conftest import make_text
+from tests.corpus.tools import DROPPED, SETTINGS, SMALL_BATCH, SMALL_LOT, Said, assert_same_folder, write_texts
 from tests.moments import signalled
 
 # Small batches and lots, so that there are many of them.
-SCRIPT = """
+SCRIPT = f"""
 import sys
 import gpt1.corpus.batches, gpt1.corpus.lots
-gpt1.corpus.batches.BATCH_CHARACTERS, gpt1.corpus.lots.LOT_BYTES = 3_000, 8_000
+gpt1.corpus.batches.BATCH_CHARACTERS, gpt1.corpus.lots.LOT_BYTES = {SMALL_BATCH}, {SMALL_LOT}
 from gpt1.corpus.prepare import prepare_part
 texts, tokenizer, out, number, count, workers = sys.argv[1:]
 prepare_part(texts, tokenizer, out, (int(number), int(count)), workers=int(workers), field='text', valid=0.1)
@@ -39,8 +36,8 @@ prepare_part(texts, tokenizer, out, (int(number), int(count)), workers=int(worke
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH_CHARACTERS", 3_000)
-    monkeypatch.setattr(lots, "LOT_BYTES", 8_000)
+    monkeypatch.setattr(batches, "BATCH_CHARACTERS", SMALL_BATCH)
+    monkeypatch.setattr(lots, "LOT_BYTES", SMALL_LOT)
 
 
 @pytest.fixture
@@ -51,20 +48,7 @@ def tokenizer(words_tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """Files of all sizes, one as large as the others together, with copies and near copies far from each other."""
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    documents = [make_text(60, seed) for seed in range(30)]
-    repeated = [documents[3], documents[20], documents[7].replace("Ann", "Eve", 2)]
-    for number, group in enumerate([documents[:3], documents[3:8], [*repeated, "", " "], documents[8:]]):
-        lines = [json.dumps({"text": text}) + "\n" for text in group]
-        (folder / f"{number}.jsonl").write_text("".join(lines))
-    for number in range(5):
-        (folder / f"{number}.txt").write_text(make_text(40, 100 + number % 3))
-    return folder
-
-
-SETTINGS: dict[str, Any] = {"field": "text", "valid": 0.1, "shard_tokens": 5_000, "workers": 1}
+    return write_texts(tmp_path / "texts")
 
 
 @pytest.fixture
@@ -72,12 +56,6 @@ def alone(small: None, texts: Path, tokenizer: Path, tmp_path: Path) -> Path:
     """What a single process makes."""
     prepare(texts, tokenizer, tmp_path / "alone", **SETTINGS)
     return tmp_path / "alone"
-
-
-def assert_same_folder(a: Path, b: Path) -> None:
-    names = sorted(path.name for path in a.iterdir())
-    assert names == sorted(path.name for path in b.iterdir())
-    assert filecmp.cmpfiles(a, b, names, shallow=False) == (names, [], [])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
@@ -88,7 +66,7 @@ def test_parts_in_any_order_make_the_corpus_of_a_single_process(
     made = [prepare_part(texts, tokenizer, tmp_path / "out", (number, count), **SETTINGS) for number in order]
     assert made[-1] == prepare(texts, tokenizer, alone, **SETTINGS)
     assert_same_folder(alone, tmp_path / "out")
-    assert read_corpus(alone).documents.dropped == {"empty": 2, "exact duplicate": 4, "near duplicate": 1}
+    assert read_corpus(alone).documents.dropped == DROPPED
 
 
 def test_parts_of_other_numbers_and_a_plain_preparation_go_on_with_what_is_there(
@@ -103,16 +81,6 @@ def test_parts_of_other_numbers_and_a_plain_preparation_go_on_with_what_is_there
     assert written.items() <= {path: path.stat().st_mtime_ns for path in (out / WORK).glob("*/*.npz")}.items()
     prepare(texts, tokenizer, out, **SETTINGS)
     assert_same_folder(alone, out)
-
-
-class Said(Silent):
-    """Remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 class StopsAt(Silent):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpt1.base.progress import Silent
 from gpt1.corpus import lots
 from gpt1.corpus.documents import Fault, TextSource
 from gpt1.corpus.lots import LOT_BYTES, Lot, ReadLot, all_batches, deal, find_read, in_lots, note_read
+from tests.corpus.tools import Said
 
 
 def sources(*sizes: int) -> list[TextSource]:
@@ -57,17 +57,11 @@ def test_every_batch_of_every_lot_is_in_the_share_of_one_process(sizes: list[int
 @given(some.lists(some.integers(1, LOT_BYTES * 50), min_size=1, max_size=30), some.integers(1, 12))
 def test_no_process_has_more_than_twice_its_fair_share(sizes: list[int], processes: int) -> None:
     found = in_lots(sources(*sizes))
-    loads = [sum(share.lot.bytes / share.of for share in hand) for hand in deal(found, processes)]
+    loads = [sum(share.bytes for share in hand) for hand in deal(found, processes)]
     assert max(loads) <= 2 * sum(sizes) / processes + LOT_BYTES
 
 
 def test_a_lot_is_known_when_it_was_read_to_its_end_and_a_damaged_note_is_told(tmp_path: Path) -> None:
-    class Said(Silent):
-        lines: list[str] = []  # noqa: RUF012
-
-        def say(self, line: str) -> None:
-            self.lines.append(line)
-
     lot, said = Lot(3, 0, 1, 5), Said()
     assert find_read(lot, tmp_path, said) is None
     lot.folder(tmp_path).mkdir()

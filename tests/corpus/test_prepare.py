@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import filecmp
 import gzip
 import json
 import os
@@ -18,7 +17,6 @@ import pytest
 from gpt1 import load_tokenizer, prepare
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import write_json
-from gpt1.base.progress import Silent
 from gpt1.corpus import batches
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, read_corpus
 from gpt1.corpus.prepare import describe
@@ -26,6 +24,7 @@ from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
+from tests.corpus.tools import Said, assert_same_folder
 from tests.moments import signalled
 from tests.records import facts_in
 
@@ -191,12 +190,6 @@ gpt1.prepare([source], tokenizer, out, workers=int(workers), shard_tokens=5_000)
 """
 
 
-def assert_same_folder(a: Path, b: Path) -> None:
-    names = sorted(path.name for path in a.iterdir())
-    assert names == sorted(path.name for path in b.iterdir())
-    assert filecmp.cmpfiles(a, b, names, shallow=False) == (names, [], [])
-
-
 @pytest.mark.parametrize(("kills", "workers"), [(4, "1"), pytest.param(20, "2", marks=pytest.mark.slow)])
 def test_a_preparation_killed_again_and_again_ends_with_the_same_bytes(
     tokenizer: Path, tmp_path: Path, kills: int, workers: str
@@ -258,16 +251,6 @@ def begun(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
         with pytest.raises(pytest.exit.Exception):
             prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     return tmp_path / "calm", tmp_path / "out"
-
-
-class Said(Silent):
-    """Remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 def test_a_damaged_batch_is_encoded_again_and_told(

@@ -10,7 +10,18 @@ import click
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
-ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers", "part")
+ONLY_TEXT = (
+    "document",
+    "field",
+    "unwrap",
+    "duplicates",
+    "valid",
+    "on_error",
+    "shard_tokens",
+    "workers",
+    "part",
+    "engine",
+)
 ONLY_TASK = (
     "data",
     "dev",
@@ -54,6 +65,12 @@ ONLY_TASK = (
     metavar="I/N",
     help="Do the I-th of N shares of the work, beside commands that do the others, here or on other machines that "
     "have DIR and the texts under the same names; who is done last puts the corpus together.",
+)
+@click.option(
+    "--engine",
+    metavar="local|ray",
+    help="Encode on the cores of this machine, or of the Ray cluster that RAY_ADDRESS names, whose nodes have DIR and "
+    "the texts under the same names.  [local]",
 )
 @click.option(
     "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
@@ -109,8 +126,10 @@ def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: boo
     part, progress = options.part_of(settings.pop("part", None)), words.CommandTerminal()
     if part is None:
         corpus: dict[str, Any] | None = prepare(paths, tokenizer, out, progress=progress, **settings)
-    elif "restart" in settings:
-        raise click.UsageError("--restart does not go with --part: it would throw away what other parts have made")
+    elif {"restart", "engine"} & settings.keys():
+        raise click.UsageError(
+            "--part goes neither with --restart, which would throw away what others made, nor with --engine"
+        )
     else:
         corpus = prepare_part(paths, tokenizer, out, part, progress=progress, **settings)
     if as_json:

@@ -29,7 +29,7 @@ def name_of(part: Part) -> str:
     return f"{number}-of-{count}"
 
 
-class Log:
+class WorkLog:
     """Where one process tells how much it has done."""
 
     def __init__(self, file: IO[bytes], name: str, now: Callable[[], float]) -> None:
@@ -40,9 +40,9 @@ class Log:
         """Tell who this is."""
         self._write({"node": platform.node(), "process": os.getpid()})
 
-    def batch(self, text_bytes: int) -> None:
-        """Tell that one more batch, of so many bytes of text, is done."""
-        self._batches += 1
+    def add(self, text_bytes: int, batches: int = 1) -> None:
+        """Tell that one more batch, or several, of so many bytes of text, are done."""
+        self._batches += batches
         self._bytes += text_bytes
         self._write({"batches": self._batches, "bytes": self._bytes})
 
@@ -52,12 +52,12 @@ class Log:
 
 
 @contextmanager
-def at_work(work: Path, name: str, now: Callable[[], float] = time.time) -> Iterator[Log]:
+def at_work(work: Path, name: str, now: Callable[[], float] = time.time) -> Iterator[WorkLog]:
     """Hold the name of a part, or of the whole, against another process that has the same; yield its log."""
     make_folder(work / FOLDER)
     with _held(work, name) as file:
         file.truncate(0)
-        log = Log(file, name, now)
+        log = WorkLog(file, name, now)
         log.begin()
         yield log
 

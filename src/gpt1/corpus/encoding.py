@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,13 +10,10 @@ from gpt1.base.errors import FormatError
 from gpt1.base.files import make_folder
 from gpt1.base.parallel import ordered_map
 from gpt1.base.progress import Progress, stage
-from gpt1.corpus.at_work import Log
 from gpt1.corpus.batches import Meter, begin_worker, check_batch, encode_batch
-from gpt1.corpus.documents import DocumentPart, Fault, Reading, TextSource
-from gpt1.corpus.lots import ReadLot, Share, find_read, note_read, read_lot
+from gpt1.corpus.documents import DocumentPart, Fault, TextReading, TextSource
+from gpt1.corpus.lots import LotShare, ReadLot, find_read, note_read, read_lot, require_unchanged
 from gpt1.text.tokenizer import Vocabulary
-
-LESSONS = "lessons"
 
 
 @dataclass(frozen=True)
@@ -24,17 +21,30 @@ class Encoding:
     """All that a process must know to encode any of the batches, wherever it runs."""
 
     sources: Sequence[TextSource]
-    reading: Reading
+    reading: TextReading
     vocabulary: Vocabulary
     sketching: bool  # near duplicates will be looked for
     careful: bool  # end at the first fault
     work: Path
 
 
-def encode(encoding: Encoding, shares: Sequence[Share], workers: int, log: Log, progress: Progress) -> list[Fault]:
-    """Encode those batches of some shares that are not there yet; return what could not be read."""
+def encode(
+    encoding: Encoding,
+    shares: Sequence[LotShare],
+    *,
+    workers: int,
+    lessons: Path | None,
+    done: Callable[[int], None],
+    progress: Progress,
+) -> list[Fault]:
+    """Encode those batches of some shares that are not there yet; return what could not be read.
+
+    Of each batch `done` hears how many bytes of text it held. The workers learn from each other by a folder for
+    `lessons`.
+    """
     faults: list[Fault] = []
-    lessons = _lessons(encoding.work, log) if workers > 1 else None
+    if lessons:
+        make_folder(lessons)
     with stage(progress, "encoding") as bar:
         meter = Meter(_own(encoding.sources, shares), bar)
         for text_bytes in ordered_map(
@@ -45,25 +55,18 @@ def encode(encoding: Encoding, shares: Sequence[Share], workers: int, log: Log, 
             initargs=(encoding.vocabulary, encoding.sketching, lessons),
         ):
             meter.done(text_bytes)
-            log.batch(text_bytes)
+            done(text_bytes)
     return faults
 
 
-def _lessons(work: Path, log: Log) -> Path:
-    """Return the folder in which the workers of one machine learn from each other, as its last ones left it."""
-    folder = work / LESSONS / log.name
-    make_folder(folder)
-    return folder
-
-
-def _own(sources: Sequence[TextSource], shares: Sequence[Share]) -> list[TextSource]:
+def _own(sources: Sequence[TextSource], shares: Sequence[LotShare]) -> list[TextSource]:
     """Return the sources with those that are not read as if they were empty."""
     read = {index for share in shares for index in range(share.lot.begin, share.lot.end)}
     return [source if index in read else replace(source, bytes=0) for index, source in enumerate(sources)]
 
 
 def _missing(
-    encoding: Encoding, shares: Sequence[Share], faults: list[Fault], meter: Meter, progress: Progress
+    encoding: Encoding, shares: Sequence[LotShare], faults: list[Fault], meter: Meter, progress: Progress
 ) -> Iterator[tuple[Path, list[DocumentPart]]]:
     """Yield the batches that are to be encoded, each with its file; put what cannot be read with the `faults`.
 
@@ -78,7 +81,7 @@ def _missing(
             return
 
 
-def _found(work: Path, share: Share, progress: Progress) -> tuple[ReadLot | None, set[int] | None]:
+def _found(work: Path, share: LotShare, progress: Progress) -> tuple[ReadLot | None, set[int] | None]:
     """Return what is known of a lot, and which batches of the share are not there; None and None where nothing is."""
     found = find_read(share.lot, work, progress)
     if found is None:
@@ -88,10 +91,11 @@ def _found(work: Path, share: Share, progress: Progress) -> tuple[ReadLot | None
 
 
 def _read(
-    encoding: Encoding, share: Share, lacking: set[int] | None, meter: Meter, progress: Progress
+    encoding: Encoding, share: LotShare, lacking: set[int] | None, meter: Meter, progress: Progress
 ) -> Generator[tuple[Path, list[DocumentPart]], None, ReadLot]:
     """Yield the batches of a share that are lacking, as far as that is known; return what was found in its lot."""
     lot, faults, count = share.lot, list[Fault](), 0
+    require_unchanged(lot, encoding.sources)
     make_folder(lot.folder(encoding.work))
     for batch in read_lot(lot, encoding.sources, encoding.reading, faults):
         if encoding.careful and faults:

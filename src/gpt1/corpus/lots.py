@@ -10,17 +10,18 @@ the files alone, so that any number of processes, on any machines, make the same
 from __future__ import annotations
 
 import heapq
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from gpt1.base.errors import FormatError
+from gpt1.base.errors import FormatError, InputError, printable
 from gpt1.base.files import read_record, write_record
 from gpt1.base.progress import Progress, Silent
 from gpt1.base.records import Count, RecordPart
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import DocumentPart, Fault, Reading, TextSource, read_source
+from gpt1.corpus.documents import DocumentPart, Fault, TextReading, TextSource, is_unchanged, read_source
 
 LOT_FILE = "lot.json"
 LOT_BYTES = 4_000_000  # on the disk
@@ -46,12 +47,17 @@ class Lot:
 
 
 @dataclass(frozen=True)
-class Share:
+class LotShare:
     """Every `of`-th batch of a lot, from `number` on, which one process encodes: of a lot that is not large, all."""
 
     lot: Lot
     number: int = 0
     of: int = 1
+
+    @property
+    def bytes(self) -> float:
+        """How large it is, on the disk."""
+        return self.lot.bytes / self.of
 
     def has(self, batch: int) -> bool:
         """Whether a batch of the lot, told by its number, is in this share."""
@@ -82,7 +88,7 @@ def in_lots(sources: Sequence[TextSource]) -> list[Lot]:
 # --- who encodes what ---------------------------------------------------------------------------------------
 
 
-def shares_of(lots: Sequence[Lot], processes: int) -> list[Share]:
+def shares_of(lots: Sequence[Lot], processes: int) -> list[LotShare]:
     """Cut lots that are larger than what a process would have to do into several shares, for all of which it is read.
 
     Of data sets on the hub, whose sizes are not known, each is as large as all.
@@ -92,18 +98,18 @@ def shares_of(lots: Sequence[Lot], processes: int) -> list[Share]:
     for lot in lots:
         size = lot.bytes or known or 1
         count = min(processes, -(-size * processes // max(known, 1)))
-        shares += [Share(lot, number, count) for number in range(count)]
+        shares += [LotShare(lot, number, count) for number in range(count)]
     return shares
 
 
-def deal(lots: Sequence[Lot], processes: int) -> list[list[Share]]:
+def deal(lots: Sequence[Lot], processes: int) -> list[list[LotShare]]:
     """Deal the lots to so many processes: the largest share first, each to who has least, then in the lots' order."""
-    hands: list[list[Share]] = [[] for _ in range(processes)]
+    hands: list[list[LotShare]] = [[] for _ in range(processes)]
     least = [(0.0, number) for number in range(processes)]
-    for share in sorted(shares_of(lots, processes), key=lambda share: -share.lot.bytes / share.of):
+    for share in sorted(shares_of(lots, processes), key=lambda share: -share.bytes):
         size, number = heapq.heappop(least)
         hands[number].append(share)
-        heapq.heappush(least, (size + max(1, share.lot.bytes) / share.of, number))
+        heapq.heappush(least, (size + max(1, share.bytes), number))
     return [sorted(hand, key=lambda share: (share.lot.number, share.number)) for hand in hands]
 
 
@@ -111,11 +117,21 @@ def deal(lots: Sequence[Lot], processes: int) -> list[list[Share]]:
 
 
 def read_lot(
-    lot: Lot, sources: Sequence[TextSource], reading: Reading, faults: list[Fault]
+    lot: Lot, sources: Sequence[TextSource], reading: TextReading, faults: list[Fault]
 ) -> Iterator[list[DocumentPart]]:
     """Yield the batches of a lot, and put what cannot be read with the `faults`."""
     parts = (read_source(index, sources[index], reading) for index in range(lot.begin, lot.end))
     return in_batches(chain.from_iterable(parts), faults)
+
+
+def require_unchanged(lot: Lot, sources: Sequence[TextSource]) -> None:
+    """Refuse files that are no longer those that were looked at, or that another machine does not have."""
+    for source in sources[lot.begin : lot.end]:
+        if not is_unchanged(source):
+            raise InputError(
+                f"{printable(source.name)} on {platform.node()} is not the file that was found at first; what is read "
+                "may not change meanwhile, and is the same on all machines"
+            )
 
 
 def note_read(lot: Lot, work: Path, found: ReadLot) -> None:

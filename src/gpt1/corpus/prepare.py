@@ -38,29 +38,32 @@ from gpt1.base.parts import Part, check_part
 from gpt1.base.progress import Progress, Silent
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
-from gpt1.corpus.at_work import WHOLE, Log, at_work, name_of, require_free, require_nobody
+from gpt1.corpus.at_work import WHOLE, WorkLog, at_work, name_of, require_free, require_nobody
 from gpt1.corpus.batches import announce
 from gpt1.corpus.documents import (
     TEXTS,
     DocumentPart,
     Fault,
     Found,
-    Reading,
     Skipped,
+    TextReading,
     TextSource,
     check_reading,
     find_sources,
     read_parts,
 )
 from gpt1.corpus.encoding import Encoding, encode
-from gpt1.corpus.lots import all_batches, deal, in_lots
+from gpt1.corpus.lots import LotShare, all_batches, deal, in_lots
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
+from gpt1.corpus.on_ray import encode_on_ray, require_ray
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
 PLAN_FILE = "plan.json"
+LESSONS = "lessons"
+LOCAL, RAY = ENGINES = ("local", "ray")
 UNFINISHED = "an unfinished preparation"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
@@ -82,9 +85,9 @@ class Preparation:
     shard_tokens: int = 1 << 26
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> TextReading:
         """How the files are read."""
-        return Reading(self.document, self.field, self.encoding, self.unwrap)
+        return TextReading(self.document, self.field, self.encoding, self.unwrap)
 
     def __post_init__(self) -> None:
         if self.duplicates not in DUPLICATES:
@@ -104,6 +107,7 @@ def prepare(
     *,
     workers: int | None = None,
     restart: bool = False,
+    engine: str = LOCAL,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -111,11 +115,16 @@ def prepare(
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
     `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
+    The `engine` is `local`, for the cores of this machine, or `ray`, for those of a Ray cluster.
     """
     progress = progress or Silent()
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if engine == RAY:
+        require_ray()
     asked = _Asked.of(paths, tokenizer, out, settings)
     with _stopping(progress), lock_folder(asked.out):
-        return _whole(asked, workers or cores(), restart, progress).as_json()
+        return _whole(asked, workers or cores(), progress, restart=restart, engine=engine).as_json()
 
 
 def prepare_part(
@@ -146,7 +155,7 @@ def prepare_part(
             with at_work(work, name_of(part)) as log:
                 require_free(work, WHOLE)
                 _announce(asked, progress)
-                faults = encode(asked.encoding(), deal(lots, count)[number - 1], workers or cores(), log, progress)
+                faults = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
                 _refuse(asked, faults, f"remove {work} when nobody is at work")
         if all_batches(lots, work) is None:
             progress.say(
@@ -155,7 +164,7 @@ def prepare_part(
             return None
         try:
             with lock_folder(asked.out):
-                return _whole(asked, workers or cores(), False, progress).as_json()
+                return _whole(asked, workers or cores(), progress).as_json()
         except Busy as error:
             progress.say(f"part {number}/{count} is done; {str(error).split('; ')[0]}, which puts the corpus together")
             return None
@@ -240,7 +249,9 @@ def _stopping(progress: Progress) -> Iterator[None]:
         raise
 
 
-def _whole(asked: _Asked, workers: int, restart: bool, progress: Progress) -> CorpusManifest:
+def _whole(
+    asked: _Asked, workers: int, progress: Progress, *, restart: bool = False, engine: str = LOCAL
+) -> CorpusManifest:
     """Do all that is not done yet, in a folder that nobody else has."""
     if (asked.out / CORPUS_FILE).exists() and not restart:
         return _finished(asked, progress)
@@ -249,7 +260,7 @@ def _whole(asked: _Asked, workers: int, restart: bool, progress: Progress) -> Co
     try:
         with at_work(asked.work, WHOLE) as log:
             require_nobody(asked.work, but=WHOLE)
-            corpus = _prepare(asked, workers, log, progress)
+            corpus = _prepare(asked, workers, engine, log, progress)
     except _Nothing:
         _clear(asked.out)
         raise
@@ -261,10 +272,13 @@ class _Nothing(InputError):
     """There is no document for a corpus."""
 
 
-def _prepare(asked: _Asked, workers: int, log: Log, progress: Progress) -> CorpusManifest:
+def _prepare(asked: _Asked, workers: int, engine: str, log: WorkLog, progress: Progress) -> CorpusManifest:
     _announce(asked, progress)
     lots = in_lots(asked.found.sources)
-    faults = encode(asked.encoding(), deal(lots, 1)[0], workers, log, progress)
+    if engine == RAY:
+        faults = encode_on_ray(asked.encoding(), lots, log.add, progress)
+    else:
+        faults = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
     _refuse(asked, faults, "begin anew with `restart=True`")
     batches, faults = all_batches(lots, asked.work) or ([], [])
     if not batches:
@@ -289,6 +303,14 @@ def _prepare(asked: _Asked, workers: int, log: Log, progress: Progress) -> Corpu
         )
     replace(corpus, plan=asked.plan).write(asked.out / CORPUS_FILE)
     return read_corpus(asked.out)
+
+
+def _encode_here(
+    asked: _Asked, shares: Sequence[LotShare], workers: int, log: WorkLog, progress: Progress
+) -> list[Fault]:
+    """Encode on this machine; its workers learn from each other alone."""
+    lessons = asked.work / LESSONS / log.name if workers > 1 else None
+    return encode(asked.encoding(), shares, workers=workers, lessons=lessons, done=log.add, progress=progress)
 
 
 def _announce(asked: _Asked, progress: Progress) -> None:
