@@ -65,7 +65,7 @@ def test_a_lot_is_known_when_it_was_read_to_its_end_and_a_damaged_note_is_told(t
     lot, said = Lot(3, 0, 1, 5), Said()
     assert find_read(lot, tmp_path, said) is None
     lot.folder(tmp_path).mkdir()
-    note_read(lot, tmp_path, found := ReadLot(2, [Fault(0, "line 7", "bad-row", "a.csv, line 7: bad")]))
+    note_read(lot, tmp_path, found := ReadLot(2, 5, [Fault(0, "line 7", "bad-row", "a.csv, line 7: bad")]))
     assert find_read(lot, tmp_path, said) == found
     assert said.lines == []
     path = lot.folder(tmp_path) / "lot.json"
@@ -81,7 +81,7 @@ def test_all_batches_are_there_only_when_every_lot_is_known_and_every_batch_in_i
     for lot, fault in zip(two, faults, strict=True):
         assert all_batches(two, tmp_path) is None
         lot.folder(tmp_path).mkdir()
-        note_read(lot, tmp_path, ReadLot(1, [fault]))
+        note_read(lot, tmp_path, ReadLot(1, 5, [fault]))
         assert all_batches(two, tmp_path) is None
         lot.batch(tmp_path, 0).touch()
     assert all_batches(two, tmp_path) == ([lot.batch(tmp_path, 0) for lot in two], faults)

@@ -38,6 +38,19 @@ ONLY_TASK = (
 )
 
 
+def _tell_status(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    """Tell how far a preparation is, and do nothing else."""
+    if folder is None or context.resilient_parsing:
+        return
+    from gpt1.corpus.manifest import read_corpus
+    from gpt1.corpus.prepare import describe
+    from gpt1.corpus.status import describe_status, read_status
+
+    status = read_status(folder)
+    words.show([f"{folder} is done", *describe(read_corpus(folder))] if status is None else describe_status(status))
+    context.exit()
+
+
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @options.tokenizer
@@ -65,6 +78,14 @@ ONLY_TASK = (
     metavar="I/N",
     help="Do the I-th of N shares of the work, beside commands that do the others, here or on other machines that "
     "have DIR and the texts under the same names; who is done last puts the corpus together.",
+)
+@click.option(
+    "--status",
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_status,
+    help="Tell how far the preparation in DIR is and who is at work on it, and end.",
 )
 @click.option(
     "--engine",

@@ -86,9 +86,11 @@ def find_exact(digests: npt.NDArray[np.void], candidates: npt.NDArray[np.bool]) 
     """Return for each candidate that repeats an earlier one the number of the first of them, else -1."""
     original = np.full(len(digests), -1, np.int64)
     places = np.flatnonzero(candidates)
-    _, first, group = np.unique(digests[places], return_index=True, return_inverse=True)
-    earliest = places[first[group]]
-    original[places] = np.where(earliest == places, -1, earliest)
+    order = places[np.argsort(digests[places], kind="stable")]
+    ordered = digests[order]
+    is_new = np.append(True, ordered[1:] != ordered[:-1])
+    begins, repeats = np.flatnonzero(is_new), np.flatnonzero(~is_new)
+    original[order[repeats]] = order[begins[np.searchsorted(begins, repeats) - 1]]
     return original
 
 

@@ -99,13 +99,13 @@ def _read(
     make_folder(lot.folder(encoding.work))
     for batch in read_lot(lot, encoding.sources, encoding.reading, faults):
         if encoding.careful and faults:
-            return ReadLot(count, faults)
+            return ReadLot(count, lot.bytes, faults)
         meter.read(batch)
         path = lot.batch(encoding.work, count)
         if share.has(count) and (not _is_whole(path, progress) if lacking is None else count in lacking):
             yield path, batch
         count += 1
-    found = ReadLot(count, faults)
+    found = ReadLot(count, lot.bytes, faults)
     note_read(lot, encoding.work, found)
     return found
 

@@ -69,6 +69,7 @@ class ReadLot(RecordPart):
     """What is known of a lot that was read to its end."""
 
     batches: Count
+    disk_bytes: Count
     faults: list[Fault]
 
 

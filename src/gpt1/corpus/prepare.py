@@ -53,7 +53,7 @@ from gpt1.corpus.documents import (
     read_parts,
 )
 from gpt1.corpus.encoding import Encoding, encode
-from gpt1.corpus.lots import LotShare, all_batches, deal, in_lots
+from gpt1.corpus.lots import Lot, LotShare, all_batches, deal, in_lots
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.on_ray import encode_on_ray, require_ray
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
@@ -152,7 +152,7 @@ def prepare_part(
         _join(asked)
         lots, work = in_lots(asked.found.sources), asked.work
         if all_batches(lots, work) is None:
-            with at_work(work, name_of(part)) as log:
+            with at_work(work, name_of(part), lots) as log:
                 require_free(work, WHOLE)
                 _announce(asked, progress)
                 faults = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
@@ -258,9 +258,10 @@ def _whole(
     require_nobody(asked.work)
     _begin(asked, restart, progress)
     try:
-        with at_work(asked.work, WHOLE) as log:
+        lots = in_lots(asked.found.sources)
+        with at_work(asked.work, WHOLE, lots) as log:
             require_nobody(asked.work, but=WHOLE)
-            corpus = _prepare(asked, workers, engine, log, progress)
+            corpus = _prepare(asked, lots, workers, engine, log, progress)
     except _Nothing:
         _clear(asked.out)
         raise
@@ -272,9 +273,10 @@ class _Nothing(InputError):
     """There is no document for a corpus."""
 
 
-def _prepare(asked: _Asked, workers: int, engine: str, log: WorkLog, progress: Progress) -> CorpusManifest:
+def _prepare(
+    asked: _Asked, lots: Sequence[Lot], workers: int, engine: str, log: WorkLog, progress: Progress
+) -> CorpusManifest:
     _announce(asked, progress)
-    lots = in_lots(asked.found.sources)
     if engine == RAY:
         faults = encode_on_ray(asked.encoding(), lots, log.add, progress)
     else:
