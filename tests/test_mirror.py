@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent
 
 # Files that are tested through others, and where.
 TESTED_IN = {
+    "base/parts.py": "studies/test_folder.py",
     "base/stages.py": "demo/test_tour.py",
     "cli/lines.py": "cli/test_pretrain.py",
     "cli/options.py": "cli/test_app.py",
@@ -18,6 +19,7 @@ TESTED_IN = {
     "cli/tokenizer.py": "cli/test_app.py",
     "corpus/assembly.py": "corpus/test_prepare.py",
     "corpus/batches.py": "corpus/test_prepare.py",
+    "corpus/encoding.py": "corpus/test_lots.py",
     "corpus/manifest.py": "corpus/test_prepare.py",
     "demo/books_page.py": "demo/test_books_tour.py",
     "demo/learning.py": "demo/test_tour.py",

@@ -66,6 +66,7 @@ WITH = {
     ],
     "export": [["gpt1", "export", "onnx", "run", "--out", "run.onnx"]],
     "tune": [[*TUNE, "--out", "tuned"]],
+    "ray": [["gpt1", "prepare", "films.csv", "--tokenizer", "small", "--out", "corpus", "--engine", "ray"]],
     "curves": [[*FINETUNE, "--out", "curves", "--tensorboard"]],
 }
 # These ask others, or wait: where their extra is there, they are not called, or otherwise.

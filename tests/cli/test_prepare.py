@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.corpus import lots
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
+from tests.conftest import make_text
 
 
 @pytest.fixture
@@ -47,6 +49,30 @@ def test_a_table_is_encoded_without_its_bad_rows(folder: Path, capsys: pytest.Ca
     assert "'Yes' (1 row) taken for 'yes'" in err
 
 
+def test_two_parts_make_a_corpus_and_its_status_tells_how_far_they_are(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lots, "LOT_BYTES", 1)
+    (folder / "texts").mkdir()
+    for seed in range(4):
+        (folder / "texts" / f"{seed}.txt").write_text(make_text(20, seed))
+    arguments = ["prepare", "texts", "--tokenizer", "tokenizer.json", "--out", "corpus", "--workers", "1", "--part"]
+    code, out, err = run(capsys, *arguments, "1/2")
+    assert (code, out) == (0, "")
+    assert "part 1/2 is done; others are not, of which the last one puts the corpus together" in err
+    code, out, _ = run(capsys, "prepare", "--status", "corpus")
+    assert code == 0
+    assert "1/2" in out.splitlines()[2]
+    code, out, _ = run(capsys, *arguments, "2/2")
+    assert code == 0
+    assert "read 4 documents; dropped: none" in out
+    code, status, _ = run(capsys, "prepare", "--status", "corpus")
+    assert (code, status) == (0, "corpus is done\n" + out)
+    code, _, err = run(capsys, "prepare", "--status", "nothing")
+    assert code == 1
+    assert "nothing holds no preparation, whether begun or done" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -56,6 +82,12 @@ def test_a_table_is_encoded_without_its_bad_rows(folder: Path, capsys: pytest.Ca
         (["pairs.csv", "--fold-labels"], "--fold-labels goes only with --task"),
         (["--task", "rte", "--data", "x", "--skip-bad"], "'rte' is a task with its own files and columns"),
         (["--task", "pairs.csv", "--unwrap"], "--unwrap does not go with --task"),
+        (["--task", "pairs.csv", "--part", "1/2"], "--part does not go with --task"),
+        (["pairs.csv", "--part", "two"], "--part takes such as 2/8, the second of eight parts, not 'two'"),
+        (["pairs.csv", "--part", "3/2"], "--part is a number from 1 up and how many there are"),
+        (["pairs.csv", "--part", "1/2", "--restart"], "--part goes neither with --restart"),
+        (["pairs.csv", "--part", "1/2", "--engine", "ray"], "nor with --engine"),
+        (["pairs.csv", "--engine", "rya"], "did you mean 'ray'"),
     ],
 )
 def test_options_that_do_not_fit_are_usage_errors(

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from gpt1.base.errors import NoRoom
+from gpt1.corpus import duplicates
 from gpt1.corpus.duplicates import NUMBERS, RUN, TOO_SHORT, SketchIndex, digest, find_exact, sketch
 
 
@@ -76,3 +78,43 @@ def test_the_pieces_of_a_document_make_one_sketch(tmp_path: Path, base: list[int
     index.add(np.array([1]), cut[2:])
     assert index.find_near(np.ones(2, bool)).tolist() == [-1, 0]
     assert cut.shape == (3, NUMBERS)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_how_many_documents_are_held_at_once_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: list[int], at_once: int
+) -> None:
+    draw = random.Random(4)
+    others = [draw.choices(range(5000), k=300) for _ in range(5)]
+    documents = [changed(draw.choice(others), draw.choice([0, 1, 3, 40]), seed) for seed in range(60)]
+    index = SketchIndex(tmp_path, len(documents))
+    index.add(np.arange(len(documents)), sketch(*flat(documents)))
+    candidates = np.array([draw.random() < 0.9 for _ in documents])
+    wanted = index.find_near(candidates)
+    assert (wanted >= 0).sum() > 20
+    monkeypatch.setattr(duplicates, "AT_ONCE", at_once)
+    assert index.find_near(candidates).tolist() == wanted.tolist()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sketches"]
+
+
+def test_what_a_kill_left_of_a_search_is_not_taken_for_a_part_of_the_next(tmp_path: Path, base: list[int]) -> None:
+    index = SketchIndex(tmp_path, 2)
+    index.add(np.arange(2), sketch(*flat([base, base[::-1]])))
+    for folder in ("pairs", "bands"):
+        (tmp_path / folder).mkdir()
+        np.array([1, 0], np.uint64).tofile(tmp_path / folder / "0")
+    assert index.find_near(np.ones(2, bool)).tolist() == [-1, -1]
+
+
+def test_a_disk_that_is_full_is_told_with_what_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: list[int]
+) -> None:
+    index = SketchIndex(tmp_path, 2)
+    index.add(np.arange(2), sketch(*flat([base, base])))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(NoRoom, match=r"cannot write .*bands.0: No space left on device; make room"):
+        index.find_near(np.ones(2, bool))

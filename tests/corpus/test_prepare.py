@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import filecmp
 import gzip
 import json
 import os
@@ -18,7 +17,6 @@ import pytest
 from gpt1 import load_tokenizer, prepare
 from gpt1.base.errors import FormatError, Gpt1Error, InputError, SettingError
 from gpt1.base.files import write_json
-from gpt1.base.progress import Silent
 from gpt1.corpus import batches
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, read_corpus
 from gpt1.corpus.prepare import describe
@@ -26,6 +24,7 @@ from gpt1.corpus.shards import open_shard, verify_shard
 from gpt1.text import pieces
 from gpt1.text.tokenizer import Tokenizer
 from tests.conftest import make_text
+from tests.corpus.tools import Said, assert_same_folder
 from tests.moments import signalled
 from tests.records import facts_in
 
@@ -191,12 +190,6 @@ gpt1.prepare([source], tokenizer, out, workers=int(workers), shard_tokens=5_000)
 """
 
 
-def assert_same_folder(a: Path, b: Path) -> None:
-    names = sorted(path.name for path in a.iterdir())
-    assert names == sorted(path.name for path in b.iterdir())
-    assert filecmp.cmpfiles(a, b, names, shallow=False) == (names, [], [])
-
-
 @pytest.mark.parametrize(("kills", "workers"), [(4, "1"), pytest.param(20, "2", marks=pytest.mark.slow)])
 def test_a_preparation_killed_again_and_again_ends_with_the_same_bytes(
     tokenizer: Path, tmp_path: Path, kills: int, workers: str
@@ -230,13 +223,13 @@ def test_batches_that_are_there_are_not_encoded_again(
         encoded.append(task[0])
         return real(task)
 
-    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", stop_after_three)
+    monkeypatch.setattr("gpt1.corpus.encoding.encode_batch", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
         prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     with pytest.raises(InputError, match="unfinished preparation"):
         read_corpus(tmp_path / "out")
     first, encoded[:] = list(encoded), []
-    monkeypatch.setattr("gpt1.corpus.prepare.encode_batch", lambda task: (encoded.append(task[0]), real(task))[1])
+    monkeypatch.setattr("gpt1.corpus.encoding.encode_batch", lambda task: (encoded.append(task[0]), real(task))[1])
     prepare([tmp_path / "a.jsonl"], tokenizer, tmp_path / "out", workers=1)
     assert encoded
     assert not {*encoded} & {*first}
@@ -260,29 +253,19 @@ def begun(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
     return tmp_path / "calm", tmp_path / "out"
 
 
-class Said(Silent):
-    """Remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-
 def test_a_damaged_batch_is_encoded_again_and_told(
     tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calm, out = begun(tokenizer, tmp_path, monkeypatch)
     whole = out.rename(tmp_path / "whole")
-    size = (whole / ".gpt1-work" / "000001.npz").stat().st_size
+    size = (whole / ".gpt1-work" / "000000" / "000001.npz").stat().st_size
     for byte in (0, size // 2, size - 20):  # where it begins, in an array, where it ends
         shutil.copytree(whole, out, symlinks=True)
-        turn_bit(out / ".gpt1-work" / "000001.npz", byte)
+        turn_bit(out / ".gpt1-work" / "000000" / "000001.npz", byte)
         progress = Said()
         prepare([tmp_path / "a.jsonl"], tokenizer, out, workers=1, progress=progress)
         (told,) = [line for line in progress.lines if "is encoded again" in line]
-        assert told.startswith(f"{out / '.gpt1-work' / '000001.npz'} is damaged: ")
+        assert told.startswith(f"{out / '.gpt1-work' / '000000' / '000001.npz'} is damaged: ")
         assert_same_folder(calm, out)
         shutil.rmtree(out)
 
@@ -449,7 +432,7 @@ def test_batches_without_a_plan_are_not_trusted(
         broken.setattr("gpt1.corpus.prepare.assemble", killed)
         with pytest.raises(KeyboardInterrupt):
             prepare(source, tokenizer, out, workers=1)
-    assert (out / ".gpt1-work" / "000000.npz").exists()
+    assert (out / ".gpt1-work" / "000000" / "000000.npz").exists()
     (out / ".gpt1-work" / "plan.json").unlink()  # as by a kill in the midst of removing
     source.write_text(make_text(20, 2))
     prepare(source, tokenizer, out, workers=1)

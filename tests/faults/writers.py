@@ -63,6 +63,7 @@ WRITERS = (
     once("tokenizer train", *TRAIN_TOKENIZER, "--out", "new.json"),
     same("prepare", *PREPARE, "--out", "new", "--workers", "1"),
     same("prepare, two workers", *PREPARE, "--out", "new", "--workers", "2"),
+    same("prepare --part", *PREPARE, "--out", "new", "--workers", "1", "--part", "1/1"),
     same("prepare --task", *ENCODE, "--out", "new"),
     resumed("pretrain", *PRETRAIN, "--out", "new"),
     resumed("pretrain --init", *MORE),

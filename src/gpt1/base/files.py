@@ -166,7 +166,8 @@ def remove_folder(path: Path) -> None:
 
 
 def _temporary(path: Path, why: str = "") -> Path:
-    return path.with_name(f"{path.name}{why}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    """Return a name that nobody else takes: on another machine a process may have the same number."""
+    return path.with_name(f"{path.name}{why}.{os.getpid()}{int.from_bytes(os.urandom(4)):010}{TEMPORARY_SUFFIX}")
 
 
 def _move_aside(path: Path, why: str) -> Path:
@@ -353,6 +354,19 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as readable JSON, atomically; a number that JSON does not have becomes null."""
     with whole_file(path) as file:
         file.write(json_bytes(value))
+
+
+def write_first_record(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a record of ours, atomically, unless one is there: of several processes at once, the first one's stays."""
+    temporary = _temporary(path)
+    with _told(path):
+        try:
+            write_record(temporary, value)
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def json_bytes(value: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
@@ -128,3 +129,13 @@ def roles_and_names(pairs: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--column takes ROLE=NAME, such as text=review, not '{pair}'")
         found[role] = name
     return found
+
+
+def part_of(text: str | None) -> tuple[int, int] | None:
+    """Return which part of some work is meant, and of how many."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None:
+        raise click.UsageError(f"--part takes such as 2/8, the second of eight parts, not '{text}'")
+    return int(found[1]), int(found[2])

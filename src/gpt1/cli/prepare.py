@@ -10,7 +10,18 @@ import click
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
-ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
+ONLY_TEXT = (
+    "document",
+    "field",
+    "unwrap",
+    "duplicates",
+    "valid",
+    "on_error",
+    "shard_tokens",
+    "workers",
+    "part",
+    "engine",
+)
 ONLY_TASK = (
     "data",
     "dev",
@@ -25,6 +36,19 @@ ONLY_TASK = (
     "context",
     "windows",
 )
+
+
+def _tell_status(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    """Tell how far a preparation is, and do nothing else."""
+    if folder is None or context.resilient_parsing:
+        return
+    from gpt1.corpus.manifest import read_corpus
+    from gpt1.corpus.prepare import describe
+    from gpt1.corpus.status import describe_status, read_status
+
+    status = read_status(folder)
+    words.show([f"{folder} is done", *describe(read_corpus(folder))] if status is None else describe_status(status))
+    context.exit()
 
 
 @click.command()
@@ -49,6 +73,26 @@ ONLY_TASK = (
 @click.option("--shard-tokens", type=options.WholeNumber(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
 @options.workers
+@click.option(
+    "--part",
+    metavar="I/N",
+    help="Do the I-th of N shares of the work, beside commands that do the others, here or on other machines that "
+    "have DIR and the texts under the same names; who is done last puts the corpus together.",
+)
+@click.option(
+    "--status",
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_status,
+    help="Tell how far the preparation in DIR is and who is at work on it, and end.",
+)
+@click.option(
+    "--engine",
+    metavar="local|ray",
+    help="Encode on the cores of this machine, or of the Ray cluster that RAY_ADDRESS names, whose nodes have DIR and "
+    "the texts under the same names.  [local]",
+)
 @click.option(
     "--task", metavar="TASK", help="Encode a labelled task: a name, module:NAME, or a table (csv, jsonl ...)."
 )
@@ -98,12 +142,20 @@ def _only(settings: dict[str, Any], names: tuple[str, ...], problem: str) -> Non
 
 def _prepare_text(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, settings: dict[str, Any]) -> None:
     from gpt1.corpus.manifest import read_corpus
-    from gpt1.corpus.prepare import describe, prepare
+    from gpt1.corpus.prepare import describe, prepare, prepare_part
 
-    corpus = prepare(paths, tokenizer, out, progress=words.CommandTerminal(), **settings)
+    part, progress = options.part_of(settings.pop("part", None)), words.CommandTerminal()
+    if part is None:
+        corpus: dict[str, Any] | None = prepare(paths, tokenizer, out, progress=progress, **settings)
+    elif {"restart", "engine"} & settings.keys():
+        raise click.UsageError(
+            "--part goes neither with --restart, which would throw away what others made, nor with --engine"
+        )
+    else:
+        corpus = prepare_part(paths, tokenizer, out, part, progress=progress, **settings)
     if as_json:
         click.echo(to_json(corpus, indent=1))
-    else:
+    elif corpus is not None:
         words.show(describe(read_corpus(out)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,7 +105,7 @@ def zeroshot_command(
     if not task or data is None:
         raise click.UsageError("say what to ask: --task NAME (repeatable) with --data DIR")
     asked = {name: value for name, value in given.items() if value is not None}
-    own = _part_of(part)
+    own = options.part_of(part)
     _watched(
         lambda watcher: study_zeroshot(runs, out, tasks=task, data=data, part=own, watcher=watcher, **asked),
         out,
@@ -131,7 +130,7 @@ def transfer_command(init: str, out: str, layers: str | None, part: str | None, 
     from gpt1.studies.transfer import study_transfer
 
     counts = None if layers is None else _numbers("--layers", layers, "0,1,2")
-    source, training, own = _source_of(given), _training_of(given), _part_of(part)
+    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_transfer(
             init, out, source=source, training=training, layers=counts, part=own, watcher=watcher
@@ -158,7 +157,7 @@ def ablations_command(init: str, lstm: str | None, out: str, part: str | None, a
     """
     from gpt1.studies.ablations import study_ablations
 
-    source, training, own = _source_of(given), _training_of(given), _part_of(part)
+    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_ablations(
             init, out, source=source, training=training, lstm=lstm, part=own, watcher=watcher
@@ -205,7 +204,7 @@ def labels_command(
 
     wanted = _counts(counts)
     asked: dict[str, Any] = {} if arms is None else {"arms": [name.strip() for name in arms.split(",")]}
-    source, training, own = _source_of(given), _training_of(given), _part_of(part)
+    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_labels(
             init,
@@ -244,7 +243,7 @@ def reproduce_command(
     """
     from gpt1.studies.reproduce import reproduce
 
-    training, own = _training_of(given), _part_of(part)
+    training, own = _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: reproduce(init, out, data=data, training=training, lstm=lstm, part=own, watcher=watcher),
         out,
@@ -271,16 +270,6 @@ def _counts(text: str) -> list[int | Literal["all"]]:
         raise click.UsageError(
             f"--counts takes whole numbers and all between commas, such as 50,200,all, not '{text}'"
         ) from None
-
-
-def _part_of(text: str | None) -> tuple[int, int] | None:
-    """Return which part of a study is meant, and of how many."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None:
-        raise click.UsageError(f"--part takes such as 2/8, the second of eight parts, not '{text}'")
-    return int(found[1]), int(found[2])
 
 
 def _source_of(given: dict[str, Any]) -> Source:

@@ -18,7 +18,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.corpus.batches import read_batch, read_positions
 from gpt1.corpus.documents import Fault, TextSource
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
-from gpt1.corpus.manifest import SUMS_FILE, CorpusManifest, CorpusSplit, DocumentCounts, RecordedTokenizer
+from gpt1.corpus.manifest import SUMS_FILE, WORK, CorpusManifest, CorpusSplit, DocumentCounts, RecordedTokenizer
 from gpt1.corpus.shards import BlockSums, RecordedShard, Stream, id_dtype, write_shards, write_sums
 from gpt1.text.tokenizer import Tokenizer, joints_before
 
@@ -134,7 +134,7 @@ def assemble(
 ) -> CorpusManifest:
     """Write the shards and the list of dropped documents; return the description of the corpus."""
     text = EncodedText.read(batches)
-    fate, original = _decide(text, duplicates)
+    fate, original = _decide(text, duplicates, out / WORK)
     _split(text.documents, fate, valid)
     dtype = id_dtype(tokenizer.vocab_size)
     shards: dict[str, list[RecordedShard]] = {split: [] for split in SPLITS}
@@ -152,7 +152,7 @@ def assemble(
     return replace(_describe(text.documents, fate, faults, shards, tokenizer), blocks=write_sums(out / SUMS_FILE, sums))
 
 
-def _decide(text: EncodedText, duplicates: str) -> tuple[Ints, Ints]:
+def _decide(text: EncodedText, duplicates: str, work: Path) -> tuple[Ints, Ints]:
     """Return what becomes of each document, the split aside, and which one it repeats (-1: none)."""
     documents = text.documents
     fate = np.where(documents.broken, BROKEN, np.where(documents.tokens == 0, EMPTY, TRAIN))
@@ -162,7 +162,7 @@ def _decide(text: EncodedText, duplicates: str) -> tuple[Ints, Ints]:
         fate[exact >= 0] = EXACT
         original = np.maximum(original, exact)
     if duplicates == "near":
-        index = SketchIndex(text.batches[0].parent, len(fate))
+        index = SketchIndex(work, len(fate))
         for batch, begin in zip(text.batches, text.begins, strict=False):
             (sketches,) = read_batch(batch, "sketch")
             index.add(documents.of_part[begin : begin + len(sketches)], sketches)

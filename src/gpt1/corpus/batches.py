@@ -57,9 +57,15 @@ _sketching = False
 
 
 def begin_worker(vocabulary: Vocabulary, sketching: bool, lessons: Path | None) -> None:
-    """Give this process the tokenizer it encodes with, and say whether near duplicates will be looked for."""
+    """Give this process the tokenizer it encodes with, and say whether near duplicates will be looked for.
+
+    One that has such a tokenizer, and learns from nobody, keeps it with what it has learned.
+    """
     global _tokenizer, _sketching
-    _tokenizer, _sketching = Tokenizer(vocabulary, lessons), sketching
+    _sketching = sketching
+    if lessons is None and _tokenizer is not None and _tokenizer.vocabulary == vocabulary:
+        return
+    _tokenizer = Tokenizer(vocabulary, lessons)
     # A batch takes and frees many arrays of megabytes. glibc hands such memory back and fetches it anew, page by page,
     # until it has seen one block as large as this one freed: from then on it keeps what is smaller for the next batch.
     large = np.empty(30 << 20, np.uint8)

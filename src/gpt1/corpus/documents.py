@@ -98,13 +98,13 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class TextReading:
     """How the sources are read, as the user chose."""
 
-    document: str | None
-    field: str | None
-    encoding: str
-    unwrap: bool
+    document: str | None = None
+    field: str | None = None
+    encoding: str = "utf-8"
+    unwrap: bool = False
 
     def kind(self, source: TextSource) -> str:
         """Return what a document of this source is: the choice made, else what suits the format."""
@@ -147,6 +147,11 @@ def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
     if isinstance(entry, Skipped) or entry.format in TEXTS:
         return entry
     return Skipped(entry.name, "a table beside texts; to read it, name it")
+
+
+def is_unchanged(source: TextSource) -> bool:
+    """Whether a source is still as it was found; of a data set on the hub nobody knows."""
+    return source.format == "hub" or (Path(source.name).is_file() and _source(source.name) == source)
 
 
 def _source(name: str) -> TextSource:
@@ -214,12 +219,13 @@ def read_parts(
     column `field`, else "text", else the only one that holds text); by default a file, or the field of a table.
     Lines and stretches of white space alone are not documents. Choices that do not fit are refused at once.
     """
-    reading = _Reading(document, field, encoding, unwrap)
-    _check(sources, reading)
-    return itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
+    reading = TextReading(document, field, encoding, unwrap)
+    check_reading(sources, reading)
+    return itertools.chain.from_iterable(read_source(index, source, reading) for index, source in enumerate(sources))
 
 
-def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
+def check_reading(sources: Sequence[TextSource], reading: TextReading) -> None:
+    """Refuse choices that do not fit the sources."""
     check_encoding(reading.encoding)
     if reading.document is not None and reading.document not in DOCUMENTS:
         raise unknown("kind of document", reading.document, DOCUMENTS)
@@ -236,7 +242,8 @@ def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
         raise SettingError(f"texts have no columns, so there is no field '{reading.field}' to read")
 
 
-def _read(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
+def read_source(index: int, source: TextSource, reading: TextReading) -> Iterator[DocumentPart | Fault]:
+    """Yield the documents of one of several sources, told by its index, and faults in their places."""
     try:
         if reading.kind(source) == "field":
             yield from _row_documents(index, source, reading)
@@ -291,7 +298,7 @@ def _utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _split_documents(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
+def _split_documents(index: int, source: TextSource, reading: TextReading) -> Iterator[DocumentPart | Fault]:
     """Yield the documents of a text whose documents are lines or stretches between blank lines."""
     # Bad bytes pass as marks here, and cost only the document they stand in; UTF-16 has no such marks.
     damage: list[FileError] = []
@@ -356,7 +363,7 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
 # --- tables ----------------------------------------------------------------------------------------------
 
 
-def _row_documents(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
+def _row_documents(index: int, source: TextSource, reading: TextReading) -> Iterator[DocumentPart | Fault]:
     rows: Iterable[tuple[int, Mapping[str, object]] | FileError]
     if source.format == "hub":
         rows = _hub_rows(source.name)

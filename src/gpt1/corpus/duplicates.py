@@ -2,18 +2,23 @@
 
 Near duplicates are found by MinHash over runs of five tokens: a sketch of 120 numbers a document, cut into 24 bands of
 five. Documents that share a band are compared by their whole sketches, whose agreement estimates the share of runs they
-have in common (Jaccard). The sketches lie on disk; one band at a time is sorted in memory.
+have in common (Jaccard). The sketches lie on disk. Of one band at a time the documents are dealt to files by their
+hashes, so that those that share it come together, and each file is sorted alone: the memory that this takes does not
+grow with the number of documents.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpt1.base.files import reserve
+from gpt1.base.files import make_folder, not_written, reserve
 
 RUN = 5
 BANDS, ROWS = 24, 5
@@ -24,7 +29,10 @@ NEAR = 0.8  # share of common runs from which a document counts as a near duplic
 DIGEST_BYTES = 16
 TOO_SHORT = np.uint32(np.iinfo(np.uint32).max)  # every number of a sketch of fewer than five tokens
 
+AT_ONCE = 1 << 18  # documents of which something is held in memory for a while
+
 Sketches = npt.NDArray[np.uint32]
+Numbers = npt.NDArray[np.uint64]
 
 
 def digest(text: str) -> bytes:
@@ -78,9 +86,11 @@ def find_exact(digests: npt.NDArray[np.void], candidates: npt.NDArray[np.bool]) 
     """Return for each candidate that repeats an earlier one the number of the first of them, else -1."""
     original = np.full(len(digests), -1, np.int64)
     places = np.flatnonzero(candidates)
-    _, first, group = np.unique(digests[places], return_index=True, return_inverse=True)
-    earliest = places[first[group]]
-    original[places] = np.where(earliest == places, -1, earliest)
+    order = places[np.argsort(digests[places], kind="stable")]
+    ordered = digests[order]
+    is_new = np.append(True, ordered[1:] != ordered[:-1])
+    begins, repeats = np.flatnonzero(is_new), np.flatnonzero(~is_new)
+    original[order[repeats]] = order[begins[np.searchsorted(begins, repeats) - 1]]
     return original
 
 
@@ -89,7 +99,7 @@ class SketchIndex:
 
     def __init__(self, folder: Path, documents: int) -> None:
         shape = (BANDS, documents, ROWS)
-        path = folder / "sketches"
+        self._folder, path = folder, folder / "sketches"
         reserve(path, int(np.prod(shape)) * TOO_SHORT.itemsize)
         self._sketches = np.memmap(path, np.uint32, "r+", shape=shape)
         self._sketches[:] = TOO_SHORT
@@ -106,21 +116,67 @@ class SketchIndex:
         original = np.full(len(candidates), -1, np.int64)
         places = np.flatnonzero(candidates)
         places = places[self._sketches[0, places, 0] != TOO_SHORT]
-        for earlier, later in self._neighbours(places):
-            kept = earlier if original[earlier] < 0 else original[earlier]
-            if original[later] < 0 and np.mean(self._sketches[:, kept] == self._sketches[:, later]) >= NEAR:
-                original[later] = kept
+        for pairs in self._neighbours(places):
+            for later, earlier in pairs.tolist():
+                kept = earlier if original[earlier] < 0 else original[earlier]
+                if original[later] < 0 and np.mean(self._sketches[:, kept] == self._sketches[:, later]) >= NEAR:
+                    original[later] = kept
         return original
 
-    def _neighbours(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return pairs of documents next to each other among those that share a band, by the later one."""
-        found = [np.empty((0, 2), np.int64)]
+    def _neighbours(self, places: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield pairs, later and earlier, of documents next to each other among those that share a band, in order."""
+        pairs = _Files(self._folder / "pairs")
         for band in self._sketches:
-            rows = band[places]
-            values = np.zeros(len(places), np.uint64)
-            for row in rows.T:
-                values = _mix(values * np.uint64(31) + row)
-            order = np.argsort(values, kind="stable")
-            same = np.flatnonzero(values[order][1:] == values[order][:-1])
-            found.append(np.stack([places[order[same + 1]], places[order[same]]], axis=1))
-        return np.unique(np.concatenate(found), axis=0)[:, ::-1]
+            sharing = _Files(self._folder / "bands")
+            count = len(places) // AT_ONCE + 1
+            for first in range(0, len(places), AT_ONCE):
+                own = places[first : first + AT_ONCE]
+                values = _hash_rows(band[own])
+                sharing.deal((values >> np.uint64(40)) * np.uint64(count) >> np.uint64(24), values, own)
+            for rows in sharing.take():
+                rows = rows[np.argsort(rows[:, 0], kind="stable")]
+                same = np.flatnonzero(rows[1:, 0] == rows[:-1, 0])
+                later, earlier = rows[same + 1, 1], rows[same, 1]
+                pairs.deal(later // np.uint64(AT_ONCE), later, earlier)
+        for rows in pairs.take():
+            yield np.unique(rows, axis=0).astype(np.int64)
+
+
+class _Files:
+    """Pairs of numbers, dealt to files in a folder, each of which is small enough to be read at once."""
+
+    def __init__(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)  # a kill has left it
+        self._folder = folder
+        self._used: set[int] = set()
+        make_folder(folder)
+
+    def deal(self, files: Numbers, *columns: npt.NDArray[Any]) -> None:
+        """Append pairs of numbers, in their order, each to the file that is told by its number."""
+        order = np.argsort(files, kind="stable")
+        rows = np.stack(columns, axis=1, dtype=np.uint64, casting="unsafe")[order]
+        numbers, begins = np.unique(files[order], return_index=True)
+        for number, own in zip(numbers.tolist(), np.split(rows, begins)[1:], strict=True):
+            path = self._folder / str(number)
+            try:
+                with path.open("ab") as file:
+                    file.write(own.data)
+            except OSError as error:
+                raise not_written(path, error) from error
+            self._used.add(number)
+
+    def take(self) -> Iterator[npt.NDArray[np.uint64]]:
+        """Yield what each file holds, in the order of their numbers, and remove them."""
+        for number in sorted(self._used):
+            path = self._folder / str(number)
+            yield np.fromfile(path, np.uint64).reshape(-1, 2)
+            path.unlink()
+        self._folder.rmdir()
+
+
+def _hash_rows(rows: npt.NDArray[np.uint32]) -> Numbers:
+    """Return a 64-bit hash of the numbers of each document in a band."""
+    values = np.zeros(len(rows), np.uint64)
+    for row in rows.T:
+        values = _mix(values * np.uint64(31) + row)
+    return values

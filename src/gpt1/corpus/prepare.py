@@ -1,9 +1,10 @@
 """From folders of text to a corpus on disk: `gpt1 prepare`.
 
-Two steps. All cores encode batches of text, each into a file of its own under `work/`. Then the batches are put
-together: duplicates are dropped, documents go to train or valid, shards are written, and `corpus.json` last of all.
-Both steps are pure functions of their input, so a preparation killed at any moment and started again ends with the
-same bytes; batches that are there are not encoded again.
+Two steps. All cores encode batches of text, each into a file of its own under `.gpt1-work/`; so may several machines
+that share the folder, each a part. Then the batches are put together: duplicates are dropped, documents go to train or
+valid, shards are written, and `corpus.json` last of all. Both steps are pure functions of their input, so a
+preparation killed at any moment and started again ends with the same bytes, by however many processes it is made;
+batches that are there are not encoded again.
 """
 
 from __future__ import annotations
@@ -12,28 +13,49 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpt1.base.errors import FormatError, InputError, SettingError, printable, unknown
+from gpt1.base.errors import Busy, FormatError, InputError, SettingError, printable, unknown
 from gpt1.base.files import (
     is_of_format,
+    is_temporary,
     lock_folder,
     make_folder,
     read_record,
     remove_temporaries,
+    remove_temporaries_below,
     require_own_folder,
+    write_first_record,
     write_record,
 )
-from gpt1.base.parallel import cores, ordered_map
-from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.parallel import cores
+from gpt1.base.parts import Part, check_part
+from gpt1.base.progress import Progress, Silent
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
-from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
-from gpt1.corpus.documents import TEXTS, DocumentPart, Fault, Found, Skipped, TextSource, find_sources, read_parts
+from gpt1.corpus.at_work import WHOLE, WorkLog, at_work, name_of, require_free, require_nobody
+from gpt1.corpus.batches import announce
+from gpt1.corpus.documents import (
+    TEXTS,
+    DocumentPart,
+    Fault,
+    Found,
+    Skipped,
+    TextReading,
+    TextSource,
+    check_reading,
+    find_sources,
+    read_parts,
+)
+from gpt1.corpus.encoding import Encoding, encode
+from gpt1.corpus.lots import Lot, LotShare, all_batches, deal, in_lots
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
+from gpt1.corpus.on_ray import encode_on_ray, require_ray
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
@@ -41,6 +63,8 @@ from gpt1.text.unknowns import text_notice
 
 PLAN_FILE = "plan.json"
 LESSONS = "lessons"
+LOCAL, RAY = ENGINES = ("local", "ray")
+UNFINISHED = "an unfinished preparation"
 DUPLICATES = ("keep", "exact", "near")
 ON_ERROR = ("refuse", "skip")
 VALID_OF_ONE = 0.05  # kept for validation of a text that is a single document: few of them are long
@@ -60,6 +84,11 @@ class Preparation:
     on_error: str = "refuse"
     shard_tokens: int = 1 << 26
 
+    @property
+    def reading(self) -> TextReading:
+        """How the files are read."""
+        return TextReading(self.document, self.field, self.encoding, self.unwrap)
+
     def __post_init__(self) -> None:
         if self.duplicates not in DUPLICATES:
             raise unknown("way with duplicates", self.duplicates, DUPLICATES)
@@ -78,6 +107,7 @@ def prepare(
     *,
     workers: int | None = None,
     restart: bool = False,
+    engine: str = LOCAL,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -85,70 +115,220 @@ def prepare(
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
     `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
+    The `engine` is `local`, for the cores of this machine, or `ray`, for those of a Ray cluster.
     """
     progress = progress or Silent()
-    preparation = _settings(settings)
-    if not isinstance(tokenizer, Tokenizer):
-        tokenizer = load_tokenizer(tokenizer)
-    out = Path(out)
-    paths = [paths] if isinstance(paths, str | Path) else paths
-    found = _outside(out, find_sources([str(path) for path in paths], field=preparation.field))
-    read_parts(found.sources, **_reading(preparation))  # refuses what does not fit before anything is written
-    plan = _plan(preparation, tokenizer, found)
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if engine == RAY:
+        require_ray()
+    asked = _Asked.of(paths, tokenizer, out, settings)
+    with _stopping(progress), lock_folder(asked.out):
+        return _whole(asked, workers or cores(), progress, restart=restart, engine=engine).as_json()
+
+
+def prepare_part(
+    paths: str | Path | Sequence[str | Path],
+    tokenizer: Tokenizer | str | Path,
+    out: str | Path,
+    part: Part,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> dict[str, Any] | None:
+    """Do a part of a preparation, such as (2, 7), the second of seven, beside processes that do the others.
+
+    They may run on any machines on which `out` and the texts have the same names. Who is done last puts the corpus
+    together, the same as `prepare` makes alone, and returns its description; the others return None. Called again, a
+    part that was killed goes on. What was given may not differ from part to part.
+    """
+    progress = progress or Silent()
+    number, count = check_part(part)
+    asked = _Asked.of(paths, tokenizer, out, settings)
+    with _stopping(progress):
+        if (asked.out / CORPUS_FILE).exists():
+            return _made_before(asked, progress).as_json()
+        _join(asked)
+        lots, work = in_lots(asked.found.sources), asked.work
+        if all_batches(lots, work) is None:
+            with at_work(work, name_of(part), lots) as log:
+                require_free(work, WHOLE)
+                _announce(asked, progress)
+                faults = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
+                _refuse(asked, faults, f"remove {work} when nobody is at work")
+        if all_batches(lots, work) is None:
+            progress.say(
+                f"part {number}/{count} is done; others are not, of which the last one puts the corpus together"
+            )
+            return None
+        try:
+            with lock_folder(asked.out):
+                return _whole(asked, workers or cores(), progress).as_json()
+        except Busy as error:
+            progress.say(f"part {number}/{count} is done; {str(error).split('; ')[0]}, which puts the corpus together")
+            return None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A preparation that somebody wants: of which files, how, into which folder."""
+
+    found: Found
+    preparation: Preparation
+    tokenizer: Tokenizer
+    out: Path
+
+    @classmethod
+    def of(
+        cls,
+        paths: str | Path | Sequence[str | Path],
+        tokenizer: Tokenizer | str | Path,
+        out: str | Path,
+        settings: dict[str, Any],
+    ) -> _Asked:
+        """Look at what was given, and refuse what does not fit before anything is written."""
+        preparation = _settings(settings)
+        if not isinstance(tokenizer, Tokenizer):
+            tokenizer = load_tokenizer(tokenizer)
+        paths = [paths] if isinstance(paths, str | Path) else paths
+        found = _outside(Path(out), find_sources([str(path) for path in paths], field=preparation.field))
+        check_reading(found.sources, preparation.reading)
+        return cls(found, preparation, tokenizer, Path(out))
+
+    @property
+    def work(self) -> Path:
+        """Return where the batches lie until the corpus is made."""
+        return self.out / WORK
+
+    @cached_property
+    def plan(self) -> dict[str, str]:
+        """Return what tells this preparation from all others: settings, tokenizer, and the files as they are now.
+
+        Not what happens on an error: one who was refused may go on with `skip`.
+        """
+        settings = asdict(self.preparation)
+        del settings["on_error"]
+        plan = {
+            "settings": settings,
+            "tokenizer": self.tokenizer.fingerprint,
+            "files": [asdict(source) for source in self.found.sources],
+        }
+        return {
+            name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in plan.items()
+        }
+
+    def require_same(self, plan: dict[str, str], what: str, remedy: str) -> None:
+        """Refuse what the folder holds of another preparation, and name what differs."""
+        if other := ", ".join(name for name, mark in self.plan.items() if plan.get(name) != mark):
+            raise InputError(f"{self.out} holds {what} with other {other}; choose another folder, or {remedy}")
+
+    def encoding(self) -> Encoding:
+        """Return what encodes the batches."""
+        return Encoding(
+            self.found.sources,
+            self.preparation.reading,
+            self.tokenizer.vocabulary,
+            sketching=self.preparation.duplicates == "near",
+            careful=self.preparation.on_error == "refuse",
+            work=self.work,
+        )
+
+
+def _fingerprint(part: object) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def _stopping(progress: Progress) -> Iterator[None]:
+    """Say, where a preparation is stopped, how it goes on."""
     try:
-        with lock_folder(out):
-            if (out / CORPUS_FILE).exists() and not restart:
-                return _finished(out, plan, progress).as_json()
-            work = _begin(out, plan, tokenizer, restart, progress)
-            return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress).as_json()
+        yield
     except KeyboardInterrupt:
         progress.say("stopped; the same command goes on where it was")
         raise
 
 
-def _prepare(
-    found: Found,
-    preparation: Preparation,
-    plan: dict[str, Any],
-    tokenizer: Tokenizer,
-    out: Path,
-    work: Path,
-    workers: int,
-    progress: Progress,
+def _whole(
+    asked: _Asked, workers: int, progress: Progress, *, restart: bool = False, engine: str = LOCAL
 ) -> CorpusManifest:
-    announce(found, progress)
-    faults: list[Fault] = []
-    batches = _encode(found, preparation, tokenizer, work, workers, faults, progress)
-    if faults and preparation.on_error == "refuse":
-        raise InputError(
-            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then begin anew with "
-            "`restart=True`"
-        )
+    """Do all that is not done yet, in a folder that nobody else has."""
+    if (asked.out / CORPUS_FILE).exists() and not restart:
+        return _finished(asked, progress)
+    require_nobody(asked.work)
+    _begin(asked, restart, progress)
+    try:
+        lots = in_lots(asked.found.sources)
+        with at_work(asked.work, WHOLE, lots) as log:
+            require_nobody(asked.work, but=WHOLE)
+            corpus = _prepare(asked, lots, workers, engine, log, progress)
+    except _Nothing:
+        _clear(asked.out)
+        raise
+    shutil.rmtree(asked.work)
+    return corpus
+
+
+class _Nothing(InputError):
+    """There is no document for a corpus."""
+
+
+def _prepare(
+    asked: _Asked, lots: Sequence[Lot], workers: int, engine: str, log: WorkLog, progress: Progress
+) -> CorpusManifest:
+    _announce(asked, progress)
+    if engine == RAY:
+        faults = encode_on_ray(asked.encoding(), lots, log.add, progress)
+    else:
+        faults = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
+    _refuse(asked, faults, "begin anew with `restart=True`")
+    batches, faults = all_batches(lots, asked.work) or ([], [])
     if not batches:
-        _clear(out)
-        raise InputError(f"there is no document to read{': ' + faults[0].message if faults else ''}")
+        raise _Nothing(f"there is no document to read{': ' + faults[0].message if faults else ''}")
     corpus = assemble(
         batches,
         faults,
-        found.sources,
-        tokenizer,
-        out,
-        duplicates=preparation.duplicates,
-        valid=preparation.valid,
-        shard_tokens=preparation.shard_tokens,
+        asked.found.sources,
+        asked.tokenizer,
+        asked.out,
+        duplicates=asked.preparation.duplicates,
+        valid=asked.preparation.valid,
+        shard_tokens=asked.preparation.shard_tokens,
         threads=workers,
         progress=progress,
     )
     if not any(split.documents for split in corpus.splits.values()):
-        _clear(out)
-        raise InputError(f"no document is left: {_dropped(corpus)}")
-    if preparation.valid and not corpus.splits["valid"].documents:
+        raise _Nothing(f"no document is left: {_dropped(corpus)}")
+    if asked.preparation.valid and not corpus.splits["valid"].documents:
         progress.say(
             "validation gets nothing: there is no document small enough; add texts, or cut them finer with `document`"
         )
-    replace(corpus, plan=_fingerprints(plan)).write(out / CORPUS_FILE)
-    shutil.rmtree(work)
-    return read_corpus(out)
+    replace(corpus, plan=asked.plan).write(asked.out / CORPUS_FILE)
+    return read_corpus(asked.out)
+
+
+def _encode_here(
+    asked: _Asked, shares: Sequence[LotShare], workers: int, log: WorkLog, progress: Progress
+) -> list[Fault]:
+    """Encode on this machine; its workers learn from each other alone."""
+    lessons = asked.work / LESSONS / log.name if workers > 1 else None
+    return encode(asked.encoding(), shares, workers=workers, lessons=lessons, done=log.add, progress=progress)
+
+
+def _announce(asked: _Asked, progress: Progress) -> None:
+    """Tell what will be read, and advise where it seems to be hard-wrapped."""
+    announce(asked.found, progress)
+    begun = next(read_parts(asked.found.sources, **asdict(asked.preparation.reading)), None)
+    if isinstance(begun, DocumentPart) and not asked.preparation.unwrap and looks_wrapped(begun.text):
+        progress.say(HARD_WRAPPED)
+
+
+def _refuse(asked: _Asked, faults: Sequence[Fault], anew: str) -> None:
+    """End where something cannot be read, unless that is to be skipped; `anew` is what helps when it is mended."""
+    if faults and asked.preparation.on_error == "refuse":
+        raise InputError(
+            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then {anew}"
+        )
 
 
 # --- how text becomes documents -----------------------------------------------------------------------------
@@ -191,45 +371,24 @@ def _outside(out: Path, found: Found) -> Found:
     return Found(sources, found.skipped + skipped)
 
 
-def _reading(preparation: Preparation) -> dict[str, Any]:
-    return {name: getattr(preparation, name) for name in ("document", "field", "encoding", "unwrap")}
+def _made_before(asked: _Asked, progress: Progress) -> CorpusManifest:
+    """Return a corpus that was made before, as it is: many parts may ask for it at once."""
+    corpus = read_corpus(asked.out)
+    asked.require_same(corpus.plan, "a corpus", "replace it with `gpt1.prepare(restart=True)`")
+    progress.say(f"{asked.out} was prepared before from the same files with the same settings")
+    return corpus
 
 
-def _plan(preparation: Preparation, tokenizer: Tokenizer, found: Found) -> dict[str, Any]:
-    """All that decides the result: settings, tokenizer, and the files as they are now.
-
-    Not what happens on an error: one who was refused may go on with `skip`.
-    """
-    settings = asdict(preparation)
-    del settings["on_error"]
-    return {
-        "settings": settings,
-        "tokenizer": tokenizer.fingerprint,
-        "files": [asdict(source) for source in found.sources],
-    }
-
-
-def _fingerprints(plan: dict[str, Any]) -> dict[str, str]:
-    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in plan.items()}
-
-
-def _difference(plan: dict[str, Any], fingerprints: dict[str, str]) -> str:
-    """Name the parts of a plan that are not as they were, or nothing."""
-    return ", ".join(name for name, mark in _fingerprints(plan).items() if fingerprints.get(name) != mark)
-
-
-def _finished(out: Path, plan: dict[str, Any], progress: Progress) -> CorpusManifest:
-    corpus = read_corpus(out)
-    if other := _difference(plan, corpus.plan):
-        raise InputError(
-            f"{out} holds a corpus with other {other}; choose another folder, or replace it with `restart=True`"
-        )
+def _finished(asked: _Asked, progress: Progress) -> CorpusManifest:
+    """Return a corpus that was made before, all of it checked; what a kill left beside it is removed."""
+    corpus, out = read_corpus(asked.out), asked.out
+    asked.require_same(corpus.plan, "a corpus", "replace it with `restart=True`")
     sums = [verify_shard(path) for path in shards_of(out, corpus)]
     if not _has_sums(out, corpus):
         progress.say(f"the checksums of the blocks of its shards are written to {out / SUMS_FILE}")
         corpus = replace(corpus, blocks=write_sums(out / SUMS_FILE, sums))
         corpus.write(out / CORPUS_FILE)
-    shutil.rmtree(out / WORK, ignore_errors=True)
+    shutil.rmtree(asked.work, ignore_errors=True)
     remove_temporaries(out)
     progress.say(f"{out} was prepared before from the same files with the same settings")
     return corpus
@@ -243,31 +402,52 @@ def _has_sums(out: Path, corpus: CorpusManifest) -> bool:
         return False
 
 
-def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, restart: bool, progress: Progress) -> Path:
+def _begin(asked: _Asked, restart: bool, progress: Progress) -> None:
     """Make the folder ready for this preparation, or for going on with it; never touch what is not ours."""
-    work = out / WORK
-    own = is_of_format(out / CORPUS_FILE, CorpusManifest.FORMAT)
-    if not own and not work.exists():
-        require_own_folder(
-            out, lambda entry: entry.name == FILE_NAME and load_tokenizer(entry).fingerprint == tokenizer.fingerprint
-        )
+    out, work = asked.out, asked.work
+    _require_own(asked)
     if (work / PLAN_FILE).exists() and not restart:
-        begun = read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], CorpusManifest.REMEDY)
-        if other := _difference(plan, begun):
-            raise InputError(
-                f"{out} holds an unfinished preparation with other {other}; choose another folder, or "
-                f"{CorpusManifest.REMEDY}"
-            )
+        asked.require_same(_read_plan(work), UNFINISHED, CorpusManifest.REMEDY)
         progress.say(f"going on with the preparation in {out}")
     else:
         make_folder(work)  # first, so that a folder half cleared is known as ours
         _clear(out)
         make_folder(work)
-        tokenizer.save(out / FILE_NAME, overwrite=True)  # one that is there is the same
-        write_record(work / PLAN_FILE, _fingerprints(plan))
-    for folder in (out, work):
-        remove_temporaries(folder)
-    return work
+        write_record(work / PLAN_FILE, asked.plan)
+    asked.tokenizer.save(out / FILE_NAME, overwrite=True)  # one that is there is the same
+    remove_temporaries(out)
+    remove_temporaries_below(work)
+
+
+def _join(asked: _Asked) -> None:
+    """Make the folder ready for a part, beside others that may do so at the same time: nothing is removed."""
+    work = asked.work
+    _require_own(asked)
+    make_folder(work)
+    left = [entry.name for entry in work.iterdir() if not is_temporary(entry)]  # looked at before the plan
+    if not (work / PLAN_FILE).exists():
+        if left:
+            raise InputError(
+                f"{work} holds what is left of a preparation that was thrown away; remove it when nobody is at work"
+            )
+        write_first_record(work / PLAN_FILE, asked.plan)
+    asked.require_same(_read_plan(work), UNFINISHED, f"remove {work} when nobody is at work")
+
+
+def _require_own(asked: _Asked) -> None:
+    """Refuse a folder of others; one with a corpus, or with what an unfinished preparation has, is ours."""
+
+    def is_ours(entry: Path) -> bool:
+        if entry.name == FILE_NAME:
+            return load_tokenizer(entry).fingerprint == asked.tokenizer.fingerprint
+        return entry == asked.work  # which another part may have made just now
+
+    if not is_of_format(asked.out / CORPUS_FILE, CorpusManifest.FORMAT) and not asked.work.exists():
+        require_own_folder(asked.out, is_ours)
+
+
+def _read_plan(work: Path) -> dict[str, str]:
+    return read_record(work / PLAN_FILE, "the plan of a preparation", dict[str, str], CorpusManifest.REMEDY)
 
 
 def _clear(out: Path) -> None:
@@ -284,57 +464,7 @@ def _clear(out: Path) -> None:
     shutil.rmtree(out / WORK)
 
 
-# --- encoding -----------------------------------------------------------------------------------------------
-
-
-def _encode(
-    found: Found,
-    preparation: Preparation,
-    tokenizer: Tokenizer,
-    work: Path,
-    workers: int,
-    faults: list[Fault],
-    progress: Progress,
-) -> list[Path]:
-    """Encode every batch that is not there yet; return the files of all of them, in order."""
-    files: list[Path] = []
-    lessons = work / LESSONS if workers > 1 else None
-    if lessons:
-        make_folder(lessons)
-        remove_temporaries(lessons)
-    with stage(progress, "encoding") as bar:
-        meter = Meter(found.sources, bar)
-
-        def missing() -> Iterator[tuple[Path, list[DocumentPart]]]:
-            parts = read_parts(found.sources, **_reading(preparation))
-            for batch in in_batches(parts, faults):
-                if preparation.on_error == "refuse" and faults:
-                    return
-                if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
-                    progress.say(HARD_WRAPPED)
-                files.append(work / f"{len(files):06}.npz")
-                meter.read(batch)
-                if not _is_whole(files[-1], progress):
-                    yield files[-1], batch
-
-        for text_bytes in ordered_map(
-            encode_batch,
-            missing(),
-            workers=workers,
-            initializer=begin_worker,
-            initargs=(tokenizer.vocabulary, preparation.duplicates == "near", lessons),
-        ):
-            meter.done(text_bytes)
-    return files
-
-
-def _is_whole(batch: Path, progress: Progress) -> bool:
-    """Whether a batch was encoded before and is as it was written; tell of one that is not."""
-    try:
-        return batch.exists() and check_batch(batch)
-    except FormatError as error:
-        progress.say(f"{error}; it is encoded again")
-        return False
+# --- in words -----------------------------------------------------------------------------------------------
 
 
 def describe(corpus: CorpusManifest) -> list[str]:

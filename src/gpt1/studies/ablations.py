@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gpt1.base.errors import SettingError
+from gpt1.base.parts import Part
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
 from gpt1.records.study import (
@@ -31,7 +32,7 @@ from gpt1.studies.finetuned import (
     mean_curve,
     whole_arms,
 )
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import (
     InitRun,
     TaskData,

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from gpt1.base.errors import Busy, FormatError, InputError, Interrupted, SettingError
+from gpt1.base.errors import Busy, FormatError, InputError, Interrupted
 from gpt1.base.files import is_temporary, lock_folder, remove_temporaries, require_own_folder
+from gpt1.base.parts import Part, check_part
 from gpt1.base.wording import many, some
 from gpt1.inference.sheets import write_rows
 from gpt1.records.study import AskedOfStudy, CellCounts, Cost, StudyRecord, StudySections
@@ -52,7 +53,6 @@ class StudySection:
 
 
 Tabulate = Callable[[Done], list[StudySection]]
-Part = tuple[int, int]  # which one, from 1, and of how many
 
 
 def conduct(
@@ -133,9 +133,7 @@ def _stopped(cells: Sequence[Cell], done: Done) -> Interrupted:
 
 def share(cells: Sequence[Cell], part: Part) -> list[Cell]:
     """Return the cells of a part: those that take alike long, of one task and arm, are dealt round to all parts."""
-    number, count = part
-    if not 1 <= number <= count:
-        raise SettingError(f"`part` is a number from 1 up and how many there are, such as 2/8, not {number}/{count}")
+    number, count = check_part(part)
     alike = sorted(cells, key=lambda cell: (cell.row, cell.column))
     own = {cell.name for cell in alike[number - 1 :: count]}
     return [cell for cell in cells if cell.name in own]

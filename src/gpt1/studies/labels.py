@@ -17,6 +17,7 @@ import numpy as np
 
 from gpt1.base.errors import SettingError, unknown
 from gpt1.base.files import write_lines
+from gpt1.base.parts import Part
 from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many
 from gpt1.finetuning.counting import MOST_REPEATED
@@ -47,7 +48,7 @@ from gpt1.studies.finetuned import (
     judged_splits,
     whole_arms,
 )
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL, SCRATCH
 from gpt1.tasks.assessment import answer_name

@@ -14,6 +14,7 @@ from typing import cast
 
 from gpt1.base.errors import InputError
 from gpt1.base.files import whole_file
+from gpt1.base.parts import Part
 from gpt1.documents.markdown import render
 from gpt1.documents.study import claims_page
 from gpt1.finetuning.data import Source
@@ -30,7 +31,7 @@ from gpt1.studies import ablations, claims, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import FinetuningSettings, Plan, difference, interval, judged_splits, summary_of, whole_arms
-from gpt1.studies.folder import CLAIMS_FILE, Done, Part, StudySection, conduct
+from gpt1.studies.folder import CLAIMS_FILE, Done, StudySection, conduct
 from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published, whole_rows
 from gpt1.studies.subjects import task_subject

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from gpt1.base.errors import SettingError
+from gpt1.base.parts import Part
 from gpt1.base.wording import many
 from gpt1.finetuning.data import Source
 from gpt1.records.study import AskedOfStudy, LayerPoint, StudyRecord, TransferredTask
@@ -21,7 +22,7 @@ from gpt1.studies.finetuned import (
     finetuning_cell,
     whole_arms,
 )
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
 from gpt1.studies.paper import FULL
 

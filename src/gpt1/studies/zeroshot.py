@@ -15,6 +15,7 @@ from typing import cast
 from gpt1.base.devices import device_name
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import short_names, write_lines
+from gpt1.base.parts import Part
 from gpt1.base.wording import many
 from gpt1.finetuning.measure import predictions_file
 from gpt1.inference.run import Run, load_run
@@ -22,7 +23,7 @@ from gpt1.records.study import AskedOfStudy, AskedTask, CellFigures, CheckpointP
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.studies.cells import Cell, Compute, Notebook, Watcher, cell_name
-from gpt1.studies.folder import Done, Part, StudySection, conduct
+from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, open_start, tell_labels, weights_identity
 from gpt1.studies.paper import SCALES, normalised
 from gpt1.studies.subjects import Asked, Subject, read_subjects
