@@ -93,6 +93,7 @@ OF_SEVERAL = {
     "finetuning/test_parity.py",  # against a plain implementation
     "finetuning/test_reference.py",
     "inference/test_belonging.py",  # files of a run that are another's
+    "pretraining/test_nodes.py",  # processes that come and go
     "serve/test_hostility.py",  # hostile clients
     "training/test_golden.py",  # losses that must not move
     "training/test_parity.py",  # against a plain implementation

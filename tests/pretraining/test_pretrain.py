@@ -88,7 +88,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.record.kind == "pretraining"
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
-    assert run.record.trained_on == Hardware(device_name(torch.device("cpu")), 1)
+    assert run.record.trained_on == Hardware(device_name(torch.device("cpu")), 1, at_once=8)
     logs = {"metrics.jsonl", "samples.jsonl", "attention.json", "events.jsonl", "log.txt"}
     files = {"tokenizer.json", "run.json", *logs, "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files

@@ -30,6 +30,7 @@ from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.batches import share
 from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import World, join_world
 from gpt1.training.session import (
@@ -265,7 +266,7 @@ def _on_warmup(recipe: Recipe, updates: int) -> str | None:
 def _evaluator(
     model: Model, valid: TokenStream, recipe: Recipe, device: torch.device, world: World
 ) -> Callable[[], Judgement]:
-    size = recipe.training.micro_batch or -(-recipe.training.batch // world.size)
+    size = recipe.training.micro_batch or share(recipe.training.batch, world.size)
 
     def evaluate() -> Judgement:
         batches = validation_windows(

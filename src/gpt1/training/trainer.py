@@ -33,7 +33,7 @@ from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, Rank, best_step, newes
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
 from gpt1.runs.writer import CheckpointWriter, Snapshot
-from gpt1.training.batches import Loader
+from gpt1.training.batches import Loader, share
 from gpt1.training.config import Objective, TrainerConfig
 from gpt1.training.distributed import (
     World,
@@ -163,7 +163,7 @@ class Trainer:
         self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(config.recipe.optimizer, self.model.named_parameters())
-        own = -(-training.batch // world.size)
+        own = share(training.batch, world.size)
         self._loader = Loader(
             config.batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
         )
