@@ -71,7 +71,7 @@ TESTED_IN = {
     "text/splitting.py": "text/test_words.py",
     "text/unknowns.py": "pretraining/test_measure.py",
     "training/config.py": "training/test_trainer.py",
-    "training/distributed.py": "training/test_session.py",
+    "training/distributed.py": "pretraining/test_nodes.py",
     "tuning/request.py": "tuning/test_tune.py",
     "tuning/shown.py": "tuning/test_tune.py",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import torch
 from gpt1.base.devices import device_name
 from gpt1.base.errors import Interrupted
 from gpt1.base.files import write_json
+from gpt1.corpus.prepare import prepare
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.records.run import Hardware
 from gpt1.runs.checkpoints import list_checkpoints
@@ -127,3 +130,31 @@ def test_a_machine_that_is_lost_is_done_without_and_comes_back(
     assert losses_of(run) == {step: pytest.approx(loss, rel=TO_ROUNDING) for step, loss in undisturbed.items()}
     sizes = sizes_of(run)
     assert (sizes[5], sizes[12], sizes[20]) == (2, 1, 2)
+
+
+TWO_MINDS = """
+import os, sys
+from gpt1 import pretrain
+rank, (one, other, out, *changes) = int(os.environ["RANK"]), sys.argv[1:]
+pretrain("tiny", (one, other)[rank], out, changes=[*changes, f"seed={rank}"], device="cpu")
+"""
+
+
+def test_processes_that_do_not_agree_tell_each_difference_before_the_first_step(corpus: Path, tmp_path: Path) -> None:
+    other, script = tmp_path / "other", tmp_path / "two_minds.py"
+    shutil.copytree(corpus, other)
+    prepare([corpus.parent / "texts" / "1.txt"], other, tmp_path / "corpus", workers=1)
+    script.write_text(TWO_MINDS)
+    options = ["--standalone", "--nproc-per-node=2", str(script), str(corpus), str(tmp_path / "corpus")]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", *options, str(tmp_path / "run"), *SETTINGS]
+    process = start(torchrun)
+    _, errors = process.communicate()
+    assert process.returncode != 0
+    for name in ("the text", "the text for validation", "training.seed"):
+        assert re.search(
+            rf"^(\[rank\d\]: )?- {name} is \w+…? in process 0 of 2 \(on .*\), and \w+…? in process 1 of 2 ",
+            errors,
+            re.M,
+        ), name
+    assert "the tokenizer is" not in errors
+    assert not (tmp_path / "run").exists()

@@ -14,12 +14,13 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
+from gpt1 import __version__
 from gpt1.base.devices import device_name, usable_precision
 from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.base.wording import many
 from gpt1.recipes.catalog import find_recipe
-from gpt1.recipes.changes import change, differences
+from gpt1.recipes.changes import change, differences, settings
 from gpt1.recipes.values import FSDP, LSTM, Recipe, Training
 from gpt1.records.run import Hardware, RunRecord
 from gpt1.runs.checkpoints import (
@@ -102,6 +103,10 @@ class Session(ABC, Generic[Network]):
         """The file of the tokenizer that the run takes over."""
 
     @abstractmethod
+    def data(self) -> dict[str, str]:
+        """Return hashes of what is learned from, by what it is."""
+
+    @abstractmethod
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
 
@@ -135,13 +140,14 @@ class Session(ABC, Generic[Network]):
         at_once = sequences_at_once(training, self.world.size, self._hardware_before(looked))
         recipe = replace(looked.recipe, training=replace(training, precision=precision, micro_batch=at_once))
         model = self.make_model(recipe, looked.init)
-        self.world.wait()  # every rank has looked before the first one makes the folder
+        self.world.agree(self._facts(looked, recipe))  # so every rank has looked before the first one makes the folder
         with lock_folder(self.out) if self.world.is_first else nullcontext():
             listeners = self._hold_folder(looked, at_once) if self.world.is_first else []
             notify = notifier(listeners)
             for text in (*self._notices, *looked.notices, notice, *on_shares(training, at_once, self.world.size)):
                 notify(text)
             checkpoint = checkpoint_to_resume(self.out, notify) if looked.going_on else None
+            self.world.agree({"the update to go on from": checkpoint and checkpoint.step})
             if self.world.is_first:
                 self.begin()
             trainer = Trainer(
@@ -158,6 +164,11 @@ class Session(ABC, Generic[Network]):
                     is_done = self.end(trainer, notify)
             self.world.wait()
         return is_done
+
+    def _facts(self, looked: Looked, recipe: Recipe) -> dict[str, object]:
+        """Return what must be the same in all processes."""
+        versions = {"the version of gpt1": __version__, "the version of torch": torch.__version__}
+        return {**versions, **self.data(), "going on with a run": looked.going_on, **settings(recipe)}
 
     def _hardware_before(self, looked: Looked) -> Hardware | None:
         """Return on what the run that goes on was trained, where that was a device like this one."""
