@@ -6,7 +6,6 @@ time that a run gives, those who have not come are told by their ranks and machi
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -20,6 +19,8 @@ import torch.distributed as dist
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from gpt1.base.errors import Gpt1Error, SettingError
+from gpt1.base.records import parse_json
+from gpt1.base.strict_json import to_json
 from gpt1.training.signals import StopRequests
 
 RANK_TIMEOUT = 30.0  # minutes; what the first process does alone at the end of a fine-tuning may take some
@@ -104,7 +105,7 @@ class RollCall:
         return f"{which} {_spans(ranks)} of {self._size}" + (f" (on {hosts})" if hosts else "")
 
     def _tell(self, name: str, value: object) -> None:
-        self.store.set(f"{name}/{self._rank}", json.dumps(value))
+        self.store.set(f"{name}/{self._rank}", to_json(value))
 
     def _heard(self, name: str, deadline: float) -> dict[int, Any]:
         """Return what was told by each rank that did so until the deadline."""
@@ -115,7 +116,7 @@ class RollCall:
                 with suppress(dist.DistStoreError):  # not yet
                     self.store.wait([key], GLANCE)
             if self.store.check([key]):
-                told[rank] = json.loads(self.store.get(key))
+                told[rank] = parse_json(self.store.get(key))
         return told
 
 
