@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +13,7 @@ from torch.distributed import HashStore
 from gpt1.base.errors import Gpt1Error, SettingError
 from gpt1.training.roll_call import LostRank, RollCall
 
-HOST = socket.gethostname()
+HOST = platform.node()
 AT_ONCE, LONG = 0.0, 10.0  # minutes
 
 

@@ -7,8 +7,8 @@ time that a run gives, those who have not come are told by their ranks and machi
 from __future__ import annotations
 
 import os
+import platform
 import re
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +45,7 @@ class RollCall:
 
     def begin(self) -> None:
         """Wait until all are there, and learn on which machines."""
-        self._hosts = dict(enumerate(self.gather("here", socket.gethostname())))
+        self._hosts = dict(enumerate(self.gather("here", platform.node())))
 
     def gather(self, what: str, own: object) -> list[Any]:
         """Return what each process has to tell, by rank."""
