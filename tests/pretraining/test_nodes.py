@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -13,20 +14,21 @@ from pathlib import Path
 import pytest
 import torch
 
+import gpt1
 from gpt1.base.devices import device_name
 from gpt1.base.errors import Interrupted
 from gpt1.base.files import write_json
 from gpt1.corpus.prepare import prepare
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.records.run import Hardware
-from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints
 from gpt1.runs.folder import read_run
 from tests.pretraining import ranks
 from tests.processes import finish, kill, start
 from tests.records import lines_in
 from tests.waiting import eventually
 
-ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join(map(str, (Path(gpt1.__file__).parents[1], Path(__file__).parents[2])))
 SETTINGS = (
     "shape.layers=2",
     "shape.width=32",
@@ -65,7 +67,7 @@ def launch(options: list[str], corpus: Path, run: Path, *changes: str) -> subpro
     """Start torchrun; what its processes wait for stands in a plan beside the run."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", *options, ranks.__file__]
     words = [*torchrun, str(corpus), str(run), str(plan_of(run)), *SETTINGS, *changes]
-    return start(words, PYTHONPATH=f"{ROOT / 'src'}:{ROOT}", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+    return start(words, PYTHONPATH=PATH, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
 
 
 def plan_of(run: Path) -> Path:
@@ -84,7 +86,10 @@ def test_a_run_goes_on_in_more_processes_and_in_fewer(
         options, way = ["--standalone", f"--nproc-per-node={size}"], f"training.parallelism={how}"
         _, errors = launch(options, corpus, run, way).communicate()
         assert "saved; the same again with `resume=True` goes on" in errors
-        assert stop_at <= list_checkpoints(run)[-1][0] == max(losses_of(run)) < 20
+        step, newest = list_checkpoints(run)[-1]
+        assert stop_at <= step == max(losses_of(run)) < 20
+        assert (newest / MODEL_FILE).exists() == (how == "ddp")
+        assert len(list(newest.glob("model*"))) == (size if how == "fsdp" else 1)
     write_json(plan_of(run), {})
     listeners = [ranks.Plan(run, plan_of(run))]
     pretrain("tiny", corpus, run, changes=SETTINGS, resume=True, device="cpu", listeners=listeners)

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from torch.distributed import HashStore
 
-from gpt1.base.errors import Gpt1Error, SettingError
+from gpt1.base.errors import SettingError
 from gpt1.training.roll_call import LostRank, RollCall
+from tests.runs.together import processes, together
 
 HOST = platform.node()
-AT_ONCE, LONG = 0.0, 10.0  # minutes
-
-
-def together(calls: list[RollCall], act: Callable[[RollCall], Any]) -> list[Any]:
-    """Let each process act, all at once; return what came of it, an error of ours too."""
-
-    def caught(call: RollCall) -> Any:
-        try:
-            return act(call)
-        except Gpt1Error as error:
-            return error
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(caught, calls))
-
-
-def processes(size: int, minutes: float = LONG) -> list[RollCall]:
-    store = HashStore()
-    return [RollCall(store, rank, size, minutes) for rank in range(size)]
+AT_ONCE = 0.0  # minutes
 
 
 def test_each_hears_what_all_tell_however_often_they_tell() -> None:
@@ -48,14 +27,14 @@ def test_who_does_not_come_is_told_by_rank_and_machine() -> None:
     for call in calls:
         call.minutes = AT_ONCE
     told = [together([call], lambda call: call.gather("before the first step", None)) for call in (calls[0], calls[2])]
-    assert f"process 0: processes 1 to 3 of 4 (on {HOST}) did not come within 0 minutes" in str(told[0])
-    assert f"process 2: processes 1, 3 of 4 (on {HOST}) did not come within 0 minutes" in str(told[1])
+    assert f"process 0 cannot go on: processes 1 to 3 of 4 (on {HOST}) did not come within 0 minutes" in str(told[0])
+    assert f"process 2 cannot go on: processes 1, 3 of 4 (on {HOST}) did not come within 0 minutes" in str(told[1])
     assert "wait (before the first step); up to the last checkpoint nothing is lost" in str(told[1])
 
 
 def test_who_never_was_there_is_told_by_rank_alone() -> None:
     (call, *_) = processes(2, AT_ONCE)
-    with pytest.raises(LostRank, match=r"^process 0: process 1 of 2 did not come within 0 minutes"):
+    with pytest.raises(LostRank, match=r"^process 0 cannot go on: process 1 of 2 did not come within 0 minutes"):
         call.begin()
 
 
@@ -92,9 +71,9 @@ def test_those_who_are_left_tell_who_is_gone_and_what_it_said(monkeypatch: pytes
         calls[:1], lambda call: call.lost(RuntimeError("[/gloo/pair.cc:537] Connection closed. This is typical.\nmore"))
     )
     assert str(told) == (
-        f"process 0 cannot go on: process 1 of 3 (on {HOST}) is gone, or hangs; process 2 of 3 (on {HOST}) ended: "
-        "corpus does not exist; up to the last checkpoint nothing is lost, and the same again with `resume=True` goes "
-        "on (Connection closed)"
+        f"process 0 cannot go on: process 2 of 3 (on {HOST}) ended: corpus does not exist, and process 1 of 3 (on "
+        f"{HOST}) is gone, or hangs; up to the last checkpoint nothing is lost, and the same again with `resume=True` "
+        "goes on (Connection closed)"
     )
 
 
@@ -102,3 +81,18 @@ def test_where_nobody_is_gone_it_is_the_network() -> None:
     calls = processes(2)
     told = together(calls, lambda call: call.lost(RuntimeError("reset")))
     assert all("the processes are all there, but cannot reach each other" in str(one) for one in told)
+
+
+def test_who_said_that_it_ends_is_not_waited_for() -> None:
+    calls = processes(2)
+    together(calls, RollCall.begin)
+    calls[1].leave("no room")
+    (told,) = together(calls[:1], lambda call: call.gather("before the first step", None))
+    assert f"process 1 of 2 (on {HOST}) ended: no room; up to" in str(told)
+
+
+def test_threads_tell_each_other_other_things() -> None:
+    calls = processes(2)
+    beside = [call.beside("checkpoints") for call in calls]
+    assert together(beside, lambda call: call.gather("a folder", call.rank)) == [[0, 1]] * 2
+    assert together(calls, lambda call: call.gather("a folder", "other")) == [["other"] * 2] * 2

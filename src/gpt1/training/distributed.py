@@ -1,7 +1,7 @@
 """Several processes at one run, on PyTorch's own engine: started by torchrun, DDP or FSDP2, gloo or NCCL.
 
-Every rank works on its share of the same global batch, so the number of ranks changes nothing but rounding. Whole
-tensors are gathered for checkpoints, so a checkpoint knows nothing of ranks.
+Every rank works on its share of the same global batch, so the number of ranks changes nothing but rounding. For
+checkpoints whole tensors are gathered, or each rank has its rows copied: either is read in any number of processes.
 """
 
 from __future__ import annotations
@@ -153,6 +153,11 @@ def whole(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
     gathered = ((name, _gathered(tensor)) for name, tensor in tensors.items())
     copies = {name: _copied(tensor) if world.is_first else tensor for name, tensor in gathered}
     return copies if world.is_first else {}
+
+
+def shares(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies of this rank's rows of tensors that FSDP has spread, where `whole` would put them."""
+    return {name: _copied(cast(DTensor, tensor).to_local()) for name, tensor in tensors.items()}
 
 
 def _gathered(tensor: Tensor) -> Tensor:

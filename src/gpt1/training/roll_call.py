@@ -6,6 +6,7 @@ time that a run gives, those who have not come are told by their ranks and machi
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -38,9 +39,9 @@ class RollCall:
     """The processes of one run, seen by one of them; all call the same methods in the same order, but for the last."""
 
     def __init__(self, store: Store, rank: int, size: int, minutes: float = RANK_TIMEOUT) -> None:
-        self.store, self.minutes = store, minutes
-        self._rank, self._size = rank, size
+        self.store, self.rank, self.size, self.minutes = store, rank, size, minutes
         self._calls = 0
+        self._end = math.inf  # by the clock, of all waiting
         self._hosts: dict[int, str] = {}
 
     def begin(self) -> None:
@@ -53,13 +54,21 @@ class RollCall:
         name = f"{self._calls}/{what}"
         self._tell(name, own)
         told = self._heard(name, time.monotonic() + 60 * self.minutes)
-        if len(told) < self._size:
-            missing = self._in_words(sorted(set(range(self._size)) - told.keys()))
-            raise LostRank(
-                f"process {self._rank}: {missing} did not come within {self.minutes:g} minutes to where the others "
-                f"wait ({what}); {_GOES_ON}"
-            )
-        return [told[rank] for rank in range(self._size)]
+        if missing := sorted(set(range(self.size)) - told.keys()):
+            late = f"did not come within {self.minutes:g} minutes to where the others wait ({what})"
+            raise LostRank(f"process {self.rank} cannot go on: {self._fates(missing, late)}; {_GOES_ON}")
+        return [told[rank] for rank in range(self.size)]
+
+    def beside(self, name: str) -> RollCall:
+        """Return the same processes for what threads of theirs tell each other meanwhile."""
+        own = self.store.clone()  # type: ignore[attr-defined] # a connection that waits for one thing at a time
+        call = RollCall(PrefixStore(name, own), self.rank, self.size, self.minutes)
+        call._hosts = self._hosts
+        return call
+
+    def hurry(self, seconds: float) -> None:
+        """Wait for nobody any longer than so many seconds from now."""
+        self._end = time.monotonic() + seconds
 
     def agree(self, facts: Mapping[str, object]) -> None:
         """Refuse to go on where processes differ in what must be the same in all, telling each difference."""
@@ -80,7 +89,7 @@ class RollCall:
     def leave(self, why: str) -> None:
         """Tell the others that this process ends, and why."""
         with suppress(dist.DistError):  # the process that kept the store may be gone
-            self.store.set(f"left/{self._rank}", why)
+            self.store.set(f"left/{self.rank}", why)
 
     def lost(self, error: Exception) -> LostRank:
         """Return the error for those who are left, once they know who that is."""
@@ -88,31 +97,38 @@ class RollCall:
         with StopRequests(), suppress(dist.DistError):  # torchrun asks those who are left to stop: first they tell why
             self._tell("left over", True)
             present = self._heard("left over", time.monotonic() + GRACE)
-            missing = sorted(set(range(self._size)) - present.keys())
-            told = [self._fate(rank) for rank in missing]
-            who = "; ".join(told) or "the processes are all there, but cannot reach each other"
-        return LostRank(f"process {self._rank} cannot go on: {who}; {_GOES_ON} ({_in_short(error)})")
+            if missing := sorted(set(range(self.size)) - present.keys()):
+                who = self._fates(missing, "is gone, or hangs")
+            else:
+                who = "the processes are all there, but cannot reach each other"
+        return LostRank(f"process {self.rank} cannot go on: {who}; {_GOES_ON} ({_in_short(error)})")
 
-    def _fate(self, rank: int) -> str:
-        left = f"left/{rank}"
-        if self.store.check([left]):
-            return f"{self._in_words([rank])} ended: {self.store.get(left).decode().splitlines()[0]}"
-        return f"{self._in_words([rank])} is gone, or hangs"
+    def _fates(self, missing: Sequence[int], silent: str) -> str:
+        """Tell of those who are missing what they said last, and of the others that they are `silent`."""
+        said = {rank: self.store.get(f"left/{rank}").decode() for rank in missing if self._has_left(rank)}
+        ended = [f"{self._in_words([rank])} ended: {_first_line(text)}" for rank, text in said.items()]
+        silently = [rank for rank in missing if rank not in said]
+        return ", and ".join([*ended, *([f"{self._in_words(silently)} {silent}"] if silently else [])])
+
+    def _has_left(self, rank: int) -> bool:
+        return self.store.check([f"left/{rank}"])
 
     def _in_words(self, ranks: Sequence[int]) -> str:
         hosts = ", ".join(sorted({self._hosts[rank] for rank in ranks if rank in self._hosts}))
         which = "process" if len(ranks) == 1 else "processes"
-        return f"{which} {_spans(ranks)} of {self._size}" + (f" (on {hosts})" if hosts else "")
+        return f"{which} {_spans(ranks)} of {self.size}" + (f" (on {hosts})" if hosts else "")
 
     def _tell(self, name: str, value: object) -> None:
-        self.store.set(f"{name}/{self._rank}", to_json(value))
+        self.store.set(f"{name}/{self.rank}", to_json(value))
 
     def _heard(self, name: str, deadline: float) -> dict[int, Any]:
         """Return what was told by each rank that did so until the deadline."""
         told = {}
-        for rank in range(self._size):
+        for rank in range(self.size):
             key = f"{name}/{rank}"
-            while not self.store.check([key]) and time.monotonic() < deadline:
+            while (
+                not self.store.check([key]) and not self._has_left(rank) and time.monotonic() < min(deadline, self._end)
+            ):
                 with suppress(dist.DistStoreError):  # not yet
                     self.store.wait([key], GLANCE)
             if self.store.check([key]):
@@ -146,7 +162,12 @@ def open_store(rank: int, minutes: float) -> Store:
 
 def _in_short(error: Exception) -> str:
     """Return the first sentence of a library's error, without the place in its sources."""
-    return re.sub(r"^\[[^\]]*\] ", "", str(error).splitlines()[0]).split(". ")[0]
+    return re.sub(r"^\[[^\]]*\] ", "", _first_line(str(error))).split(". ")[0]
+
+
+def _first_line(text: str) -> str:
+    """Return the first line of a text, which may be empty."""
+    return text.splitlines()[0] if text else ""
 
 
 def _shown(value: object) -> str:
