@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.waiting import eventually
 
 
-def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a command as the leader of its own processes."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def start(arguments: Sequence[str], **variables: str) -> subprocess.Popen[str]:
+    """Start a command as the leader of its own processes, with more variables of the environment."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     return subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
@@ -50,6 +50,11 @@ def kill_after(process: subprocess.Popen[str], run: Path, steps: int) -> None:
         return told or process.poll() is not None
 
     eventually(come_so_far, f"{steps} steps of {run}")
+    kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill a command with SIGKILL, and the processes that it started."""
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
     leaders = [process.pid, *map(int, children.stdout.split())]  # torchrun gives each rank a group of its own
     for number in leaders if process.poll() is None else ():

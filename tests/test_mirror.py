@@ -75,7 +75,7 @@ TESTED_IN = {
     "text/splitting.py": "text/test_words.py",
     "text/unknowns.py": "pretraining/test_measure.py",
     "training/config.py": "training/test_trainer.py",
-    "training/distributed.py": "training/test_session.py",
+    "training/distributed.py": "pretraining/test_nodes.py",
     "tuning/request.py": "tuning/test_tune.py",
     "tuning/shown.py": "tuning/test_tune.py",
 }
@@ -97,6 +97,7 @@ OF_SEVERAL = {
     "finetuning/test_parity.py",  # against a plain implementation
     "finetuning/test_reference.py",
     "inference/test_belonging.py",  # files of a run that are another's
+    "pretraining/test_nodes.py",  # processes that come and go
     "serve/test_hostility.py",  # hostile clients
     "training/test_golden.py",  # losses that must not move
     "training/test_parity.py",  # against a plain implementation

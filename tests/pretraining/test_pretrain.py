@@ -88,7 +88,7 @@ def test_a_run_folder_holds_all_one_needs(unbroken: Path, corpus: Path) -> None:
     assert run.record.kind == "pretraining"
     assert run.recipe.name == "tiny"
     assert run.recipe.shape.width == 32
-    assert run.record.trained_on == Hardware(device_name(torch.device("cpu")), 1)
+    assert run.record.trained_on == Hardware(device_name(torch.device("cpu")), 1, at_once=8)
     logs = {"metrics.jsonl", "samples.jsonl", "attention.json", "events.jsonl", "log.txt"}
     files = {"tokenizer.json", "run.json", *logs, "checkpoints"}
     assert {path.name for path in unbroken.iterdir()} == files
@@ -569,7 +569,7 @@ def test_a_lost_rank_ends_the_job_with_a_clear_message_and_it_can_go_on(corpus: 
     os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
     _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
-    assert "another process of this run ended" in errors
+    assert "process 0 cannot go on: process 1 of 2 (on " in errors
     assert "--resume" in errors
     assert newest_checkpoint(run, lambda text: None) is not None
 

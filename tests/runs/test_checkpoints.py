@@ -150,10 +150,10 @@ def test_a_state_edited_by_hand_is_refused_and_one_of_another_version_named(
     write_json(path / STATE_FILE, {**state, "progress": {**PROGRESS, "batch": 4}})
     with pytest.raises(FormatError, match=r"state.json does not match its checksum"):
         read_state(path)
-    monkeypatch.setattr(checkpoints, "VERSION", 3)
+    monkeypatch.setattr(checkpoints, "VERSION", 4)
     newer = save(tmp_path, 2)
     monkeypatch.undo()
-    with pytest.raises(FormatError, match="is a checkpoint of version 3; this program reads version 2"):
+    with pytest.raises(FormatError, match="is a checkpoint of version 4; this program reads versions 2 and 3: train"):
         read_state(newer)
 
 

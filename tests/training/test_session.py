@@ -17,7 +17,7 @@ from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.recipes.catalog import PAPER, TINY
 from gpt1.recipes.changes import change, settings
 from gpt1.recipes.values import Recipe
-from gpt1.records.run import RunRecord
+from gpt1.records.run import Hardware, RunRecord
 from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, list_checkpoints, newest_checkpoint
 from gpt1.runs.events import Event, Noticed, Stepped
 from gpt1.runs.files import RunFiles
@@ -30,7 +30,9 @@ from gpt1.training.session import (
     checkpoint_to_resume,
     conduct,
     notifier,
+    on_shares,
     resumed,
+    sequences_at_once,
     speed_up,
 )
 from gpt1.training.trainer import Trainer
@@ -120,6 +122,27 @@ def test_what_is_taken_over_is_no_difference() -> None:
     old = change(TINY, ["shape.layers=2"])
     new, told = resumed(Path("run"), old, "tiny", [], lambda recipe: replace(recipe, shape=old.shape), updates_of)
     assert (new, told) == (old, [])
+
+
+# ---- shares of a batch ----
+
+
+def test_fewer_processes_work_on_as_many_sequences_at_once_as_more_did() -> None:
+    batch = replace(TINY.training, batch=64)
+    assert sequences_at_once(batch, 2, before=None) is None
+    assert sequences_at_once(batch, 2, Hardware("a GPU", 4, at_once=None)) is None  # of an earlier version
+    assert sequences_at_once(batch, 2, Hardware("a GPU", 4, at_once=16)) == 16
+    assert sequences_at_once(batch, 8, Hardware("a GPU", 4, at_once=16)) is None
+    assert sequences_at_once(replace(batch, micro_batch=5), 2, Hardware("a GPU", 4, at_once=16)) == 5
+
+
+def test_it_is_told_what_processes_do_not_work_on_or_not_at_once() -> None:
+    batch = replace(TINY.training, batch=8)
+    assert on_shares(batch, None, 3) == []
+    (told,) = on_shares(batch, None, 6)
+    assert told == "2 of 6 processes have nothing to do: a batch of 8 sequences gives the others 2 each"
+    (told,) = on_shares(batch, 2, 1)
+    assert told.startswith("each process works on 2 sequences at once, as before in more processes, of 8 that are its")
 
 
 # ---- the run that is there ----

@@ -18,6 +18,12 @@ from gpt1.cli import options
 @click.option("--resume", is_flag=True, help="Go on with the run in --out (begin it, if there is none).")
 @options.steps
 @options.minutes
+@click.option(
+    "--rank-timeout",
+    type=options.Number(0, min_open=True),
+    metavar="M",
+    help="Of several processes one that the others wait for so many minutes is lost.  [10]",
+)
 @options.seed
 @options.device
 @options.changes
@@ -31,6 +37,7 @@ def command(
     resume: bool,
     steps: int | None,
     minutes: float | None,
+    rank_timeout: float | None,
     seed: int | None,
     device: str | None,
     changes: tuple[str, ...],
@@ -67,6 +74,7 @@ def command(
             changes=told,
             device=device,
             minutes=minutes,
+            **({} if rank_timeout is None else {"rank_timeout": rank_timeout}),
             curves=tensorboard,
             listeners=[lines],
         )

@@ -308,6 +308,10 @@ class FinetuneSession(Session[Classifier]):
         """That of the pre-trained run."""
         return self.asked.init / TOKENIZER_FILE
 
+    def data(self) -> dict[str, str]:
+        """Return hashes of the labelled rows and of the tokenizer."""
+        return {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
         out, init = self.out, self.asked.init

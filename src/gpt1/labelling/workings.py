@@ -19,7 +19,7 @@ from gpt1.bases.catalog import named_again
 from gpt1.inference.run import BEST, Run, find_checkpoint
 from gpt1.recipes.changes import recipe_as_json
 from gpt1.recipes.values import FOLDS
-from gpt1.runs.checkpoints import MODEL_FILE, read_state
+from gpt1.runs.checkpoints import weights_hash
 from gpt1.runs.folder import is_run
 from gpt1.tasks.encoded import EncodedTask
 
@@ -39,7 +39,7 @@ class MadeFor(TypedDict):
 
 def made_for(run: Run, base: Path, encoded: EncodedTask, notice: Callable[[str], None]) -> MadeFor:
     """Return what networks are trained for: from which weights, how, and on what."""
-    weights = read_state(find_checkpoint(base, BEST, notice).path)["files"][MODEL_FILE]
+    weights = weights_hash(find_checkpoint(base, BEST, notice).path)
     rows = hashlib.sha256(f"{checksum(encoded.task.as_json())} {encoded.tokenizer_fingerprint}".encode())
     split = encoded.splits["train"]
     for array in (split.ids, split.offsets, split.labels):

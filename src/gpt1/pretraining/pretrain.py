@@ -30,6 +30,7 @@ from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import load_tokenizer
+from gpt1.training.batches import share
 from gpt1.training.config import Judgement, TrainerConfig
 from gpt1.training.distributed import World, join_world
 from gpt1.training.session import (
@@ -64,6 +65,7 @@ def pretrain(
     changes: Sequence[str] = (),
     device: str | None = None,
     minutes: float | None = None,
+    rank_timeout: float = 10.0,
     curves: bool = False,
     listeners: Iterable[Listener] = (),
 ) -> Run:
@@ -72,9 +74,10 @@ def pretrain(
     `recipe` is a name, `module:NAME` or a value (None: that of `init` or of the run to resume); `changes` are settings
     such as `training.batch=32`; `init` is a run whose weights to begin with; `resume` goes on with the run in `out`;
     after `minutes` it stops, saved; `curves` writes for TensorBoard. A signal to stop ends in `Interrupted`, saved too.
+    Of several processes one that the others wait for `rank_timeout` minutes is taken for lost, which ends them all.
     """
     asked = PretrainRequest(recipe, Path(corpus), None if init is None else run_folder(init), changes)
-    with join_world(find_device(device)) as (world, own_device):
+    with join_world(find_device(device), rank_timeout) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         PretrainSession(asked, conditions).train()
     return load_run(out, device=device)
@@ -96,6 +99,12 @@ class PretrainSession(Session[Model]):
     def tokenizer(self) -> Path:
         """That of the corpus."""
         return self.asked.corpus / TOKENIZER_FILE
+
+    def data(self) -> dict[str, str]:
+        """Return hashes of the texts and of the tokenizer."""
+        valid = "none" if self.valid_text is None else self.valid_text.identity
+        train = self.train_text
+        return {"the text": train.identity, "the text for validation": valid, "the tokenizer": train.fingerprint}
 
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
@@ -265,7 +274,7 @@ def _on_warmup(recipe: Recipe, updates: int) -> str | None:
 def _evaluator(
     model: Model, valid: TokenStream, recipe: Recipe, device: torch.device, world: World
 ) -> Callable[[], Judgement]:
-    size = recipe.training.micro_batch or -(-recipe.training.batch // world.size)
+    size = recipe.training.micro_batch or share(recipe.training.batch, world.size)
 
     def evaluate() -> Judgement:
         batches = validation_windows(

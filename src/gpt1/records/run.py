@@ -61,6 +61,7 @@ class Hardware(RecordPart):
 
     device: str
     processes: Size
+    at_once: Size | None = None  # sequences that a process worked on at once; None: an earlier version did not say
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ OFFERS = {
         "Checkpoint",
         "Damaged",
         "HOST",
-        "MODEL_FILE",
         "Rank",
         "Tensors",
         "beside_a_writer",
@@ -23,6 +22,7 @@ OFFERS = {
         "remove_old",
         "require_there",
         "save_checkpoint",
+        "weights_hash",
     ],
     "compact": ["compact", "expanded"],
     "events": [
@@ -69,5 +69,6 @@ OFFERS = {
         "start_without_run",
         "update_run",
     ],
+    "shards": ["ShardWriter"],
     "writer": ["CheckpointWriter", "Snapshot"],
 }

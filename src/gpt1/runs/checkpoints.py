@@ -9,6 +9,7 @@ without their moments, which are two thirds of them: to be looked at, not to go 
 from __future__ import annotations
 
 import errno
+import hashlib
 import math
 import os
 import re
@@ -43,9 +44,10 @@ from gpt1.runs.compact import expanded
 from gpt1.runs.folder import CHECKPOINTS, checkpoint_name
 
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
-FORMAT, VERSION = "gpt1-checkpoint", 2
+FORMAT, VERSION, SHARDED_VERSION = "gpt1-checkpoint", 2, 3  # the later one where parts lie in shards
 MOST_LOOKS = 10  # at the checkpoints of a run that goes on meanwhile
 _NAME = re.compile(r"step-(\d{8,})")
+_SHARD = re.compile(r"(.+)-(\d{5,})-of-(\d{5,})(\.safetensors)")
 
 _WEIGHT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -66,7 +68,7 @@ class Checkpoint:
     progress: Mapping[str, object]  # of the loop, which knows what is in it
     seconds: float  # of training
     made_for: Mapping[str, object]  # what its run was when it was saved; nothing where an earlier version saved it
-    weights_hash: str | None  # of the file that holds them; None where they are not on the disk yet
+    weights_hash: str | None  # of the files that hold them; None where they are not on the disk yet
 
 
 class _Progress(TypedDict):
@@ -105,24 +107,51 @@ def save_checkpoint(
     """
     make_folder(run / CHECKPOINTS)
     path = run / CHECKPOINTS / checkpoint_name(step)
-    parts = {MODEL_FILE: model} | ({} if optimizer is None else {OPTIMIZER_FILE: optimizer})
     with whole_folder(path) as folder:
-        for name, tensors in parts.items():
-            try:
-                save_file(_on_the_host(tensors), folder / name)
-            except SafetensorError as error:  # how the library reports a full disk
-                problem = f"cannot write {path}: {error}"
-                raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
-        with ThreadPoolExecutor() as pool:  # as fast as one core reads a file, each; and while the disk takes them
-            synced = [pool.submit(sync_file, folder / name) for name in parts]
-            files = dict(zip(parts, pool.map(file_hash, (folder / name for name in parts)), strict=True))
-            for one in synced:
-                one.result()
-        state = {"format": FORMAT, "version": VERSION, "step": step, "files": files, "progress": finite(dict(progress))}
-        if made_for:
-            state["made_for"] = dict(made_for)
-        (folder / STATE_FILE).write_bytes(json_bytes(sealed(state)))
+        files = write_parts(folder, parts_of(model, optimizer), path)
+        write_state(folder, step, files, progress, made_for)
     return path
+
+
+def parts_of(model: Tensors, optimizer: Tensors | None) -> dict[str, Tensors]:
+    """Return the files of a checkpoint that hold tensors, by their names."""
+    return {MODEL_FILE: model} | ({} if optimizer is None else {OPTIMIZER_FILE: optimizer})
+
+
+def shard_name(name: str, index: int, count: int) -> str:
+    """Return what one of `count` shards of a file is called, counted from 0."""
+    return f"{Path(name).stem}-{index + 1:05}-of-{count:05}{Path(name).suffix}"
+
+
+def write_parts(folder: Path, parts: Mapping[str, Tensors], path: Path) -> dict[str, str]:
+    """Write files of tensors into the folder that becomes the checkpoint `path`, onto the disk; return their hashes."""
+    for name, tensors in parts.items():
+        try:
+            save_file(_on_the_host(tensors), folder / name)
+        except SafetensorError as error:  # how the library reports a full disk
+            problem = f"cannot write {path}: {error}"
+            raise (NoRoom if os.strerror(errno.ENOSPC) in problem else InputError)(problem) from error
+    with ThreadPoolExecutor() as pool:  # as fast as one core reads a file, each; and while the disk takes them
+        synced = [pool.submit(sync_file, folder / name) for name in parts]
+        files = dict(zip(parts, pool.map(file_hash, (folder / name for name in parts)), strict=True))
+        for one in synced:
+            one.result()
+    return files
+
+
+def write_state(
+    folder: Path,
+    step: int,
+    files: dict[str, str],
+    progress: Mapping[str, object],
+    made_for: Mapping[str, object] | None,
+) -> None:
+    """Write what vouches for the other files of a checkpoint."""
+    version = SHARDED_VERSION if MODEL_FILE not in files else VERSION
+    state = {"format": FORMAT, "version": version, "step": step, "files": files, "progress": finite(dict(progress))}
+    if made_for:
+        state["made_for"] = dict(made_for)
+    (folder / STATE_FILE).write_bytes(json_bytes(sealed(state)))
 
 
 def _on_the_host(tensors: Tensors) -> Tensors:
@@ -139,10 +168,10 @@ def read_state(path: Path) -> State:
     wanted = state.pop(SEAL, None)
     if state.get("format") != FORMAT or wanted != checksum(state):
         raise Damaged(f"{path} is damaged: {STATE_FILE} does not match its checksum")
-    if state.get("version") != VERSION:
+    if state.get("version") not in (VERSION, SHARDED_VERSION):
         raise FormatError(
-            f"{path} is a checkpoint of version {state.get('version')}; this program reads version {VERSION}: train "
-            "the run again, or use the gpt1 that made it"
+            f"{path} is a checkpoint of version {state.get('version')}; this program reads versions {VERSION} and "
+            f"{SHARDED_VERSION}: train the run again, or use the gpt1 that made it"
         )
     return check_record(state, State, path / STATE_FILE)
 
@@ -150,7 +179,7 @@ def read_state(path: Path) -> State:
 def has_moments(path: Path, *, if_damaged: bool = True) -> bool:
     """Whether training can go on from a checkpoint; of one that is damaged, whoever reads it tells."""
     try:
-        return OPTIMIZER_FILE in read_state(path)["files"]
+        return bool(_files_of(OPTIMIZER_FILE, read_state(path), path))
     except (FormatError, InputError):
         return if_damaged
 
@@ -158,13 +187,42 @@ def has_moments(path: Path, *, if_damaged: bool = True) -> bool:
 def load_checkpoint(path: Path, *, with_optimizer: bool = True, device: torch.device = HOST) -> Checkpoint:
     """Read a checkpoint onto a device; a file that is missing, cut short or changed is named."""
     state = read_state(path)
-    model = expanded(_load_tensors(path, MODEL_FILE, state, device), path)
-    has_optimizer = with_optimizer and OPTIMIZER_FILE in state["files"]
-    optimizer = _load_tensors(path, OPTIMIZER_FILE, state, device) if has_optimizer else None
+    model = expanded(_load_part(path, MODEL_FILE, state, device), path)
+    has_optimizer = with_optimizer and _files_of(OPTIMIZER_FILE, state, path)
+    optimizer = _load_part(path, OPTIMIZER_FILE, state, device) if has_optimizer else None
     progress = state["progress"]
     seconds = progress.get("seconds", 0.0)
-    made_for, weights_hash = state.get("made_for", {}), state["files"][MODEL_FILE]
-    return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, made_for, weights_hash)
+    made_for, vouches = state.get("made_for", {}), weights_hash(path)
+    return Checkpoint(path, state["step"], model, optimizer, {**progress}, seconds, made_for, vouches)
+
+
+def weights_hash(path: Path) -> str:
+    """Return what tells the weights of a checkpoint from all others."""
+    state = read_state(path)
+    hashes = [state["files"][name] for name in _files_of(MODEL_FILE, state, path)]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def _files_of(part: str, state: State, path: Path) -> list[str]:
+    """Return the names of the files that hold a part: its own, or those of its shards in order; none where it went."""
+    if part in state["files"]:
+        return [part]
+    found = [match for name in state["files"] if (match := _SHARD.fullmatch(name)) and match[1] + match[4] == part]
+    names = [shard_name(part, index, len(found)) for index in range(len(found))]
+    if {match[0] for match in found} != set(names) or (part == MODEL_FILE and not found):
+        raise Damaged(f"{path} is damaged: {STATE_FILE} does not name all files of {part}")
+    return names
+
+
+def _load_part(path: Path, part: str, state: State, device: torch.device) -> Tensors:
+    """Read the tensors of a part; those in shards are put together along their first dimension."""
+    shards = [_load_tensors(path, name, state, device) for name in _files_of(part, state, path)]
+    if len(shards) == 1:
+        return shards[0]
+    try:
+        return {name: torch.cat([shard[name] for shard in shards]) for name in shards[0]}
+    except (KeyError, RuntimeError) as error:
+        raise Damaged(f"{path} is damaged: the shards of {part} do not belong together ({error})") from error
 
 
 def _load_tensors(path: Path, name: str, state: State, device: torch.device) -> Tensors:
@@ -329,13 +387,24 @@ def _drop_moments(path: Path) -> None:
         state = read_state(path)
     except (FormatError, InputError):
         return  # what is damaged stays as it is
-    if OPTIMIZER_FILE in state["files"]:
+    if any(map(_is_of_moments, state["files"])):
         write_record(path / STATE_FILE, _without_moments(state))
-    (path / OPTIMIZER_FILE).unlink(missing_ok=True)  # also where a kill came between the two
+    _unlink_moments(path)  # also where a kill came between the two
 
 
 def _without_moments(state: State) -> dict[str, object]:
-    return {**state, "files": {name: sum for name, sum in state["files"].items() if name != OPTIMIZER_FILE}}
+    return {**state, "files": {name: sum for name, sum in state["files"].items() if not _is_of_moments(name)}}
+
+
+def _unlink_moments(path: Path) -> None:
+    for file in path.iterdir():
+        if _is_of_moments(file.name):
+            file.unlink()
+
+
+def _is_of_moments(name: str) -> bool:
+    shard = _SHARD.fullmatch(name)
+    return (name if shard is None else shard[1] + shard[4]) == OPTIMIZER_FILE
 
 
 def end_with(run: Path, step: int, ended: Callable[[Mapping[str, object]], Mapping[str, object]]) -> Checkpoint | None:
@@ -351,7 +420,7 @@ def end_with(run: Path, step: int, ended: Callable[[Mapping[str, object]], Mappi
     progress = finite(dict(ended(found.progress)))
     write_record(path / STATE_FILE, {**_without_moments(state), "progress": progress})
     keep_alone(run, step)
-    (path / OPTIMIZER_FILE).unlink(missing_ok=True)
+    _unlink_moments(path)
     return replace(found, progress=progress)
 
 

@@ -15,7 +15,7 @@ from gpt1.finetuning.data import Source, read_labelled
 from gpt1.inference.run import BEST, find_checkpoint
 from gpt1.model.costs import count_parameters
 from gpt1.recipes.values import LSTM, Shape
-from gpt1.runs.checkpoints import MODEL_FILE, list_checkpoints, read_state
+from gpt1.runs.checkpoints import list_checkpoints, read_state, weights_hash
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.studies.cells import Watcher
 from gpt1.tasks.catalog import Task
@@ -76,8 +76,7 @@ def tell_labels(start: InitRun, watcher: Watcher) -> None:
 
 def weights_identity(checkpoint: Path) -> dict[str, object]:
     """Return what tells the weights of a checkpoint from all others."""
-    state = read_state(checkpoint)
-    return {"step": state["step"], "weights": state["files"][MODEL_FILE]}
+    return {"step": read_state(checkpoint)["step"], "weights": weights_hash(checkpoint)}
 
 
 class TaskData:

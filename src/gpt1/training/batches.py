@@ -77,13 +77,18 @@ class MicroBatch:
     facts: dict[str, str | int]
 
 
+def share(size: int, ranks: int) -> int:
+    """Return how many examples of a batch of `size` a rank has at most: the last ranks may have fewer, or none."""
+    return -(-size // ranks)
+
+
 def share_of(batch: AnyBatch, size: int, micro: int, rank: int, ranks: int) -> Iterator[MicroBatchArrays]:
     """Yield a rank's share of a batch of `size` examples in parts of `micro` examples each.
 
     Every rank gets as many parts as the others, and all have `micro` examples, so that collective operations pair up
     and compiled code meets one shape; what is missing is filled with examples that have nothing to predict.
     """
-    own = -(-size // ranks)
+    own = share(size, ranks)
     end = min(len(batch), (rank + 1) * own)
     for first in range(rank * own, (rank + 1) * own, micro):
         yield batch.part(first, max(0, min(end - first, micro)), micro)

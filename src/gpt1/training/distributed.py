@@ -1,7 +1,7 @@
 """Several processes at one run, on PyTorch's own engine: started by torchrun, DDP or FSDP2, gloo or NCCL.
 
-Every rank works on its share of the same global batch, so the number of ranks changes nothing but rounding. Whole
-tensors are gathered for checkpoints, so a checkpoint knows nothing of ranks.
+Every rank works on its share of the same global batch, so the number of ranks changes nothing but rounding. For
+checkpoints whole tensors are gathered, or each rank has its rows copied: either is read in any number of processes.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from gpt1.base.errors import Gpt1Error, SettingError
+from gpt1.base.errors import SettingError
 from gpt1.recipes.values import FSDP
-
-
-class LostRank(Gpt1Error):
-    """Another process of the run is gone, so this one cannot go on either."""
+from gpt1.training.roll_call import RANK_TIMEOUT, RollCall, open_store
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class World:
 
     rank: int = 0
     size: int = 1
+    roll_call: RollCall | None = None  # of several
 
     @property
     def is_first(self) -> bool:
@@ -49,11 +49,19 @@ class World:
         if self.size > 1:
             dist.barrier()
 
+    def agree(self, facts: Mapping[str, object]) -> None:
+        """Wait until every rank is here, and refuse to go on where they differ in what must be the same."""
+        if self.roll_call is not None:
+            self.roll_call.agree(facts)
+
 
 @contextmanager
-def join_world(device: torch.device) -> Iterator[tuple[World, torch.device]]:
-    """Join the processes that torchrun started, if it did; each gets a device of its own."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+def join_world(device: torch.device, minutes: float = RANK_TIMEOUT) -> Iterator[tuple[World, torch.device]]:
+    """Join the processes that torchrun started, if it did; each gets a device of its own.
+
+    One that others wait for so many minutes is taken for lost.
+    """
+    size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     if size == 1:
         yield World(), device
         return
@@ -63,16 +71,36 @@ def join_world(device: torch.device) -> Iterator[tuple[World, torch.device]]:
             raise SettingError(f"process {local} has no GPU: there are {torch.cuda.device_count()}")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    roll_call = RollCall(open_store(rank, minutes), rank, size, minutes)
+    with _losses_told(roll_call), _process_group(device, roll_call, rank, size):
+        yield World(rank, size, roll_call), device
+
+
+@contextmanager
+def _losses_told(roll_call: RollCall) -> Iterator[None]:
+    """Tell who is gone where others are, and the others why this process ends where it is the one."""
     try:
-        yield World(dist.get_rank(), dist.get_world_size()), device
-    except RuntimeError as error:
-        if not _is_lost_peer(error):
-            raise
-        raise LostRank(
-            f"process {dist.get_rank()}: another process of this run ended, so this one cannot go on; up to the last "
-            f"checkpoint nothing is lost, and the same again with `resume=True` goes on ({str(error).splitlines()[0]})"
-        ) from error
+        yield
+    except BaseException as error:
+        if isinstance(error, RuntimeError) and _is_lost_peer(error):
+            raise roll_call.lost(error) from error
+        roll_call.leave(str(error) or type(error).__name__)
+        raise
+
+
+@contextmanager
+def _process_group(device: torch.device, roll_call: RollCall, rank: int, size: int) -> Iterator[None]:
+    """Let tensors be exchanged between the processes, once all are there."""
+    roll_call.begin()
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        store=PrefixStore("group", roll_call.store),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(minutes=roll_call.minutes),
+    )
+    try:
+        yield
     finally:
         dist.destroy_process_group()
 
@@ -125,6 +153,11 @@ def whole(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
     gathered = ((name, _gathered(tensor)) for name, tensor in tensors.items())
     copies = {name: _copied(tensor) if world.is_first else tensor for name, tensor in gathered}
     return copies if world.is_first else {}
+
+
+def shares(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies of this rank's rows of tensors that FSDP has spread, where `whole` would put them."""
+    return {name: _copied(cast(DTensor, tensor).to_local()) for name, tensor in tensors.items()}
 
 
 def _gathered(tensor: Tensor) -> Tensor:

@@ -14,12 +14,14 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
+from gpt1 import __version__
 from gpt1.base.devices import device_name, usable_precision
 from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.base.files import lock_folder
+from gpt1.base.wording import many
 from gpt1.recipes.catalog import find_recipe
-from gpt1.recipes.changes import change, differences
-from gpt1.recipes.values import FSDP, LSTM, Recipe
+from gpt1.recipes.changes import change, differences, settings
+from gpt1.recipes.values import FSDP, LSTM, Recipe, Training
 from gpt1.records.run import Hardware, RunRecord
 from gpt1.runs.checkpoints import (
     Checkpoint,
@@ -34,6 +36,7 @@ from gpt1.runs.checkpoints import (
 from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import forget_after, has_saved, who_hears
 from gpt1.runs.folder import begin_run, check_made_for, is_run, read_run, update_run
+from gpt1.training.batches import share
 from gpt1.training.config import TrainerConfig
 from gpt1.training.distributed import World
 from gpt1.training.trainer import Trainer
@@ -100,6 +103,10 @@ class Session(ABC, Generic[Network]):
         """The file of the tokenizer that the run takes over."""
 
     @abstractmethod
+    def data(self) -> dict[str, str]:
+        """Return hashes of what is learned from, by what it is."""
+
+    @abstractmethod
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
 
@@ -128,16 +135,19 @@ class Session(ABC, Generic[Network]):
     def train(self) -> bool:
         """Train to the end and return True; or stop, saved, when the time is up."""
         looked = self.look()
-        precision, notice = usable_precision(self.device, looked.recipe.training.precision)
-        recipe = replace(looked.recipe, training=replace(looked.recipe.training, precision=precision))
+        training = looked.recipe.training
+        precision, notice = usable_precision(self.device, training.precision)
+        at_once = sequences_at_once(training, self.world.size, self._hardware_before(looked))
+        recipe = replace(looked.recipe, training=replace(training, precision=precision, micro_batch=at_once))
         model = self.make_model(recipe, looked.init)
-        self.world.wait()  # every rank has looked before the first one makes the folder
+        self.world.agree(self._facts(looked, recipe))  # so every rank has looked before the first one makes the folder
         with lock_folder(self.out) if self.world.is_first else nullcontext():
-            listeners = self._hold_folder(looked) if self.world.is_first else []
+            listeners = self._hold_folder(looked, at_once) if self.world.is_first else []
             notify = notifier(listeners)
-            for text in (*self._notices, *looked.notices, notice):
+            for text in (*self._notices, *looked.notices, notice, *on_shares(training, at_once, self.world.size)):
                 notify(text)
             checkpoint = checkpoint_to_resume(self.out, notify) if looked.going_on else None
+            self.world.agree({"the update to go on from": checkpoint and checkpoint.step})
             if self.world.is_first:
                 self.begin()
             trainer = Trainer(
@@ -155,11 +165,23 @@ class Session(ABC, Generic[Network]):
             self.world.wait()
         return is_done
 
-    def _hold_folder(self, looked: Looked) -> list[Listener]:
+    def _facts(self, looked: Looked, recipe: Recipe) -> dict[str, object]:
+        """Return what must be the same in all processes."""
+        versions = {"the version of gpt1": __version__, "the version of torch": torch.__version__}
+        return {**versions, **self.data(), "going on with a run": looked.going_on, **settings(recipe)}
+
+    def _hardware_before(self, looked: Looked) -> Hardware | None:
+        """Return on what the run that goes on was trained, where that was a device like this one."""
+        before = read_run(self.out).trained_on if looked.going_on else None
+        return before if before is not None and before.device == device_name(self.device) else None
+
+    def _hold_folder(self, looked: Looked, at_once: int | None) -> list[Listener]:
         """Make the folder, or note what may have changed when its run goes on; return all who hear of the run."""
         if self.look() != looked:
             raise InputError(f"another command was at work in {self.out} while this one began; give the command again")
-        record = replace(self.record(looked.recipe), trained_on=Hardware(device_name(self.device), self.world.size))
+        own = share(looked.recipe.training.batch, self.world.size)
+        hardware = Hardware(device_name(self.device), self.world.size, min(at_once or own, own))
+        record = replace(self.record(looked.recipe), trained_on=hardware)
         if looked.going_on:
             clean_up(self.out)
             told = {name: getattr(record, name) for name in ("recipe", "corpus", "source", "trained_on")}
@@ -167,6 +189,34 @@ class Session(ABC, Generic[Network]):
         else:
             begin_run(self.out, record, self.tokenizer)
         return who_hears(self.out, self.conditions.listeners, curves=self.conditions.curves)
+
+
+def sequences_at_once(training: Training, processes: int, before: Hardware | None) -> int | None:
+    """Return how many sequences a process works on at once, None for its whole share of the batch.
+
+    A run that goes on in fewer processes has larger shares, which need not fit into a device's memory: then each works
+    on as many as before, and makes more passes.
+    """
+    if training.micro_batch is not None or before is None or before.at_once is None:
+        return training.micro_batch
+    return before.at_once if before.at_once < share(training.batch, processes) else None
+
+
+def on_shares(training: Training, at_once: int | None, processes: int) -> list[str]:
+    """Tell of a batch's shares what is not as a person may expect it."""
+    own = share(training.batch, processes)
+    told = []
+    if at_once != training.micro_batch:
+        told.append(
+            f"each process works on {many(at_once or own, 'sequence')} at once, as before in more processes, "
+            f"of {own} that are its share of a batch; `changes=['training.micro_batch=N']` sets another number"
+        )
+    if idle := processes - share(training.batch, own):
+        told.append(
+            f"{idle} of {processes} processes have nothing to do: a batch of {many(training.batch, 'sequence')} "
+            f"gives the others {own} each"
+        )
+    return told
 
 
 def notifier(listeners: Sequence[Listener]) -> Notify:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -28,12 +28,13 @@ from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
 from gpt1.model.cuda_graphs import Pass, Recorder
 from gpt1.model.layers import adding_in_products
-from gpt1.recipes.values import Logging
-from gpt1.runs.checkpoints import MODEL_FILE, Checkpoint, Rank, best_step, newest_checkpoint, rank, read_state
+from gpt1.recipes.values import FSDP, Logging
+from gpt1.runs.checkpoints import Checkpoint, Rank, best_step, newest_checkpoint, rank, weights_hash
 from gpt1.runs.events import Evaluated, Event, Listener, Noticed, RolledBack, Saved, Stepped
 from gpt1.runs.folder import is_run, made_for, read_run
+from gpt1.runs.shards import ShardWriter
 from gpt1.runs.writer import CheckpointWriter, Snapshot
-from gpt1.training.batches import Loader
+from gpt1.training.batches import Loader, share
 from gpt1.training.config import Objective, TrainerConfig
 from gpt1.training.distributed import (
     World,
@@ -43,6 +44,7 @@ from gpt1.training.distributed import (
     gradient_factor,
     load_whole,
     reshard,
+    shares,
     whole,
 )
 from gpt1.training.optimizers import build_optimizer
@@ -157,13 +159,17 @@ class Trainer:
         self._weights = cast(Objective, objective).weights
         remembered = made_for(read_run(run)) if world.is_first and is_run(run) else {}
         self._writer = CheckpointWriter(run, remembered, config.recipe.logging, device)
+        self._shard_writer: ShardWriter | None = None
+        if world.roll_call is not None and training.parallelism == FSDP:
+            beside = world.roll_call.beside("checkpoints")
+            self._shard_writer = ShardWriter(run, remembered, config.recipe.logging, device, beside)
         self._first_weights: dict[str, Tensor] | None = None  # to go back to while there is no checkpoint
         # The best weights of a run that is over, where they are in memory; `wait_for_disk` has them there too.
         self.best: Checkpoint | None = None
         self._step_module = distribute(objective, self.model, world, training.parallelism)
         self._gradient_factor = gradient_factor(self._step_module, world)
         self.optimizer = build_optimizer(config.recipe.optimizer, self.model.named_parameters())
-        own = -(-training.batch // world.size)
+        own = share(training.batch, world.size)
         self._loader = Loader(
             config.batches, training.batch, min(training.micro_batch or own, own), world.rank, world.size, device
         )
@@ -220,18 +226,29 @@ class Trainer:
         self.world.wait()  # another rank may still be reading the one that this one replaces
         state, running = self.progress, self._running.item()
         state.running_loss = None if math.isnan(running) else running
-        model, optimizer = whole(dict(self.model.named_parameters()), self.world), None
-        if self.recipe.logging.keep_optimizer or not self.is_done:
-            optimizer = whole(self.optimizer.state(), self.world)
         if state.is_best:
             state.best_step = state.step
-        if self.world.is_first:
-            snapshot = Snapshot(state.step, model, optimizer, asdict(state), state.rank, state.is_best)
-            if self.is_done:
-                self.best = self._writer.end(snapshot, state.best_step, self._ended)
-            else:
-                self._writer.save(snapshot)
+        if self._shard_writer is not None and not self.is_done:
+            self._tell(self._shard_writer.save(self._snapshot(shares)))
+        else:
+            self._save_whole()
         self._first_weights = None
+
+    def _save_whole(self) -> None:
+        """Have whole tensors written, in one process; of a sharded run these are the last."""
+        self._finish_shards()
+        snapshot = self._snapshot(lambda tensors: whole(tensors, self.world))
+        if self.world.is_first and self.is_done:
+            self.best = self._writer.end(snapshot, self.progress.best_step, self._ended)
+        elif self.world.is_first:
+            self._writer.save(snapshot)
+
+    def _snapshot(self, copied: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]) -> Snapshot:
+        state = self.progress
+        model, optimizer = copied(dict(self.model.named_parameters())), None
+        if self.recipe.logging.keep_optimizer or not self.is_done:
+            optimizer = copied(self.optimizer.state())
+        return Snapshot(state.step, model, optimizer, asdict(state), state.rank, state.is_best)
 
     def _ended(self, best: Mapping[str, object]) -> dict[str, object]:
         """Return the progress of a run that is over, of which the best weights are kept, given theirs."""
@@ -242,10 +259,15 @@ class Trainer:
         """Wait until what was saved is on the disk; for the first rank alone."""
         self._tell(self._writer.finish())
         if self.best is not None and self.best.weights_hash is None:
-            self.best = replace(self.best, weights_hash=read_state(self.best.path)["files"][MODEL_FILE])
+            self.best = replace(self.best, weights_hash=weights_hash(self.best.path))
+
+    def _finish_shards(self) -> None:
+        if self._shard_writer is not None:
+            self._tell(self._shard_writer.finish())
 
     def _finish_saving(self) -> None:
         """Wait until what was saved is on the disk, for every rank to read."""
+        self._finish_shards()
         if self.world.is_first:
             self.wait_for_disk()
         self.world.wait()
@@ -264,7 +286,7 @@ class Trainer:
     @contextmanager
     def saving(self) -> Iterator[None]:
         """Write what is saved beside whatever else is done meanwhile; when it ends well all is on the disk."""
-        with self._writer:
+        with self._writer, self._shard_writer or nullcontext():
             yield
             self._finish_saving()
             if self.is_done and self.world.is_first and not self.recipe.logging.keep_optimizer:
@@ -507,6 +529,7 @@ class Trainer:
         if self.world.is_first:
             with self._clock_paused():
                 self._tell(self._writer.written())
+                self._tell([] if self._shard_writer is None else self._shard_writer.written())
 
     def _notify(self, event: Event) -> None:
         if self.world.is_first:
