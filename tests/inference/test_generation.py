@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from gpt1.inference.sampling import SamplingParams
 from gpt1.model import Model
 from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import Tokenizer
+from tests.inference.drawing import draw_several
 from tests.model.tools import MODERN, PAPER, SHAPES, SMALL_LSTM, VOCAB, shaken
 from tests.reference.generation import allowed, greedy, kept, next_logits
 
@@ -106,22 +106,7 @@ def test_recorded_steps_write_the_same_on_a_gpu(shape: Shape) -> None:
 
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Draw several tokens at once where there is no GPU too, nothing recorded; how many each time is noted here."""
-    begin, write, noted = BatchGenerator.__init__, BatchGenerator._write_several, []
-
-    def begin_with_draws(self: BatchGenerator, model: Model, vocabulary: int, rows: int) -> None:
-        begin(self, model, vocabulary, rows)
-        monkeypatch.setattr(self.memory, "_whole", 4)
-        draws = partial(generation._drawn, generation._next_scores(model, self.memory), vocabulary)
-        monkeypatch.setattr(self, "_draws", draws)
-
-    def write_and_note(self: BatchGenerator, steps: int) -> None:
-        noted.append(steps)
-        write(self, steps)
-
-    monkeypatch.setattr(BatchGenerator, "__init__", begin_with_draws)
-    monkeypatch.setattr(BatchGenerator, "_write_several", write_and_note)
-    return noted
+    return draw_several(monkeypatch)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

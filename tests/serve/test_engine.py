@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ import pytest
 import torch
 
 from gpt1.base.errors import InputError, RuinedWeights
-from gpt1.inference.generation import BatchGenerator
+from gpt1.inference.generation import BatchGenerator, generate
 from gpt1.inference.run import load_run
 from gpt1.inference.sampling import SamplingParams
 from gpt1.serve.completions import AskedText, Pieces, streamed
 from gpt1.serve.engine import FIRST, TOGETHER, Engine
 from gpt1.serve.limits import ApiError, Limits
 from gpt1.serve.schemas import CompletionRequest
+from tests.inference.drawing import draw_several
 from tests.serve.tools import LONG, SetForward
 
 
@@ -304,15 +306,36 @@ def test_a_text_that_is_beyond_the_network_fails_alone(engine: Engine) -> None:
     assert engine.status == "ready"
 
 
+def test_several_tokens_of_a_step_are_shown_up_to_a_stop_and_none_is_too_many(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wishes = [SamplingParams(max_new_tokens=count, top_k=20, seed=count) for count in (1, 9, 23)]
+    tokenizer = engine.run.tokenizer
+    (whole,) = generate(engine.run.network, tokenizer, ["Ann"], wishes[2])
+    wishes.append(replace(wishes[2], stop=(whole.text[len(whole.text) // 2 :][:2],)))
+    alone = [generate(engine.run.network, tokenizer, ["Ann"], wish)[0] for wish in wishes]
+    noted = draw_several(monkeypatch)
+    shown: list[list[str]] = [[] for _ in wishes]
+    engine.start()
+    futures = [
+        engine.write(tokenizer.encode("Ann"), wish, pieces.append) for wish, pieces in zip(wishes, shown, strict=True)
+    ]
+    for future, pieces, wanted in zip(futures, shown, alone, strict=True):
+        found = future.result(60)
+        assert (found.text, found.ids, found.finish_reason) == (wanted.text, wanted.ids, wanted.finish_reason)
+        assert "".join(pieces) == wanted.text
+    assert max(noted) > 1
+
+
 def test_a_step_that_fails_fails_the_texts_that_were_in_it_and_the_next_are_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step, failures = BatchGenerator.step, [MemoryError("no room")]
 
-    def fail_once(self: BatchGenerator) -> None:
+    def fail_once(self: BatchGenerator, most: int) -> int:
         if failures:
             raise failures.pop()
-        step(self)
+        return step(self, most)
 
     monkeypatch.setattr(BatchGenerator, "step", fail_once)
     first = [engine.write([1], SamplingParams(max_new_tokens=2)) for _ in range(3)]

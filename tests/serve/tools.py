@@ -144,7 +144,7 @@ class Gate:
 def gate_before_steps(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Make every step of writing wait at a gate."""
     gate, step = Gate(), BatchGenerator.step
-    monkeypatch.setattr(BatchGenerator, "step", lambda self: (gate(), step(self))[1])
+    monkeypatch.setattr(BatchGenerator, "step", lambda self, most: (gate(), step(self, most))[1])
     return gate
 
 

@@ -333,12 +333,12 @@ class Engine:
             return
         self._batched("write", len(self._at_work))
         try:
-            self._writer.step()
+            self._writer.step(min(_left(wish, writes) for wish, writes in self._at_work.items()))
         except Exception as error:
             self._spoil(error)
         for wish, writes in self._at_work.items():
-            for id in writes.text.written[writes.streamed :]:
-                self._show(wish, writes.stream.push(id))
+            for piece in writes.text.hand_on(writes.stream, len(writes.text.written) - writes.streamed):
+                self._show(wish, piece)
             writes.streamed = len(writes.text.written)
         self._finish_done()
 
@@ -376,9 +376,7 @@ class Engine:
         done = [
             (wish, writes)
             for wish, writes in self._at_work.items()
-            if writes.stream.stopped
-            or len(writes.text.written) >= wish.wanted.max_new_tokens
-            or wish.future.cancelled()
+            if writes.stream.stopped or _left(wish, writes) <= 0 or wish.future.cancelled()
         ]
         for wish, writes in done:
             self._drop(wish)
@@ -404,6 +402,11 @@ class Engine:
             said = f": {cause}" if isinstance(cause, RuinedWeights) else ""  # others may quote what was asked
             kind = type(cause).__name__ + said
             LOG.error("the run '%s' has failed and answers no more: %s\n%s", self.name, kind, place)
+
+
+def _left(wish: GenerateRequest, writes: ActiveRequest) -> int:
+    """Return how many tokens a text still wants."""
+    return wish.wanted.max_new_tokens - len(writes.text.written)
 
 
 # A future may be cancelled at any moment by who asked, or be settled already.
