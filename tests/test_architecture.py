@@ -131,6 +131,7 @@ MANY_PARAMETERS = {
     "model/kernels/gelu.py: _columns": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
+    "pretraining/distill.py: distill_text": "for users: `pretrain` with teachers",
     "tuning/tune.py: tune": "for users: one for each way to bound a search",
     "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
 }

@@ -30,6 +30,7 @@ from gpt1.inspection.plan import RECIPE, plan
 from gpt1.labelling.choosing import next_labels
 from gpt1.labelling.suspects import suspect_labels
 from gpt1.lessons.making import make_lessons
+from gpt1.pretraining.distill import distill_text
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
 from gpt1.recipes.catalog import FINETUNE, PAPER
@@ -68,6 +69,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "check": (check_task, check_table, {"init": "the base of the package"}),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
+    "distill": (distill_text, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
     "lessons": (make_lessons,),
     "finetune": (
         {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},

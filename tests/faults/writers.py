@@ -10,6 +10,7 @@ from tests.faults.world import (
     ENCODE,
     FINETUNE,
     LABELS,
+    NETWORK,
     PREPARE,
     PRETRAIN,
     STUDY,
@@ -17,6 +18,7 @@ from tests.faults.world import (
     TUNE,
     ZEROSHOT,
     save_estimator,
+    settings,
 )
 
 
@@ -54,6 +56,7 @@ def resumed(name: str, *words: str) -> Writer:
 
 
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
+STUDENT = ("--recipe", "tiny", "--corpus", "corpus", "--steps", "4", *settings(NETWORK), *CPU)
 TABLE = ("--train", "reviews.csv")
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
@@ -66,6 +69,7 @@ WRITERS = (
     same("prepare --task", *ENCODE, "--out", "new"),
     resumed("pretrain", *PRETRAIN, "--out", "new"),
     resumed("pretrain --init", *MORE),
+    resumed("distill", "distill", "--teacher", "runs/books", *STUDENT, "--out", "new"),
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
     same("tune", *TUNE, "--out", "new"),

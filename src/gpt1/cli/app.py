@@ -30,6 +30,7 @@ VERBS = {
     "recipes": ("gpt1.cli.recipes", "Show the recipes, one recipe, or how two differ."),
     "plan": ("gpt1.cli.plan", "Tell what a recipe would cost: parameters, memory, time; and advise."),
     "pretrain": ("gpt1.cli.pretrain", "Train a model on a prepared corpus."),
+    "distill": ("gpt1.cli.distill", "Train a small model on what larger ones answer: on a corpus, or a table."),
     "lessons": ("gpt1.cli.lessons", "Make tasks of unlabelled text, to be learned before the real ones."),
     "bases": ("gpt1.cli.bases", "List the pre-trained runs that ship with gpt1, or show the card of one."),
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),

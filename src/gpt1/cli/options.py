@@ -128,3 +128,9 @@ def roles_and_names(pairs: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--column takes ROLE=NAME, such as text=review, not '{pair}'")
         found[role] = name
     return found
+
+
+def with_lengths(changes: tuple[str, ...], steps: int | None, seed: int | None) -> list[str]:
+    """Return settings with those that have options of their own, which are worth more than a --set: the last holds."""
+    own = {"steps": steps, "seed": seed}
+    return [*changes, *(f"training.{name}={value}" for name, value in own.items() if value is not None)]

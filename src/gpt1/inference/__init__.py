@@ -63,5 +63,6 @@ OFFERS = {
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
     "sheets": ["check_target", "columns_beside", "has_cells", "json_line", "kinds_of", "write_as_table", "write_rows"],
+    "teaching": ["TEMPERATURE", "Teaching", "WEIGHT", "require_same_teaching", "taught_in_words"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

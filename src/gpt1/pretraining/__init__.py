@@ -1,4 +1,8 @@
 """Corpus, model and loop put together: what a network reads before it has seen a label."""
 
 # What other rooms may import of this one's modules.
-OFFERS = {"measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"], "pretrain": ["pretrain"]}
+OFFERS = {
+    "distill": ["distill_text"],
+    "measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"],
+    "pretrain": ["pretrain"],
+}

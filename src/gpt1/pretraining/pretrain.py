@@ -14,6 +14,7 @@ from gpt1.base.files import require_own_folder
 from gpt1.base.wording import many, some
 from gpt1.bases.catalog import lasting_name, named_again
 from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
+from gpt1.inference.teaching import require_same_teaching
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
@@ -24,7 +25,7 @@ from gpt1.recipes.catalog import FOR_TEXT
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
-from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
+from gpt1.records.run import PRETRAINING, RecordedCorpus, RecordedTeaching, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
@@ -97,6 +98,11 @@ class PretrainSession(Session[Model]):
         """That of the corpus."""
         return self.asked.corpus / TOKENIZER_FILE
 
+    @property
+    def taught(self) -> RecordedTeaching | None:
+        """Who teaches besides the corpus, and how."""
+        return None
+
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
         require_own_folder(self.out, lambda entry: is_run(self.out) or is_left_over(entry, self.tokenizer))
@@ -148,6 +154,7 @@ class PretrainSession(Session[Model]):
                 f"{out} was begun {from_}, not from {asked.init}: a run goes on with its own weights; leave `init` "
                 "out, or begin a new run in another folder"
             )
+        require_same_teaching(out, begun.taught, self.taught)
         shape = begun.recipe.shape  # as when it was begun: with a parent, the shape is the parent's
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)
         return resumed(out, begun.recipe, asked.recipe, asked.changes, keep, self._updates)
@@ -176,6 +183,7 @@ class PretrainSession(Session[Model]):
             vocab_size=train.vocab_size,
             corpus=RecordedCorpus(str(self.asked.corpus.resolve()), train.identity, len(train)),
             parent=None if init is None else lasting_name(init),
+            taught=self.taught,
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Model:

@@ -5,7 +5,17 @@ OFFERS = {
     "calibration": ["CALIBRATION_FILE", "CalibrationRecord", "TaskCalibration"],
     "ensemble": ["ENSEMBLE_FILE", "EnsembleRecord", "NETWORK", "TOGETHER", "TaskEnsemble", "WORDS"],
     "evaluation": ["Cut", "Evaluation", "InTrain", "Prediction", "RecordedTable", "Tempered"],
-    "run": ["FINETUNING", "Hardware", "Imported", "PRETRAINING", "RecordedCorpus", "RecordedSource", "RunRecord"],
+    "run": [
+        "FINETUNING",
+        "Hardware",
+        "Imported",
+        "PRETRAINING",
+        "RecordedCorpus",
+        "RecordedSource",
+        "RecordedTeacher",
+        "RecordedTeaching",
+        "RunRecord",
+    ],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],
     "study": [
         "AblationsSection",

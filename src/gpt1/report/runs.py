@@ -32,6 +32,7 @@ from gpt1.documents.blocks import (
 )
 from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks, verdicts
 from gpt1.documents.figures import figure, metric_name, rough
+from gpt1.inference.teaching import taught_in_words
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
 from gpt1.recipes.changes import differences, settings
@@ -106,7 +107,12 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("trained on", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
-    return [*facts, ("seed", str(run.record.seed))]
+    return [*facts, *_taught(run), ("seed", str(run.record.seed))]
+
+
+def _taught(run: GatheredRun) -> list[tuple[str, str]]:
+    taught = run.record.taught
+    return [] if taught is None else [("taught by", taught_in_words(taught))]
 
 
 def _times(count: float) -> str:
@@ -227,6 +233,7 @@ def _finetuned_facts(run: GatheredRun) -> list[tuple[str, str]]:
         facts.append(("examples" if len(run.tasks) == 1 else f"examples of {name}", counts))
     weights = start_in_words(settings)
     facts.append(("start", f"{weights}; network and words of {run.record.parent}"))
+    facts += _taught(run)
     facts += _recipe_facts(run)
     updates = "" if run.progress is None else f"{run.progress.step:,} updates of "
     rate = f"learning rate {run.recipe.optimizer.lr:g}"

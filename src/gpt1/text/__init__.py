@@ -4,12 +4,12 @@
 OFFERS = {
     "chunks": ["Ids", "Offsets", "number_chunks"],
     "cleaning": ["TAME", "clean", "repaired", "to_utf8"],
-    "language": ["LATIN", "Language", "look_at_language"],
+    "language": ["Language", "look_at_language"],
     "normal_form": ["TO_WHOLE", "is_in_parts"],
     "pieces": ["LIMIT", "pieces"],
     "spans": ["Span", "owners", "without", "word_spans"],
-    "splitting": ["Splitter"],
     "specials": ["SPECIALS", "special_ids"],
+    "splitting": ["Splitter"],
     "streaming": ["TextStream"],
     "tokenizer": [
         "FILE_NAME",
