@@ -120,6 +120,7 @@ MANY_PARAMETERS = {
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
     "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
+    "finetuning/distill.py: distill_task": "for users: `finetune` with teachers",
     "inference/answer_files.py: answer_table": "for users: one for each way to read a table and to write it",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
     "labelling/choosing.py: next_labels": "for users: one for each way to read a table and to choose from it",

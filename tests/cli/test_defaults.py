@@ -69,7 +69,12 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "check": (check_task, check_table, {"init": "the base of the package"}),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
-    "distill": (distill_text, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
+    "distill": (
+        distill_text,
+        {"steps": PAPER.training.steps, "seed": PAPER.training.seed},
+        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        finetune,
+    ),
     "lessons": (make_lessons,),
     "finetune": (
         {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},

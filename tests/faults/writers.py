@@ -70,6 +70,7 @@ WRITERS = (
     resumed("pretrain", *PRETRAIN, "--out", "new"),
     resumed("pretrain --init", *MORE),
     resumed("distill", "distill", "--teacher", "runs/books", *STUDENT, "--out", "new"),
+    resumed("distill --train", "distill", "--teacher", "runs/reviews", *FINETUNE[1:], "--out", "new"),
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
     same("tune", *TUNE, "--out", "new"),

@@ -4,6 +4,7 @@
 OFFERS = {
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
     "data": ["Source", "check_training", "read_labelled", "read_source", "truncation_notices"],
+    "distill": ["distill_task"],
     "drifting": [
         "Digests",
         "ENCODING",

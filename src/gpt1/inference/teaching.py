@@ -1,7 +1,8 @@
 """Knowledge distillation: runs as teachers, whose answers a smaller network learns besides those of its data.
 
 A student's loss is (1 - weight) x that of the data + weight x T^2 KL(p || q), where p and q are what teachers and
-student answer at the temperature T (Hinton et al., 2015). Of several teachers p is the mean.
+student answer at the temperature T (Hinton et al., 2015). Of several teachers p is the mean. Of a task the entropy of p
+is left in, a constant.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pathlib import Path
 import torch
 
 from gpt1.base.errors import SettingError
-from gpt1.base.wording import some
+from gpt1.base.wording import many, some
 from gpt1.bases.catalog import lasting_name
 from gpt1.inference.run import Run, load_run
-from gpt1.records.run import RecordedTeacher, RecordedTeaching
+from gpt1.records.run import RecordedTeacher, RecordedTeaching, RecordedTexts
 
 WEIGHT, TEMPERATURE = 0.5, 2.0
 
@@ -43,10 +44,10 @@ class Teaching:
         """Return the teachers' runs."""
         return [load_run(teacher, device=str(device)) for teacher in self.teachers]
 
-    def recorded(self, runs: Iterable[Run]) -> RecordedTeaching:
-        """Return what a student's run says of its teachers, which are open."""
+    def recorded(self, runs: Iterable[Run], texts: RecordedTexts | None = None) -> RecordedTeaching:
+        """Return what a student's run says of its teachers, which are open, and of texts that only they answered."""
         teachers = [RecordedTeacher(lasting_name(run.path), str(run.checkpoint.weights_hash)) for run in runs]
-        return RecordedTeaching(teachers, self.weight, self.temperature)
+        return RecordedTeaching(teachers, self.weight, self.temperature, texts)
 
 
 def require_same_teaching(run: Path, begun: RecordedTeaching | None, now: RecordedTeaching | None) -> None:
@@ -60,7 +61,10 @@ def require_same_teaching(run: Path, begun: RecordedTeaching | None, now: Record
 
 
 def _decisive(taught: RecordedTeaching | None) -> object:
-    return taught and ([teacher.weights for teacher in taught.teachers], taught.weight, taught.temperature)
+    if taught is None:
+        return None
+    texts = taught.texts and taught.texts.identity
+    return [teacher.weights for teacher in taught.teachers], taught.weight, taught.temperature, texts
 
 
 def _in_words(taught: RecordedTeaching | None) -> str:
@@ -71,4 +75,8 @@ def taught_in_words(taught: RecordedTeaching, *, paths: bool = True) -> str:
     """Return who taught a run, and how; where they lay is told with `paths` alone."""
     names = some([teacher.run if paths else Path(teacher.run).name for teacher in taught.teachers])
     who = "the teacher" if len(taught.teachers) == 1 else "the teachers"
-    return f"{who} {names} (weight {taught.weight:g}, temperature {taught.temperature:g})"
+    on = ""
+    if taught.texts is not None:
+        file = taught.texts.path if paths else Path(taught.texts.path).name
+        on = f" on the labelled rows and {many(taught.texts.rows, 'text')} of {file}"
+    return f"{who} {names}{on} (weight {taught.weight:g}, temperature {taught.temperature:g})"

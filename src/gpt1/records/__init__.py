@@ -14,6 +14,7 @@ OFFERS = {
         "RecordedSource",
         "RecordedTeacher",
         "RecordedTeaching",
+        "RecordedTexts",
         "RunRecord",
     ],
     "seeds": ["RESULT_FILE", "SEEDS_FILE", "SEED_FOLDER", "Scores", "SeedResult", "SeedsResult"],

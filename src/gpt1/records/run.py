@@ -64,12 +64,22 @@ class RecordedTeacher(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedTexts(RecordPart):
+    """Texts without labels, of which teachers' answers were learned."""
+
+    path: str
+    identity: str
+    rows: Size
+
+
+@dataclass(frozen=True)
 class RecordedTeaching(RecordPart):
     """By whom a run was taught besides its data, and how."""
 
     teachers: list[RecordedTeacher]
     weight: Annotated[float, AtLeast(0)]  # of the teachers' answers in the loss
     temperature: Annotated[float, AtLeast(0)]  # that makes them softer
+    texts: RecordedTexts | None = None
 
 
 @dataclass(frozen=True)
