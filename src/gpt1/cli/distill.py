@@ -67,7 +67,7 @@ def command(
     \b
     Examples:
       gpt1 distill --teacher small --recipe tiny --corpus corpus --out runs/student
-      gpt1 distill --teacher runs/reviews --init runs/student --train reviews.csv --texts unlabelled.csv --out runs/quick
+      gpt1 distill --teacher runs/reviews --init runs/student --train reviews.csv --texts more.csv --out runs/quick
     """
     from gpt1.cli.lines import shown_training
 

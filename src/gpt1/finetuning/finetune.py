@@ -57,7 +57,7 @@ from gpt1.inference.run import BEST, LAST, Run, load_run
 from gpt1.inference.teaching import require_same_teaching, taught_in_words
 from gpt1.model import Classifier
 from gpt1.model.costs import count_parameters, flops_per_token
-from gpt1.recipes.catalog import RECIPES
+from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
 from gpt1.recipes.values import Recipe, Shape, Training
@@ -338,12 +338,13 @@ class FinetuneSession(Session[Classifier]):
         return count_parameters(base.recipe.shape, base.vocab_size).total, examples
 
     def _settled(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with nothing left open, and with the shape of the base; only dropout is its own."""
+        """Return the recipe with nothing left open, and with the shape of the base; only what it drops is its own."""
         init, base = self.asked.init, self.asked.recipe
         for name in differences(base, replace(base, shape=recipe.shape)):
-            if name != "shape.dropout":
+            if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
-        shape = replace(read_run(init).recipe.shape, dropout=recipe.shape.dropout)
+        own = recipe.shape
+        shape = replace(read_run(init).recipe.shape, dropout=own.dropout, layer_drop=own.layer_drop)
         return replace(settled(recipe, *self._sizes, windows=any_windows(self.tasks)), shape=shape)
 
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
