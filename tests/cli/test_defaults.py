@@ -33,6 +33,7 @@ from gpt1.lessons.making import make_lessons
 from gpt1.pretraining.distill import distill_text
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.pruning.prune import prune
 from gpt1.recipes.catalog import FINETUNE, PAPER
 from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
@@ -86,6 +87,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         tune,
         finetune,
     ),
+    "prune": (prune, {"table": "the run's own for dev"}),
     "evaluate": (
         {"split": f"{SPLIT}; fine-tuned: {DEV}; --table: the file's name", "corpus": None},
         evaluate_run,

@@ -86,6 +86,7 @@ WRITERS = (
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("card", "card", "runs/reviews", "--out", "new.md"),
+    once("prune", "prune", "runs/reviews", "--feed-forward", "16", "--out", "new", *CPU),
     once("export transformers", "export", "transformers", "runs/books", "--out", "new"),
     once("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
     once("export compact", "export", "compact", "runs/reviews", "--out", "new"),

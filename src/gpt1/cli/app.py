@@ -35,6 +35,7 @@ VERBS = {
     "bases": ("gpt1.cli.bases", "List the pre-trained runs that ship with gpt1, or show the card of one."),
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
     "tune": ("gpt1.cli.tune", "Search the settings by which a labelled table is best learned, within a time."),
+    "prune": ("gpt1.cli.prune", "Make a run smaller: leave out layers and units that it can do without."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),
     "predict": ("gpt1.cli.predict", "Answer the rows of a table with a fine-tuned run."),
     "drift": ("gpt1.cli.drift", "Tell whether what comes in has changed since a run was judged."),

@@ -4,5 +4,8 @@
 OFFERS = {
     "distill": ["distill_text"],
     "measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"],
+    "objective": ["text_loss"],
     "pretrain": ["pretrain"],
+    "stream": ["TokenStream"],
+    "windows": ["validation_windows"],
 }

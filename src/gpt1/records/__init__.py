@@ -11,6 +11,7 @@ OFFERS = {
         "Imported",
         "PRETRAINING",
         "RecordedCorpus",
+        "RecordedPruning",
         "RecordedSource",
         "RecordedTeacher",
         "RecordedTeaching",

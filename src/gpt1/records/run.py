@@ -83,6 +83,18 @@ class RecordedTeaching(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedPruning(RecordPart):
+    """What a network was made smaller by, and what that cost before any training."""
+
+    layers: list[Size]  # of the whole network's, counted from 1, that are left
+    of_layers: Size
+    of_feed_forward: Size
+    loss_before: float
+    loss_after: float
+    measured_on: str
+
+
+@dataclass(frozen=True)
 class Hardware(RecordPart):
     """On what a run was trained."""
 
@@ -111,6 +123,7 @@ class RunRecord(Record):
     corpus: RecordedCorpus | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
+    pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None
     made_with: dict[str, Any] = field(default_factory=dict)  # programs, the machine, the command

@@ -23,6 +23,7 @@ OFFERS = {
         "remove_old",
         "require_there",
         "save_checkpoint",
+        "write_run",
     ],
     "compact": ["compact", "expanded"],
     "events": [
