@@ -87,7 +87,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         tune,
         finetune,
     ),
-    "prune": (prune, {"table": "the run's own for dev"}),
+    "prune": (prune,),
     "evaluate": (
         {"split": f"{SPLIT}; fine-tuned: {DEV}; --table: the file's name", "corpus": None},
         evaluate_run,

@@ -15,7 +15,7 @@ from gpt1.cli import options, words
 @click.option("--layers", type=options.WholeNumber(1), metavar="K", help="Layers that are left.  [all]")
 @click.option("--feed-forward", type=options.WholeNumber(1), metavar="N", help="Units left in each layer.  [all]")
 @click.option("--corpus", metavar="DIR", help="Judge by its text for validation.  [the one the run was trained on]")
-@click.option("--table", metavar="TABLE", help="Fine-tuned: judge by these labelled rows.  [the run's own for dev]")
+@click.option("--table", metavar="TABLE", help="Fine-tuned: judge by these labelled rows.  [a run's own for dev]")
 @click.option("--out", required=True, metavar="RUN", help="A new folder for the smaller run.")
 @options.device
 @options.as_json
