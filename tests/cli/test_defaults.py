@@ -30,8 +30,10 @@ from gpt1.inspection.plan import RECIPE, plan
 from gpt1.labelling.choosing import next_labels
 from gpt1.labelling.suspects import suspect_labels
 from gpt1.lessons.making import make_lessons
+from gpt1.pretraining.distill import distill_text
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.pruning.prune import prune
 from gpt1.recipes.catalog import FINETUNE, PAPER
 from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
@@ -69,6 +71,12 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "check": (check_task, check_table, {"init": "the base of the package"}),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
+    "distill": (
+        distill_text,
+        {"steps": PAPER.training.steps, "seed": PAPER.training.seed},
+        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        finetune,
+    ),
     "lessons": (make_lessons,),
     "finetune": (
         {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
@@ -80,6 +88,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         tune,
         finetune,
     ),
+    "prune": (prune,),
     "evaluate": (
         {"split": f"{SPLIT}; fine-tuned: {DEV}; --table: the file's name", "corpus": None},
         evaluate_run,

@@ -12,7 +12,6 @@ from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
 
 if TYPE_CHECKING:
-    from gpt1.finetuning.data import Source
     from gpt1.records.study import StudyRecord
     from gpt1.studies.cells import Watcher
     from gpt1.studies.finetuned import FinetuningSettings
@@ -130,7 +129,7 @@ def transfer_command(init: str, out: str, layers: str | None, part: str | None, 
     from gpt1.studies.transfer import study_transfer
 
     counts = None if layers is None else _numbers("--layers", layers, "0,1,2")
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_transfer(
             init, out, source=source, training=training, layers=counts, part=own, watcher=watcher
@@ -157,7 +156,7 @@ def ablations_command(init: str, lstm: str | None, out: str, part: str | None, a
     """
     from gpt1.studies.ablations import study_ablations
 
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_ablations(
             init, out, source=source, training=training, lstm=lstm, part=own, watcher=watcher
@@ -204,7 +203,7 @@ def labels_command(
 
     wanted = _counts(counts)
     asked: dict[str, Any] = {} if arms is None else {"arms": [name.strip() for name in arms.split(",")]}
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_labels(
             init,
@@ -270,18 +269,6 @@ def _counts(text: str) -> list[int | Literal["all"]]:
         raise click.UsageError(
             f"--counts takes whole numbers and all between commas, such as 50,200,all, not '{text}'"
         ) from None
-
-
-def _source_of(given: dict[str, Any]) -> Source:
-    """Return the labelled data that options name."""
-    from pathlib import Path
-
-    from gpt1.finetuning.data import Source
-
-    named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
-    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels")
-    named |= {name: given[name] for name in how if given[name] is not None}
-    return Source(tasks=given["task"], data=given["data"], columns=options.roles_and_names(given["columns"]), **named)
 
 
 def _training_of(given: dict[str, Any]) -> FinetuningSettings:
