@@ -57,7 +57,8 @@ DOORS = {
 NETWORK = {
     "datasets": {"corpus/documents.py", "tasks/hub.py"},
     "huggingface_hub": {"exchange/importing.py"},
-    "socket": {"serve/patience.py", "serve/server.py"},
+    "ray": {"corpus/on_ray.py"},
+    "socket": {"corpus/on_ray.py", "serve/patience.py", "serve/server.py"},
     **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
 }
 

@@ -11,6 +11,7 @@ import logging
 import os
 import platform
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from gpt1.corpus.encoding import Encoding, encode
 from gpt1.corpus.lots import Lot, LotShare, shares_of
 
 TRIES = 10  # of a task whose node or process dies
+ANSWERS_WITHIN = 10  # seconds
 IN_STOCK = 4  # tasks for each core of the cluster that are handed over at a time
 
 
@@ -127,6 +129,7 @@ def _connected(ray: Any, progress: Progress) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    _require_answer(os.environ.get("RAY_ADDRESS", ""))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
     heard = signal.getsignal(signal.SIGTERM)
     try:
@@ -141,6 +144,17 @@ def _connected(ray: Any, progress: Progress) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Refuse an address at which nobody listens, for which the library would wait minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):  # nothing, or such as `auto`
+        return
+    try:
+        socket.create_connection((host, int(port)), ANSWERS_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}; RAY_ADDRESS says where it is") from error
 
 
 def _cores(ray: Any) -> int:
