@@ -57,7 +57,14 @@ DOORS = {
 NETWORK = {
     "datasets": {"corpus/documents.py", "tasks/hub.py"},
     "huggingface_hub": {"exchange/importing.py"},
-    "socket": {"serve/listening.py", "serve/patience.py", "serve/server.py", "serve/workers.py"},
+    "ray": {"corpus/on_ray.py"},
+    "socket": {
+        "corpus/on_ray.py",
+        "serve/listening.py",
+        "serve/patience.py",
+        "serve/server.py",
+        "serve/workers.py",
+    },
     **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
 }
 

@@ -282,7 +282,9 @@ def _prepare(
     else:
         faults = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
     _refuse(asked, faults, "begin anew with `restart=True`")
-    batches, faults = all_batches(lots, asked.work) or ([], [])
+    if (found := all_batches(lots, asked.work)) is None:
+        raise InputError(f"not all that was written is to be seen in {asked.work} yet; the same command goes on")
+    batches, faults = found
     if not batches:
         raise _Nothing(f"there is no document to read{': ' + faults[0].message if faults else ''}")
     corpus = assemble(
