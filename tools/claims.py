@@ -7,13 +7,14 @@ A tenth of the rows for training then chooses the learning rate of each arm. All
 and the page is its `claims.md`. Stages, with the seconds that each should take on an H200 with 16 cores (reckoned):
 
     corpus 110    pretrain 450    rates 90    ablations 260    zeroshot 20    labels 100    transfer 110
-    further 25    tables 45    race 300    page 30
+    further 25    tables 45    race 300    page 60
 
 What is there is not made again, so that the same call goes on after a kill, and `--stages` picks some; with `--minutes`
-nothing is begun after so long. `--processes` make cells side by side, each the next that nobody makes, best under
-CUDA's Multi-Process Service; RACE, whose batches are large, comes last and by `LARGE_AT_ONCE` of them. Of large tasks
-some rows are left out (`MOST`). A machine with torch, numpy, safetensors and tokenizers is enough. `--rehearse` makes
-all of it of a toy, in minutes on two cores. The last stage also packs the study into parts of 15 MB (`home/`).
+nothing but the page is begun after so long. `--processes` make cells side by side, each the next that nobody makes,
+best under CUDA's Multi-Process Service; RACE, whose batches are large, comes last and by `LARGE_AT_ONCE` of them. Of
+large tasks some rows are left out (`MOST`). A machine with torch, numpy, safetensors and tokenizers is enough.
+`--rehearse` makes all of it of a toy, in minutes on two cores. The last stage also packs the study into parts of 15 MB
+(`home/`).
 """
 
 from __future__ import annotations

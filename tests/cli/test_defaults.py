@@ -41,8 +41,10 @@ from gpt1.serve import listening
 from gpt1.serve.limits import Limits
 from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
+from gpt1.studies.ablations import study_ablations
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
+from gpt1.studies.reproduce import Scope, reproduce
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
@@ -104,9 +106,9 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "blimp": (read_pairs, load_run),
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
-    "study ablations": STUDY,
+    "study ablations": (study_ablations, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
-    "reproduce": STUDY,
+    "reproduce": ({"counts": "none", "make": "all"}, Scope, reproduce, *STUDY),
     "report": (report,),
     "card": ({"out": None},),
     "serve": ({"port": listening.PORT, "token": None, "device": None, "reference": None}, Limits, ServerSettings),

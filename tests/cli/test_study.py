@@ -15,6 +15,7 @@ from gpt1.base.progress import Terminal
 from gpt1.cli.lines import StudyLines, table_of
 from gpt1.runs.events import Noticed, RolledBack
 from gpt1.studies.cells import Cell, CellResult
+from gpt1.studies.reproduce import PARTS
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.moments import changes_told, counted, signalled
@@ -146,6 +147,7 @@ def test_reproduce_makes_one_row_and_tells_of_it(
     found = {path.name: json.loads((path / "cell.json").read_text()) for path in cells.iterdir()}
     rates = {name: cell["inputs"]["settings"]["optimizer.lr"] for name, cell in found.items()}
     assert rates == {"full-sst2-0": 5e-3, "scratch-sst2-0": 0.01, "no-lm-sst2-0": 0.02}
+    assert ", ".join(PARTS) in " ".join(run(capsys, "reproduce", "--help")[1].split())
     (tmp_path / "out" / "claims.md").unlink()
     assert run(capsys, *words, "--make", "nothing")[0] == 0
     assert "3 of 6 cells are done" in (tmp_path / "out" / "claims.md").read_text()

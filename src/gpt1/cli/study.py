@@ -255,9 +255,7 @@ def labels_command(
     "--counts", metavar="500,all", help="From how many labels to learn with and without auxiliary LM.  [none]"
 )
 @click.option("--make", metavar="PARTS", help=f"Of {', '.join(_PARTS)}: make these alone, or nothing.  [all]")
-@click.option(
-    "--task", "tasks", multiple=True, metavar="NAME", help="Make cells of this task alone; repeatable.  [all]"
-)
+@click.option("--task", "tasks", multiple=True, metavar="NAME", help="Make cells of this task alone; repeatable.")
 @_rates_option
 @_training_options
 @options.as_json
