@@ -6,12 +6,14 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.failures import ELASTIC, SPARE, WAIT, WAYS, Job, best_interval, daly, expected_hours, simulate, young
 
+ROOT = Path(__file__).parent.parent.parent
 DRAWS = 400
 JOB = Job(work=20.0, nodes=8, node_mtbf=16.0, save=0.02, restart=0.1)  # a failure every two hours
 SIGMAS = 4  # by which a mean of draws may miss what is expected; the draws are the same each time
@@ -82,3 +84,11 @@ def test_it_is_a_command_and_its_help_tells_how() -> None:
         call = [sys.executable, "-m", "benchmarks.failures", *arguments]
         done = subprocess.run(call, capture_output=True, text=True, check=True)
         assert told in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--gpu-hours", "500", "--repair-hours", "1"]])
+def test_the_page_shows_what_the_command_prints(arguments: list[str]) -> None:
+    page = (ROOT / "docs" / "scale.md").read_text()
+    call = [sys.executable, "-m", "benchmarks.failures", *arguments]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert f"    {' '.join(['python', *call[1:]])}\n\n```text\n{done.stdout}```\n" in page
