@@ -4,23 +4,30 @@ A document arrives as one or more parts of at most a million characters, so that
 through a few megabytes of memory. What cannot be read arrives as a fault, in its place, and reading goes on:
 bad bytes cost the file, line or paragraph they stand in, a bad row costs that row, a damaged file its rest.
 What to do with parts and faults, and what to tell the user, is for the caller.
+
+Pages of a dump are dear to read: their markup is taken off by several processes, a portion of them at a time. Their
+order stays, so documents hang on the files alone.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpt1.base.archives import COMPRESSIONS
 from gpt1.base.errors import FileError, InputError, MissingDependency, SettingError, did_you_mean, printable, unknown
 from gpt1.base.files import missing
+from gpt1.base.parallel import ordered_map
 from gpt1.base.tables import (
-    READ,
+    FORMATS,
     check_encoding,
     file_format,
     lines,
@@ -29,12 +36,19 @@ from gpt1.base.tables import (
     undecodable,
 )
 from gpt1.base.wording import some
+from gpt1.corpus.pages import LeftOutCounts, NoDocument, RawPage
 from gpt1.corpus.unwrap import STRETCH, unwrap
+from gpt1.corpus.wikipedia import read_wiki_pages, require_parser
 from gpt1.text.pieces import LIMIT, pieces
 
 HUB = "hub:"
 TEXTS = ("txt", "md")
-DOCUMENTS = ("file", "line", "blank", "field")
+# What files of pages are called, before the suffix of what they are packed with. Of a large Wikipedia the dump comes in
+# parts, such as `enwiki-20260901-pages-articles1.xml-p1p41242.bz2`.
+PAGES = {"mediawiki": re.compile(r"\.xml(-p\d+p\d+)?")}
+READ = f"{', '.join(FORMATS)}, .xml of MediaWiki, each also {', '.join(COMPRESSIONS)}"
+DOCUMENTS = ("file", "line", "blank", "field", "page")
+PORTION = 1_000_000  # characters or bytes of pages that a process gets at a time
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 DAMAGE = "\ud800"  # where a text breaks off; no decoded text holds it
@@ -98,6 +112,14 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """What was read and gave no document: faults, and counts of what was left out for what it is."""
+
+    faults: list[Fault] = dataclasses.field(default_factory=list)
+    left_out: LeftOutCounts = dataclasses.field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """How the sources are read, as the user chose."""
 
@@ -108,7 +130,14 @@ class _Reading:
 
     def kind(self, source: TextSource) -> str:
         """Return what a document of this source is: the choice made, else what suits the format."""
-        return self.document or ("file" if source.format in TEXTS else "field")
+        return self.document or _possible(source)[0]
+
+
+def _possible(source: TextSource) -> tuple[str, ...]:
+    """Return what a document of this source can be, the usual first."""
+    if source.format in TEXTS:
+        return ("file", "line", "blank")
+    return ("page",) if source.format in PAGES else ("field",)
 
 
 # --- from paths to sources -------------------------------------------------------------------------------
@@ -144,14 +173,20 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
 
 
 def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
-    if isinstance(entry, Skipped) or entry.format in TEXTS:
+    if isinstance(entry, Skipped) or entry.format in (*TEXTS, *PAGES):
         return entry
     return Skipped(entry.name, "a table beside texts; to read it, name it")
 
 
 def _source(name: str) -> TextSource:
-    kind, about = file_format(name), Path(name).stat()
+    kind, about = page_format(name) or file_format(name, READ), Path(name).stat()
     return TextSource(name, kind, about.st_size, about.st_mtime_ns)
+
+
+def page_format(name: str | Path) -> str | None:
+    """Return which format of pages a file has by its name, None where it has none."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes if suffix.lower() not in COMPRESSIONS]
+    return next((kind for kind, suffix in PAGES.items() if suffixes and suffix.fullmatch(suffixes[-1])), None)
 
 
 def _search(path: str) -> Iterator[TextSource | Skipped]:
@@ -207,16 +242,24 @@ def read_parts(
     field: str | None = None,
     encoding: str = "utf-8",
     unwrap: bool = False,
+    workers: int = 1,
+    left_out: LeftOutCounts | None = None,
 ) -> Iterator[DocumentPart | Fault]:
     """Yield the documents of the sources in their order, each as consecutive parts, and faults in their places.
 
-    A document is a "file", a "line", a stretch between "blank" lines, or the "field" of a table row (the
-    column `field`, else "text", else the only one that holds text); by default a file, or the field of a table.
-    Lines and stretches of white space alone are not documents. Choices that do not fit are refused at once.
+    A document is a "file", a "line", a stretch between "blank" lines, the "field" of a table row (the column `field`,
+    else "text", else the only one that holds text), or the "page" of a dump; by default what comes first for its
+    format. Lines and stretches of white space alone are not documents. What is no document for what it is, such as a
+    page that only leads to another, is counted in `left_out` by source and reason. Pages are read by `workers`
+    processes. Choices that do not fit are refused at once.
     """
     reading = _Reading(document, field, encoding, unwrap)
     _check(sources, reading)
-    return itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
+    found: Iterator[_Found]
+    found = itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
+    if any(source.format in PAGES for source in sources):
+        found = _without_markup(found, workers)
+    return _counted(found, left_out)
 
 
 def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
@@ -226,19 +269,23 @@ def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
     if reading.document == "line" and reading.unwrap:
         raise SettingError("unwrapping joins lines, so a document cannot be a line; take 'file' or 'blank'")
     for source in sources:
-        possible = ("file", "line", "blank") if source.format in TEXTS else ("field",)
+        possible = _possible(source)
         if reading.kind(source) not in possible:
             which = " or ".join(f"'{kind}'" for kind in possible)
             raise SettingError(
                 f"a document of {source.name} ({source.format}) can be {which}, not '{reading.document}'"
             )
-    if reading.field is not None and sources and all(source.format in TEXTS for source in sources):
+        if source.format == "mediawiki":
+            require_parser(source.name)
+    if reading.field is not None and sources and all(_possible(source) != ("field",) for source in sources):
         raise SettingError(f"texts have no columns, so there is no field '{reading.field}' to read")
 
 
-def _read(index: int, source: TextSource, reading: _Reading) -> Iterator[DocumentPart | Fault]:
+def _read(index: int, source: TextSource, reading: _Reading) -> Iterator[_Found]:
     try:
-        if reading.kind(source) == "field":
+        if source.format in PAGES:
+            yield from _pages(index, source)
+        elif reading.kind(source) == "field":
             yield from _row_documents(index, source, reading)
         elif reading.kind(source) == "file":
             blocks = read_text_blocks(source.name, reading.encoding)
@@ -351,6 +398,83 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
         # A line that had to be cut is not blank, whatever it holds, as the rest of it is not known yet.
         yield number, text, line[len(text) :], not open_line and len(text) <= LIMIT and not text.strip()
         open_line = len(text) == len(line)
+
+
+# --- pages -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacedPage:
+    """A page of a source, as it stands there, or why it is left out."""
+
+    source: int
+    page: RawPage | NoDocument
+
+
+_Found = DocumentPart | Fault | _PlacedPage
+
+
+def _pages(index: int, source: TextSource) -> Iterator[Fault | _PlacedPage]:
+    for found in read_wiki_pages(source.name):
+        if isinstance(found, FileError):
+            yield Fault(index, found.position, found.reason, str(found))
+        else:
+            yield _PlacedPage(index, found)
+
+
+def _counted(found: Iterable[_Found], left_out: LeftOutCounts | None) -> Iterator[DocumentPart | Fault]:
+    """Yield all but pages that are left out, and count those."""
+    for item in found:
+        if not isinstance(item, _PlacedPage):
+            yield item
+        elif left_out is not None and isinstance(item.page, NoDocument):
+            left_out[item.source, item.page.reason] += 1
+
+
+def _without_markup(found: Iterable[_Found], workers: int) -> Iterator[_Found]:
+    """Yield what was found, in the place of each page the parts of its text."""
+    portions = ordered_map(_portion_documents, _portions(found), workers=workers, initializer=_begin, initargs=())
+    return itertools.chain.from_iterable(portions)
+
+
+def _portions(found: Iterable[_Found]) -> Iterator[list[_Found]]:
+    portion: list[_Found] = []
+    size = 0
+    for item in found:
+        portion.append(item)
+        size += _size(item)
+        if size >= PORTION:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _size(item: _Found) -> int:
+    """Return about how many characters are to be held for something found."""
+    if isinstance(item, DocumentPart):
+        return len(item.text)
+    return item.page.size if isinstance(item, _PlacedPage) and not isinstance(item.page, NoDocument) else 100
+
+
+def _begin() -> None:
+    """Begin a process that takes texts out of pages: it needs nothing beforehand."""
+
+
+def _portion_documents(portion: list[_Found]) -> list[_Found]:
+    return [document for item in portion for document in _item_documents(item)]
+
+
+def _item_documents(item: _Found) -> Iterator[_Found]:
+    if not isinstance(item, _PlacedPage) or isinstance(item.page, NoDocument):
+        yield item
+        return
+    try:
+        text = item.page.text()
+    except FileError as fault:
+        yield Fault(item.source, fault.position, fault.reason, str(fault))
+    else:
+        yield from _document(item.source, item.page.position, _cut([text], False))
 
 
 # --- tables ----------------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
-from gpt1.corpus.documents import TEXTS, DocumentPart, Fault, Found, Skipped, TextSource, find_sources, read_parts
+from gpt1.corpus.documents import TEXTS, DocumentPart, Found, Losses, Skipped, TextSource, find_sources, read_parts
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
+from gpt1.corpus.pages import by_reason, in_words
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
@@ -117,19 +118,19 @@ def _prepare(
     progress: Progress,
 ) -> CorpusManifest:
     announce(found, progress)
-    faults: list[Fault] = []
-    batches = _encode(found, preparation, tokenizer, work, workers, faults, progress)
-    if faults and preparation.on_error == "refuse":
+    losses = Losses()
+    batches = _encode(found, preparation, tokenizer, work, workers, losses, progress)
+    if losses.faults and preparation.on_error == "refuse":
         raise InputError(
-            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then begin anew with "
-            "`restart=True`"
+            f"{losses.faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then begin anew "
+            "with `restart=True`"
         )
     if not batches:
         _clear(out)
-        raise InputError(f"there is no document to read{': ' + faults[0].message if faults else ''}")
+        raise InputError(f"there is no document to read{_why(losses)}")
     corpus = assemble(
         batches,
-        faults,
+        losses,
         found.sources,
         tokenizer,
         out,
@@ -293,7 +294,7 @@ def _encode(
     tokenizer: Tokenizer,
     work: Path,
     workers: int,
-    faults: list[Fault],
+    losses: Losses,
     progress: Progress,
 ) -> list[Path]:
     """Encode every batch that is not there yet; return the files of all of them, in order."""
@@ -306,9 +307,9 @@ def _encode(
         meter = Meter(found.sources, bar)
 
         def missing() -> Iterator[tuple[Path, list[DocumentPart]]]:
-            parts = read_parts(found.sources, **_reading(preparation))
-            for batch in in_batches(parts, faults):
-                if preparation.on_error == "refuse" and faults:
+            parts = read_parts(found.sources, **_reading(preparation), workers=workers, left_out=losses.left_out)
+            for batch in in_batches(parts, losses.faults):
+                if preparation.on_error == "refuse" and losses.faults:
                     return
                 if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
                     progress.say(HARD_WRAPPED)
@@ -347,6 +348,12 @@ def describe(corpus: CorpusManifest) -> list[str]:
     return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
+def _why(losses: Losses) -> str:
+    if losses.faults:
+        return f": {losses.faults[0].message}"
+    return f"; left out: {in_words(by_reason(losses.left_out))}" if losses.left_out else ""
+
+
 def _dropped(corpus: CorpusManifest) -> str:
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in corpus.documents.dropped.items())
+    dropped = in_words(corpus.documents.dropped)
     return f"read {many(corpus.documents.read, 'document')}; dropped: {dropped or 'none'}"
