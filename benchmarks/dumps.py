@@ -1,15 +1,16 @@
 """Are dumps of any size read in bounded memory, and is every page counted? A file is made, and read as `prepare` reads.
 
-    python -m benchmarks.dumps wikipedia --gigabytes 2 [--workers N] [--folder DIR]
+    python -m benchmarks.dumps wikipedia|wet|warc --gigabytes 2 [--workers N] [--folder DIR]
 
 The file is made as it is written, of words drawn at random, so it takes no memory either; it is as large as said before
-it is packed. Its pages are of all kinds that dumps have: articles, redirects, pages of other namespaces.
+it is packed. The pages of a dump are articles, redirects and pages of another namespace; those of a crawl are texts.
 """
 
 from __future__ import annotations
 
 import argparse
 import bz2
+import gzip
 import random
 import resource
 import sys
@@ -26,6 +27,11 @@ from gpt1.corpus.documents import DocumentPart, Fault, find_sources, read_parts
 from gpt1.corpus.pages import LeftOutCounts, by_reason
 
 WORDS = [f"{first}{second}" for first in ("sto", "ra", "ne", "wi", "la", "mo") for second in ("ne", "ver", "st", "d")]
+NAMES = {
+    "wikipedia": "dump-pages-articles-multistream.xml.bz2",
+    "wet": "crawl-00000.warc.wet.gz",
+    "warc": "crawl-00000.warc.gz",
+}
 STREAM_PAGES = 100  # of a multistream dump, as Wikipedia packs them
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
   <siteinfo>
@@ -75,11 +81,11 @@ def random_wiki_pages(size: int, made: Counter[str]) -> Iterator[str]:
     number = written = 0
     while written < size:
         number += 1
-        kind = draw.choices(("article", "redirect", "not an article"), (6, 3, 1))[0]
+        kind = draw.choices(("page", "redirect", "not an article"), (6, 3, 1))[0]
         title = f"{_sentence(draw, 2)} {number}"
         if kind == "redirect":
             page = wiki_page(number, title, f"#REDIRECT [[{_sentence(draw, 2)}]]", target="x")
-        elif kind == "article":
+        elif kind == "page":
             page = wiki_page(number, title, _article(draw, title))
         else:
             page = wiki_page(number, f"Talk:{title}", _sentence(draw, 200), namespace=1)
@@ -115,31 +121,71 @@ def write_multistream(file: IO[bytes], pages: Iterable[str]) -> None:
     file.write(bz2.compress("".join([*held, END]).encode()))
 
 
+# --- the web ---------------------------------------------------------------------------------------------------
+
+
+def warc_record(kind: str, number: int, block: bytes) -> bytes:
+    """Return a record of a WARC or WET file, not packed."""
+    content = "application/http; msgtype=response" if kind == "response" else "text/plain"
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/{number}\r\n"
+        f"WARC-Date: 2026-11-01T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012}>\r\n"
+        f"Content-Type: {content}\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def answer(html: bytes, *, status: str = "200 OK", content: str = "text/html; charset=utf-8", more: str = "") -> bytes:
+    """Return what a server answers, as the block of a record holds it."""
+    return f"HTTP/1.1 {status}\r\nContent-Type: {content}\r\n{more}\r\n".encode() + html
+
+
+def random_records(kind: str, size: int, made: Counter[str]) -> Iterator[bytes]:
+    """Yield records of so many bytes in all, each packed as a gzip member, and count the pages among them."""
+    draw = random.Random(0)
+    record = warc_record("warcinfo", 0, b"software: none")
+    number = written = 0
+    while written < size:
+        yield gzip.compress(record, 1)
+        written += len(record)
+        number += 1
+        text = "\n".join(_sentence(draw, draw.randrange(5, 120)) for _ in range(draw.randrange(2, 40)))
+        made["page"] += 1
+        if kind == "wet":
+            record = warc_record("conversion", number, text.encode())
+        else:
+            record = warc_record("response", number, answer(f"<p>{text.replace(chr(10), '<p>')}".encode()))
+    yield gzip.compress(record, 1)
+
+
 # --- measuring ------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("wikipedia",))
+    parser.add_argument("kind", choices=NAMES)
     parser.add_argument("--gigabytes", type=float, default=0.1)
     parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--folder", help="where the file is made, and stays")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        path = Path(given.folder or temporary) / "dump-pages-articles-multistream.xml.bz2"
+        path = Path(given.folder or temporary) / NAMES[given.kind]
         made: Counter[str] = Counter()
         began = time.perf_counter()
         with path.open("wb") as file:
-            write_multistream(file, random_wiki_pages(int(given.gigabytes * 1e9), made))
+            if given.kind == "wikipedia":
+                write_multistream(file, random_wiki_pages(int(given.gigabytes * 1e9), made))
+            else:
+                file.writelines(random_records(given.kind, int(given.gigabytes * 1e9), made))
         print(f"made {path.stat().st_size:,} bytes in {time.perf_counter() - began:,.0f} s: {dict(made)}")
         began = time.perf_counter()
         read, left_out = count(path, given.workers)
         seconds = time.perf_counter() - began
     peaks = [resource.getrusage(who).ru_maxrss / 1e3 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(f"read in {seconds:,.0f} s by {given.workers} processes, {1e3 * given.gigabytes / seconds:.1f} MB/s of it")
-    print(f"  articles {read:,}; left out: {dict(by_reason(left_out))}")
+    print(f"  pages {read:,}; left out: {dict(by_reason(left_out))}")
     print(f"  memory at most: {peaks[0]:,.0f} MB, {peaks[1]:,.0f} MB in a process beside it")
-    if {"article": read, **by_reason(left_out)} != made:
+    if {"page": read, **by_reason(left_out)} != made:
         sys.exit("not every page was counted")
 
 

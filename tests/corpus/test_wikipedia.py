@@ -200,7 +200,7 @@ def test_a_large_dump_is_read_in_little_memory(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert {"article": documents, **by_reason(left_out)} == made
+    assert {"page": documents, **by_reason(left_out)} == made
     assert peak < 25_000_000
 
 

@@ -67,8 +67,9 @@ ONLY_TASK = (
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
 
-    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet or a MediaWiki dump (xml), each also gz,
-    bz2, xz or zst, or hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on where it was.
+    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, dumps of MediaWiki (xml) or pages of a
+    crawl (warc, wet), each also gz, bz2, xz or zst, or hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on
+    where it was.
 
     \b
     Examples:

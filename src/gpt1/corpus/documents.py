@@ -36,6 +36,7 @@ from gpt1.base.tables import (
     undecodable,
 )
 from gpt1.base.wording import some
+from gpt1.corpus.crawl import read_web_pages, require_extractor
 from gpt1.corpus.pages import LeftOutCounts, NoDocument, RawPage
 from gpt1.corpus.unwrap import STRETCH, unwrap
 from gpt1.corpus.wikipedia import read_wiki_pages, require_parser
@@ -45,8 +46,9 @@ HUB = "hub:"
 TEXTS = ("txt", "md")
 # What files of pages are called, before the suffix of what they are packed with. Of a large Wikipedia the dump comes in
 # parts, such as `enwiki-20260901-pages-articles1.xml-p1p41242.bz2`.
-PAGES = {"mediawiki": re.compile(r"\.xml(-p\d+p\d+)?")}
-READ = f"{', '.join(FORMATS)}, .xml of MediaWiki, each also {', '.join(COMPRESSIONS)}"
+PAGES = {"mediawiki": re.compile(r"\.xml(-p\d+p\d+)?"), "warc": re.compile(r"\.warc"), "wet": re.compile(r"\.wet")}
+READ = f"{', '.join(FORMATS)}, .xml of MediaWiki, .warc, .wet, each also {', '.join(COMPRESSIONS)}"
+REQUIRED = {"mediawiki": require_parser, "warc": require_extractor}  # calls that refuse where a library is missing
 DOCUMENTS = ("file", "line", "blank", "field", "page")
 PORTION = 1_000_000  # characters or bytes of pages that a process gets at a time
 
@@ -275,8 +277,8 @@ def _check(sources: Sequence[TextSource], reading: _Reading) -> None:
             raise SettingError(
                 f"a document of {source.name} ({source.format}) can be {which}, not '{reading.document}'"
             )
-        if source.format == "mediawiki":
-            require_parser(source.name)
+        if source.format in REQUIRED:
+            REQUIRED[source.format](source.name)
     if reading.field is not None and sources and all(_possible(source) != ("field",) for source in sources):
         raise SettingError(f"texts have no columns, so there is no field '{reading.field}' to read")
 
@@ -415,7 +417,8 @@ _Found = DocumentPart | Fault | _PlacedPage
 
 
 def _pages(index: int, source: TextSource) -> Iterator[Fault | _PlacedPage]:
-    for found in read_wiki_pages(source.name):
+    read = read_wiki_pages if source.format == "mediawiki" else read_web_pages
+    for found in read(source.name):
         if isinstance(found, FileError):
             yield Fault(index, found.position, found.reason, str(found))
         else:
@@ -473,6 +476,9 @@ def _item_documents(item: _Found) -> Iterator[_Found]:
         text = item.page.text()
     except FileError as fault:
         yield Fault(item.source, fault.position, fault.reason, str(fault))
+        return
+    if isinstance(text, NoDocument):
+        yield _PlacedPage(item.source, text)
     else:
         yield from _document(item.source, item.page.position, _cut([text], False))
 

@@ -10,6 +10,13 @@ from typing import Protocol, TypeAlias
 LeftOutCounts: TypeAlias = Counter[tuple[int, str]]  # by the number of the source, and the reason
 
 
+@dataclass(frozen=True, slots=True)
+class NoDocument:
+    """A page that is no document, though nothing is wrong with it, and why in a few words."""
+
+    reason: str
+
+
 class RawPage(Protocol):
     """A page as it stands in a file, with its markup, which is dearer to take off than the page is to find."""
 
@@ -21,15 +28,8 @@ class RawPage(Protocol):
     def size(self) -> int:
         """How many characters or bytes it has."""
 
-    def text(self) -> str:
-        """Return its text without markup, or raise a `FileError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoDocument:
-    """A page that is no document, though nothing is wrong with it, and why in a few words."""
-
-    reason: str
+    def text(self) -> str | NoDocument:
+        """Return its text without markup, or why it is no document; raise a `FileError` where it cannot be read."""
 
 
 def by_reason(counts: LeftOutCounts) -> Counter[str]:

@@ -32,7 +32,17 @@ from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
-from gpt1.corpus.documents import TEXTS, DocumentPart, Found, Losses, Skipped, TextSource, find_sources, read_parts
+from gpt1.corpus.documents import (
+    PAGES,
+    TEXTS,
+    DocumentPart,
+    Found,
+    Losses,
+    Skipped,
+    TextSource,
+    find_sources,
+    read_parts,
+)
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.pages import by_reason, in_words
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
@@ -311,7 +321,8 @@ def _encode(
             for batch in in_batches(parts, losses.faults):
                 if preparation.on_error == "refuse" and losses.faults:
                     return
-                if not files and not preparation.unwrap and looks_wrapped(batch[0].text):
+                is_page = found.sources[batch[0].source].format in PAGES
+                if not (files or preparation.unwrap or is_page) and looks_wrapped(batch[0].text):
                     progress.say(HARD_WRAPPED)
                 files.append(work / f"{len(files):06}.npz")
                 meter.read(batch)
