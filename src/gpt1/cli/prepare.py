@@ -10,7 +10,18 @@ import click
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 
-ONLY_TEXT = ("document", "field", "unwrap", "duplicates", "valid", "on_error", "shard_tokens", "workers")
+ONLY_TEXT = (
+    "document",
+    "field",
+    "unwrap",
+    "language",
+    "quality",
+    "duplicates",
+    "valid",
+    "on_error",
+    "shard_tokens",
+    "workers",
+)
 ONLY_TASK = (
     "data",
     "dev",
@@ -36,6 +47,8 @@ ONLY_TASK = (
 @options.field
 @options.encoding
 @options.unwrap
+@click.option("--language", metavar="CODE", help="Keep documents in this language alone, such as en.")
+@click.option("--quality", is_flag=True, default=None, help="Keep documents that read like prose: Gopher's rules.")
 @click.option(
     "--duplicates", metavar="keep|exact|near", help="Keep all, drop exact repeats, or drop near ones too.  [near]"
 )

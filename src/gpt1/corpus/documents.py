@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from gpt1.base.tables import (
 from gpt1.base.wording import some
 from gpt1.corpus.crawl import read_web_pages, require_extractor
 from gpt1.corpus.pages import LeftOutCounts, NoDocument, RawPage
+from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.unwrap import STRETCH, unwrap
 from gpt1.corpus.wikipedia import read_wiki_pages, require_parser
 from gpt1.text.pieces import LIMIT, pieces
@@ -244,6 +246,7 @@ def read_parts(
     field: str | None = None,
     encoding: str = "utf-8",
     unwrap: bool = False,
+    sieve: Sieve = NO_SIEVE,
     workers: int = 1,
     left_out: LeftOutCounts | None = None,
 ) -> Iterator[DocumentPart | Fault]:
@@ -252,15 +255,16 @@ def read_parts(
     A document is a "file", a "line", a stretch between "blank" lines, the "field" of a table row (the column `field`,
     else "text", else the only one that holds text), or the "page" of a dump; by default what comes first for its
     format. Lines and stretches of white space alone are not documents. What is no document for what it is, such as a
-    page that only leads to another, is counted in `left_out` by source and reason. Pages are read by `workers`
-    processes. Choices that do not fit are refused at once.
+    page that only leads to another, or does not pass the `sieve`, is counted in `left_out` by source and reason.
+    Markup is taken off and texts are judged by `workers` processes. Choices that do not fit are refused at once.
     """
     reading = _Reading(document, field, encoding, unwrap)
     _check(sources, reading)
+    sieve.check()
     found: Iterator[_Found]
     found = itertools.chain.from_iterable(_read(index, source, reading) for index, source in enumerate(sources))
-    if any(source.format in PAGES for source in sources):
-        found = _without_markup(found, workers)
+    if sieve != NO_SIEVE or any(source.format in PAGES for source in sources):
+        found = _judged_texts(found, sieve, workers)
     return _counted(found, left_out)
 
 
@@ -407,10 +411,11 @@ def _numbered(blocks: Iterable[str]) -> Iterator[tuple[int, str, str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedPage:
-    """A page of a source, as it stands there, or why it is left out."""
+    """A page of a source, as it stands there, or why it is left out; `goes_on` where more parts of it follow."""
 
     source: int
     page: RawPage | NoDocument
+    goes_on: bool = False
 
 
 _Found = DocumentPart | Fault | _PlacedPage
@@ -426,17 +431,22 @@ def _pages(index: int, source: TextSource) -> Iterator[Fault | _PlacedPage]:
 
 
 def _counted(found: Iterable[_Found], left_out: LeftOutCounts | None) -> Iterator[DocumentPart | Fault]:
-    """Yield all but pages that are left out, and count those."""
+    """Yield all but what is left out, with the parts that follow it, and count that."""
+    passing = False
     for item in found:
-        if not isinstance(item, _PlacedPage):
+        if isinstance(item, _PlacedPage):
+            passing = item.goes_on
+            if left_out is not None and isinstance(item.page, NoDocument):
+                left_out[item.source, item.page.reason] += 1
+        elif not passing or isinstance(item, Fault) or item.first:
+            passing = False
             yield item
-        elif left_out is not None and isinstance(item.page, NoDocument):
-            left_out[item.source, item.page.reason] += 1
 
 
-def _without_markup(found: Iterable[_Found], workers: int) -> Iterator[_Found]:
-    """Yield what was found, in the place of each page the parts of its text."""
-    portions = ordered_map(_portion_documents, _portions(found), workers=workers, initializer=_begin, initargs=())
+def _judged_texts(found: Iterable[_Found], sieve: Sieve, workers: int) -> Iterator[_Found]:
+    """Yield what was found, in the place of each page its text, and of each text that does not pass why."""
+    judge = partial(_judged, sieve)
+    portions = ordered_map(judge, _portions(found), workers=workers, initializer=_begin, initargs=())
     return itertools.chain.from_iterable(portions)
 
 
@@ -464,11 +474,19 @@ def _begin() -> None:
     """Begin a process that takes texts out of pages: it needs nothing beforehand."""
 
 
-def _portion_documents(portion: list[_Found]) -> list[_Found]:
-    return [document for item in portion for document in _item_documents(item)]
+def _judged(sieve: Sieve, portion: list[_Found]) -> list[_Found]:
+    texts = (text for item in portion for text in _text(item))
+    return [_judge(text, sieve) if isinstance(text, DocumentPart) else text for text in texts]
 
 
-def _item_documents(item: _Found) -> Iterator[_Found]:
+def _judge(part: DocumentPart, sieve: Sieve) -> DocumentPart | _PlacedPage:
+    """Return the first part of a document, or why it does not pass; later parts and empty texts are not judged."""
+    reason = sieve.reason(part.text) if part.first and part.text.strip() else None
+    return part if reason is None else _PlacedPage(part.source, NoDocument(reason), goes_on=not part.last)
+
+
+def _text(item: _Found) -> Iterator[_Found]:
+    """Yield the parts of a page's text, or why there is none; what is no page as it is."""
     if not isinstance(item, _PlacedPage) or isinstance(item.page, NoDocument):
         yield item
         return

@@ -45,6 +45,7 @@ from gpt1.corpus.documents import (
 )
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.pages import by_reason, in_words
+from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
@@ -66,6 +67,8 @@ class Preparation:
     field: str | None = None
     encoding: str = "utf-8"
     unwrap: bool = False
+    language: str | None = None
+    quality: bool = False
     duplicates: str = "near"
     valid: float = 0.01
     on_error: str = "refuse"
@@ -203,16 +206,20 @@ def _outside(out: Path, found: Found) -> Found:
 
 
 def _reading(preparation: Preparation) -> dict[str, Any]:
-    return {name: getattr(preparation, name) for name in ("document", "field", "encoding", "unwrap")}
+    reading = {name: getattr(preparation, name) for name in ("document", "field", "encoding", "unwrap")}
+    return {**reading, "sieve": Sieve(preparation.language, preparation.quality)}
 
 
 def _plan(preparation: Preparation, tokenizer: Tokenizer, found: Found) -> dict[str, Any]:
     """All that decides the result: settings, tokenizer, and the files as they are now.
 
-    Not what happens on an error: one who was refused may go on with `skip`.
+    Not what happens on an error: one who was refused may go on with `skip`. Nor a sieve that lets all pass, which
+    corpora do not have that were made before there were any.
     """
     settings = asdict(preparation)
     del settings["on_error"]
+    if Sieve(preparation.language, preparation.quality) == NO_SIEVE:
+        del settings["language"], settings["quality"]
     return {
         "settings": settings,
         "tokenizer": tokenizer.fingerprint,
