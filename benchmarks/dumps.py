@@ -2,8 +2,8 @@
 
     python -m benchmarks.dumps wikipedia|wet|warc --gigabytes 2 [--workers N] [--folder DIR]
 
-The file is made as it is written, of words drawn at random, so it takes no memory either; it is as large as said before
-it is packed. The pages of a dump are articles, redirects and pages of another namespace; those of a crawl are texts.
+The file is made as it is written, of words drawn at random, so it takes no memory either; unpacked it is as large as
+said. The pages of a dump are articles, redirects and pages of another namespace; those of a crawl are texts.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ NAMES = {
     "wet": "crawl-00000.warc.wet.gz",
     "warc": "crawl-00000.warc.gz",
 }
+TEXT = random.Random(0).choices(WORDS, k=100_000)
+LEVEL = 1  # of packing: the quickest
 STREAM_PAGES = 100  # of a multistream dump, as Wikipedia packs them
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
   <siteinfo>
@@ -106,19 +108,21 @@ def _article(draw: random.Random, title: str) -> str:
 
 
 def _sentence(draw: random.Random, words: int) -> str:
-    return " ".join(draw.choices(WORDS, k=words)).capitalize() + "."
+    """Return a stretch of one endless text that nobody wrote."""
+    begin = draw.randrange(len(TEXT) - words)
+    return " ".join(TEXT[begin : begin + words]).capitalize() + "."
 
 
 def write_multistream(file: IO[bytes], pages: Iterable[str]) -> None:
     """Write a dump packed as Wikipedia's are: its head, then so many pages each in a bz2 stream of their own."""
-    file.write(bz2.compress(HEAD.encode()))
+    file.write(bz2.compress(HEAD.encode(), LEVEL))
     held: list[str] = []
     for page in pages:
         held.append(page)
         if len(held) == STREAM_PAGES:
-            file.write(bz2.compress("".join(held).encode()))
+            file.write(bz2.compress("".join(held).encode(), LEVEL))
             held = []
-    file.write(bz2.compress("".join([*held, END]).encode()))
+    file.write(bz2.compress("".join([*held, END]).encode(), LEVEL))
 
 
 # --- the web ---------------------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def random_records(kind: str, size: int, made: Counter[str]) -> Iterator[bytes]:
     record = warc_record("warcinfo", 0, b"software: none")
     number = written = 0
     while written < size:
-        yield gzip.compress(record, 1)
+        yield gzip.compress(record, LEVEL)
         written += len(record)
         number += 1
         text = "\n".join(_sentence(draw, draw.randrange(5, 120)) for _ in range(draw.randrange(2, 40)))
@@ -155,7 +159,7 @@ def random_records(kind: str, size: int, made: Counter[str]) -> Iterator[bytes]:
             record = warc_record("conversion", number, text.encode())
         else:
             record = warc_record("response", number, answer(f"<p>{text.replace(chr(10), '<p>')}".encode()))
-    yield gzip.compress(record, 1)
+    yield gzip.compress(record, LEVEL)
 
 
 # --- measuring ------------------------------------------------------------------------------------------------
