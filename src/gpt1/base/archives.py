@@ -21,17 +21,23 @@ XZ_MEMORY = 1 << 28  # bytes that unpacking xz may take; four times what `xz -9`
 def open_bytes(path: str | Path) -> io.BufferedReader:
     """Open a file for reading its bytes, unpacked as its suffix says, whatever the number of archive members."""
     path = Path(path)
+    file = open_packed(path)
+    if path.suffix.lower() not in COMPRESSIONS:
+        return file
+    return io.BufferedReader(_Unpacked(path, file), BLOCK_BYTES)
+
+
+def open_packed(path: str | Path) -> io.BufferedReader:
+    """Open a file for reading its bytes as they are, packed or not."""
+    path = Path(path)
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError:
         raise missing(path) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; expected a file") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    if path.suffix.lower() not in COMPRESSIONS:
-        return file
-    return io.BufferedReader(_Unpacked(path, file), BLOCK_BYTES)
 
 
 def byte_position(path: str | Path, at: int) -> str:

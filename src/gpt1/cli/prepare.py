@@ -14,6 +14,8 @@ ONLY_TEXT = (
     "document",
     "field",
     "unwrap",
+    "language",
+    "quality",
     "duplicates",
     "valid",
     "on_error",
@@ -60,6 +62,8 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 @options.field
 @options.encoding
 @options.unwrap
+@click.option("--language", metavar="CODE", help="Keep documents in this language alone, such as en.")
+@click.option("--quality", is_flag=True, default=None, help="Keep documents that read like prose: Gopher's rules.")
 @click.option(
     "--duplicates", metavar="keep|exact|near", help="Keep all, drop exact repeats, or drop near ones too.  [near]"
 )
@@ -111,8 +115,9 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
 
-    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, each also gz, bz2, xz or zst, or
-    hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on where it was.
+    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, dumps of MediaWiki (xml) or pages of a
+    crawl (warc, wet), each also gz, bz2, xz or zst, or hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on
+    where it was.
 
     \b
     Examples:

@@ -39,23 +39,27 @@ from gpt1.base.progress import Progress, Silent
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.at_work import WHOLE, WorkLog, at_work, name_of, require_free, require_nobody
-from gpt1.corpus.batches import announce
+from gpt1.corpus.batches import announce, read_losses
 from gpt1.corpus.documents import (
     TEXTS,
     DocumentPart,
     Fault,
     Found,
+    Losses,
     Skipped,
     TextReading,
     TextSource,
     check_reading,
     find_sources,
     read_parts,
+    read_sources,
 )
 from gpt1.corpus.encoding import Encoding, encode
 from gpt1.corpus.lots import Lot, LotShare, all_batches, deal, in_lots
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.on_ray import encode_on_ray, require_ray
+from gpt1.corpus.pages import by_reason, in_words
+from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
@@ -79,6 +83,8 @@ class Preparation:
     field: str | None = None
     encoding: str = "utf-8"
     unwrap: bool = False
+    language: str | None = None
+    quality: bool = False
     duplicates: str = "near"
     valid: float = 0.01
     on_error: str = "refuse"
@@ -87,7 +93,12 @@ class Preparation:
     @property
     def reading(self) -> TextReading:
         """How the files are read."""
-        return TextReading(self.document, self.field, self.encoding, self.unwrap)
+        return TextReading(self.document, self.field, self.encoding, self.unwrap, self.sieve)
+
+    @property
+    def sieve(self) -> Sieve:
+        """Which documents pass."""
+        return Sieve(self.language, self.quality)
 
     def __post_init__(self) -> None:
         if self.duplicates not in DUPLICATES:
@@ -155,8 +166,8 @@ def prepare_part(
             with at_work(work, name_of(part), lots) as log:
                 require_free(work, WHOLE)
                 _announce(asked, progress)
-                faults = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
-                _refuse(asked, faults, f"remove {work} when nobody is at work")
+                fault = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
+                _refuse(fault, f"remove {work} when nobody is at work")
         if all_batches(lots, work) is None:
             progress.say(
                 f"part {number}/{count} is done; others are not, of which the last one puts the corpus together"
@@ -205,18 +216,19 @@ class _Asked:
     def plan(self) -> dict[str, str]:
         """Return what tells this preparation from all others: settings, tokenizer, and the files as they are now.
 
-        Not what happens on an error: one who was refused may go on with `skip`.
+        Not what happens on an error: one who was refused may go on with `skip`. Nor a sieve that lets all pass, which
+        corpora do not have that were made before there were any.
         """
         settings = asdict(self.preparation)
         del settings["on_error"]
+        if self.preparation.sieve == NO_SIEVE:
+            del settings["language"], settings["quality"]
         plan = {
             "settings": settings,
             "tokenizer": self.tokenizer.fingerprint,
             "files": [asdict(source) for source in self.found.sources],
         }
-        return {
-            name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in plan.items()
-        }
+        return {name: _fingerprint(part) for name, part in plan.items()}
 
     def require_same(self, plan: dict[str, str], what: str, remedy: str) -> None:
         """Refuse what the folder holds of another preparation, and name what differs."""
@@ -278,16 +290,16 @@ def _prepare(
 ) -> CorpusManifest:
     _announce(asked, progress)
     if engine == RAY:
-        faults = encode_on_ray(asked.encoding(), lots, log.add, progress)
+        fault = encode_on_ray(asked.encoding(), lots, log.add, progress)
     else:
-        faults = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
-    _refuse(asked, faults, "begin anew with `restart=True`")
-    batches, faults = all_batches(lots, asked.work) or ([], [])
+        fault = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
+    _refuse(fault, "begin anew with `restart=True`")
+    batches, losses = read_losses(all_batches(lots, asked.work) or [])
     if not batches:
-        raise _Nothing(f"there is no document to read{': ' + faults[0].message if faults else ''}")
+        raise _Nothing(f"there is no document to read{_why(losses)}")
     corpus = assemble(
         batches,
-        faults,
+        losses,
         asked.found.sources,
         asked.tokenizer,
         asked.out,
@@ -309,7 +321,7 @@ def _prepare(
 
 def _encode_here(
     asked: _Asked, shares: Sequence[LotShare], workers: int, log: WorkLog, progress: Progress
-) -> list[Fault]:
+) -> Fault | None:
     """Encode on this machine; its workers learn from each other alone."""
     lessons = asked.work / LESSONS / log.name if workers > 1 else None
     return encode(asked.encoding(), shares, workers=workers, lessons=lessons, done=log.add, progress=progress)
@@ -318,17 +330,15 @@ def _encode_here(
 def _announce(asked: _Asked, progress: Progress) -> None:
     """Tell what will be read, and advise where it seems to be hard-wrapped."""
     announce(asked.found, progress)
-    begun = next(read_parts(asked.found.sources, **asdict(asked.preparation.reading)), None)
+    begun = next(read_sources(asked.found.sources, asked.preparation.reading), None)
     if isinstance(begun, DocumentPart) and not asked.preparation.unwrap and looks_wrapped(begun.text):
         progress.say(HARD_WRAPPED)
 
 
-def _refuse(asked: _Asked, faults: Sequence[Fault], anew: str) -> None:
-    """End where something cannot be read, unless that is to be skipped; `anew` is what helps when it is mended."""
-    if faults and asked.preparation.on_error == "refuse":
-        raise InputError(
-            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then {anew}"
-        )
+def _refuse(fault: Fault | None, anew: str) -> None:
+    """End where something could not be read; `anew` is what helps when it is mended."""
+    if fault:
+        raise InputError(f"{fault.message}; mend it, or leave such documents out with `on_error='skip'`; then {anew}")
 
 
 # --- how text becomes documents -----------------------------------------------------------------------------
@@ -477,6 +487,12 @@ def describe(corpus: CorpusManifest) -> list[str]:
     return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
+def _why(losses: Losses) -> str:
+    if losses.faults:
+        return f": {losses.faults[0].message}"
+    return f"; left out: {in_words(by_reason(losses.left_out))}" if losses.left_out else ""
+
+
 def _dropped(corpus: CorpusManifest) -> str:
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in corpus.documents.dropped.items())
+    dropped = in_words(corpus.documents.dropped)
     return f"read {many(corpus.documents.read, 'document')}; dropped: {dropped or 'none'}"
