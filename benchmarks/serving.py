@@ -3,11 +3,17 @@
     python -m benchmarks.serving                      # 200 clients, 60 s, then the same with one text a pass
     python -m benchmarks.serving --seconds 20 --clients 50 --threads 1 --ask classify
     python -m benchmarks.serving --device cuda --tokenizer bytes      # where there is a GPU, and perhaps no spaCy
+    python -m benchmarks.serving --workers 2 --rounds 3               # one process against two
+    python -m benchmarks.serving --workers 2 --kill                   # one of two is killed in the midst of it
 
 A fine-tuned run of 6 x 384 with random weights is made, served by `gpt1 serve` in one process and asked by clients in
 another one over loopback: to classify texts of 64 tokens, or to continue them by 16. Printed: how many requests were
 answered and how, how long they took, how large the server's process was before and after. Then the same server lets one
 request at a time through the network, and the network alone is timed with one text and with many.
+
+With `--workers` one process on all threads, and one on a single thread, take turns with so many that share the threads.
+With `--kill` those processes alone are loaded, and one of them is killed when half of the time is over: the requests
+that were lost are told with status 0, and who lost one connects anew.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +31,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +72,41 @@ def texts_of(tokenizer: Tokenizer, count: int) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Served:
+    """How a run is served."""
+
+    name: str
+    threads: int  # of each process
+    workers: int = 1
+    start: tuple[str, ...] = ("-m", "gpt1", "serve")
+
+
 @contextmanager
-def served(run: Path, together: bool, threads: int, device: str, int8: bool) -> Iterator[tuple[int, str]]:
-    """Serve a run in a process of its own; give its id and address."""
-    start = ["-m", "gpt1", "serve"] if together else ["-m", "benchmarks.serving", SERVE, "--max-batch", "1"]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    call = [sys.executable, *start, f"run={run}", "--port", "0", "--device", device, *(["--int8"] if int8 else [])]
+def served(run: Path, how: Served, device: str, int8: bool) -> Iterator[tuple[list[int], str]]:
+    """Serve a run in processes of its own; give the ids of those that answer, and the address."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(how.threads)}
+    call = [sys.executable, *how.start, f"run={run}", "--port", "0", "--device", device, *(["--int8"] if int8 else [])]
+    call += ["--workers", str(how.workers)] if how.workers > 1 else []
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
-        while httpx.get(f"{address}/readyz").status_code != 200:
+        while figure(address, "gpt1_workers") < how.workers:
             time.sleep(0.1)
-        yield process.pid, address
+        yield children(process.pid) if how.workers > 1 else [process.pid], address
         process.terminate()
+
+
+def children(process: int) -> list[int]:
+    """Return the workers of a supervisor."""
+    call = ["pgrep", "-P", str(process), "-f", "spawn_main"]
+    return [int(number) for number in subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()]
+
+
+def figure(address: str, name: str) -> float:
+    """Return a figure of a server."""
+    told = httpx.get(f"{address}/metrics", timeout=60).text
+    return float(re.findall(rf"^{re.escape(name)} (\S+)$", told, re.MULTILINE)[0])
 
 
 class Client:
@@ -88,7 +118,15 @@ class Client:
         self.answers: list[tuple[int, float]] = []  # status and seconds
 
     async def run(self, until: float) -> None:
-        """Ask until then; what is asked by then is waited for."""
+        """Ask until then; what is asked by then is waited for. Of a connection that is lost the status is 0."""
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            try:
+                await self._ask(until)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                self.answers.append((0, time.perf_counter() - began))
+
+    async def _ask(self, until: float) -> None:
         reader, writer = await asyncio.open_connection(self.host, self.port)
         head = f"POST {self.path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\nContent-Length: "
         while time.perf_counter() < until:
@@ -111,45 +149,53 @@ async def load(made: Sequence[Client], seconds: float) -> tuple[list[tuple[int, 
     return [answer for client in made for answer in client.answers], time.perf_counter() - began
 
 
-def resident_mb(process: int) -> float:
-    """Return how much memory a process holds."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+async def load_and_kill(made: Sequence[Client], seconds: float, process: int) -> tuple[list[tuple[int, float]], float]:
+    """Load a server as `load` does, and kill a process of it when half of the time is over."""
+    asyncio.get_running_loop().call_later(seconds / 2, os.kill, process, signal.SIGKILL)
+    return await load(made, seconds)
+
+
+def memory_mb(processes: Sequence[int]) -> float:
+    """Return how much memory processes hold; what they share is counted once (PSS)."""
+    maps = [Path(f"/proc/{process}/smaps_rollup").read_text() for process in processes]
+    return sum(int(re.findall(r"^Pss:\s+(\d+)", one, re.MULTILINE)[0]) for one in maps) / 1024
 
 
 def passes(address: str, kind: str) -> float:
     """Return how many texts a pass has read, in the mean."""
-    text = httpx.get(f"{address}/metrics").text
     total, count = (
-        float(re.findall(rf'gpt1_batch_size_{what}{{kind="{kind}",model="run"}} (\S+)', text)[0])
-        for what in ("sum", "count")
+        figure(address, f'gpt1_batch_size_{what}{{kind="{kind}",model="run"}}') for what in ("sum", "count")
     )
     return total / count
 
 
-def measure(run: Path, texts: list[str], kind: str, together: bool, given: argparse.Namespace) -> dict[str, Any]:
+def measure(run: Path, texts: list[str], kind: str, how: Served, given: argparse.Namespace) -> dict[str, Any]:
     """Load one server and return its figures."""
     path, asked = ASKED[kind]
     bodies = [json.dumps({"model": "run", **asked(text)}).encode() for text in texts]
-    with served(run, together, given.threads, given.device, given.int8) as (process, address):
+    with served(run, how, given.device, given.int8) as (processes, address):
         clients = [[Client(address, path, bodies, first) for first in range(given.clients)] for _ in range(2)]
         asyncio.run(load(clients[0], min(5, given.seconds)))  # to warm it
-        before = resident_mb(process)
-        answers, took = asyncio.run(load(clients[1], given.seconds))
+        before = memory_mb(processes)
+        if given.kill:
+            answers, took = asyncio.run(load_and_kill(clients[1], given.seconds, processes.pop()))
+        else:
+            answers, took = asyncio.run(load(clients[1], given.seconds))
         statuses = Counter(status for status, _ in answers)
         times = np.array([seconds for _, seconds in answers])
         return {
             "asked": kind,
-            "server": "many a pass" if together else "one a pass",
+            "server": how.name,
             "requests": len(answers),
             "answered_200": round(statuses[200] / len(answers), 5),
             "others": {str(status): count for status, count in statuses.items() if status != 200},
             "requests_per_second": round(len(answers) / took, 1),
             "p50_ms": round(1000 * float(np.percentile(times, 50))),
+            "p95_ms": round(1000 * float(np.percentile(times, 95))),
             "p99_ms": round(1000 * float(np.percentile(times, 99))),
             "texts_a_pass": round(passes(address, kind), 1),
-            "rss_mb_before": round(before),
-            "rss_mb_after": round(resident_mb(process)),
+            "mb_before": round(before),
+            "mb_after": round(memory_mb(processes)),
         }
 
 
@@ -171,24 +217,42 @@ def alone(run: Run, texts: list[str], kind: str, size: int) -> float:
 
 def compare(run: Path, texts: list[str], kind: str, given: argparse.Namespace) -> None:
     """Load both servers in turn, time the network alone, and print what it gains to read many texts a pass."""
-    found: dict[bool, list[float]] = {True: [], False: []}
-    for round_ in range(given.rounds):
-        for together in (True, False) if round_ % 2 == 0 else (False, True):
-            row = measure(run, texts, kind, together, given)
-            found[together].append(row["requests_per_second"])
-            print(json.dumps(row), flush=True)
+    one_a_pass = ("-m", "benchmarks.serving", SERVE, "--max-batch", "1")
+    servers = Served("gpt1", given.threads), Served("one text a pass", given.threads, start=one_a_pass)
+    found = in_turn(run, texts, kind, servers, given)
     opened = load_run(run, device=given.device, int8=given.int8)
     single, many = alone(opened, texts[:100], kind, 1), alone(opened, texts, kind, 200)
     gains = {
         "asked": kind,
-        "gain_of_many_a_pass": round(float(np.median(found[True]) / np.median(found[False])), 2),
+        "gain_of_many_a_pass": round(float(np.median(found["gpt1"]) / np.median(found["one text a pass"])), 2),
         "without_a_server": round(many / single, 2),
         "texts_per_second_without_a_server": [round(single, 1), round(many, 1)],
     }
     print(json.dumps(gains), flush=True)
-    path, rates = ASKED[kind][0], {"gpt1": found[True], "one text a pass": found[False]}
     machine = device_name(torch.device(given.device))
-    tell(measured(f"serving {path} to {given.clients} clients", "requests/s", machine, rates), given.json)
+    tell(measured(f"serving {ASKED[kind][0]} to {given.clients} clients", "requests/s", machine, found), given.json)
+
+
+def compare_workers(run: Path, texts: list[str], kind: str, given: argparse.Namespace) -> None:
+    """Load one process and several in turn, or several of which one is killed, and print what each answers."""
+    share = max(1, given.threads // given.workers)
+    several = Served(f"{given.workers} processes, threads {share} each", share, given.workers)
+    ones = [Served(f"one process, threads {threads}", threads) for threads in dict.fromkeys((given.threads, 1))]
+    found = in_turn(run, texts, kind, [several] if given.kill else [*ones, several], given)
+    print(json.dumps({"asked": kind, **{name: round(float(np.median(rates)), 1) for name, rates in found.items()}}))
+
+
+def in_turn(
+    run: Path, texts: list[str], kind: str, servers: Sequence[Served], given: argparse.Namespace
+) -> dict[str, list[float]]:
+    """Load servers in turn, every other round from the last to the first; return requests a second of each."""
+    found: dict[str, list[float]] = {how.name: [] for how in servers}
+    for round_ in range(given.rounds):
+        for how in servers if round_ % 2 == 0 else servers[::-1]:
+            row = measure(run, texts, kind, how, given)
+            found[how.name].append(row["requests_per_second"])
+            print(json.dumps(row), flush=True)
+    return found
 
 
 def main() -> None:
@@ -198,6 +262,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1, help="compare one process with so many")
+    parser.add_argument("--kill", action="store_true", help="of several processes, kill one")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--device", default="cpu")
@@ -216,7 +282,7 @@ def main() -> None:
         device, numbers = device_name(torch.device(given.device)), "int8" if given.int8 else given.precision
         print(f"{device}, {numbers}, {given.clients} clients, load of the machine {os.getloadavg()[0]:.1f}")
         for kind in given.ask:
-            compare(run, texts, kind, given)
+            (compare_workers if given.workers > 1 else compare)(run, texts, kind, given)
 
 
 if __name__ == "__main__":

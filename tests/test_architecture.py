@@ -57,7 +57,14 @@ DOORS = {
 NETWORK = {
     "datasets": {"corpus/documents.py", "tasks/hub.py"},
     "huggingface_hub": {"exchange/importing.py"},
-    "socket": {"serve/listening.py", "serve/patience.py", "serve/server.py", "serve/workers.py"},
+    "ray": {"corpus/on_ray.py"},
+    "socket": {
+        "corpus/on_ray.py",
+        "serve/listening.py",
+        "serve/patience.py",
+        "serve/server.py",
+        "serve/workers.py",
+    },
     **{name: set() for name in ("ftplib", "http", "httpx", "requests", "ssl", "urllib")},
 }
 
@@ -129,6 +136,7 @@ MANY_PARAMETERS = {
     "estimators/estimators.py: __init__": "scikit-learn wants the settings of an estimator spelt out",
     "finetuning/finetune.py: finetune": "for users: one for each way to name what is learned",
     "finetuning/measure.py: evaluate_run": "for users: one for each way to name what is measured on",
+    "finetuning/distill.py: distill_task": "for users: `finetune` with teachers",
     "inference/answer_files.py: answer_table": "for users: one for each way to read a table and to write it",
     "lessons/making.py: make_lessons": "for users: one for each way to read text",
     "labelling/choosing.py: next_labels": "for users: one for each way to read a table and to choose from it",
@@ -145,6 +153,8 @@ MANY_PARAMETERS = {
     "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
     "model/kernels/queries.py: _prepare": "a kernel has its pointers and sizes",
     "model/kernels/queries.py: _prepare_backward": "a kernel has its pointers and sizes",
+    "pretraining/distill.py: distill_text": "for users: `pretrain` with teachers",
+    "pretraining/pretrain.py: pretrain": "for users: one for each way to begin a run and to end it",
     "tuning/tune.py: tune": "for users: one for each way to bound a search",
     "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
 }

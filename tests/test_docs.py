@@ -72,6 +72,7 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     rows = "".join(f"{word} one,{label}\n" for word, label in [("good", 1), ("bad", 0), ("fine", 1), ("poor", 0)])
     for name in ("reviews.csv", "more.csv"):
         (tmp_path / name).write_text("review,stars\n" + rows)
+    (tmp_path / "unlabelled.csv").write_text("review\nvery good\nnot so bad\nrather poor\n")
     topics = ("billing", "login|billing", "login", "", "refund|login", "refund")
     tickets = "".join(f"ticket {number} of {label},{label}\n" for number, label in enumerate(topics * 4))
     (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)

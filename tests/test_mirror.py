@@ -85,7 +85,8 @@ BY_HAND = {"demo/tuning.py"}
 # Tests of what several files do together.
 OF_SEVERAL = {
     "serve/test_path.py",
-    "benchmarks/test_laptop.py",  # benchmarks/
+    "benchmarks/test_checkpoints.py",  # benchmarks/
+    "benchmarks/test_laptop.py",
     "benchmarks/test_ngrams.py",
     "benchmarks/test_pretraining.py",
     "benchmarks/test_results.py",

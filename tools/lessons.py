@@ -15,7 +15,7 @@ import argparse
 import json
 import lzma
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -45,21 +45,35 @@ LABELS, DRAWS = 200, 2
 MOST_TRAIN, FEWEST_JUDGING, MOST_JUDGING = 6_000, 300, 1_500  # rows
 
 
-def tenths(tasks: Path, out: Path) -> None:
+def tenths(
+    tasks: Path,
+    out: Path,
+    names: Sequence[str] = TASKS,
+    *,
+    most_train: int = MOST_TRAIN,
+    most_judging: int = MOST_JUDGING,
+) -> None:
     """Make tasks of the rows for training alone: a tenth of them stands where those for dev did."""
-    for name in TASKS:
-        with lzma.open(tasks / name / "train.jsonl.xz", "rt", encoding="utf-8") as file:
-            rows = file.readlines()
-        Random(0).shuffle(rows)
-        judging = max(len(rows) // 10, FEWEST_JUDGING)
+    for name in names:
+        (rows,) = (rows for split, rows in shuffled_rows(tasks / name) if split == "train")
+        judging = max(len(rows) // 10, min(FEWEST_JUDGING, len(rows) // 2))
         parts = {
-            "train": rows[judging:][:MOST_TRAIN],
-            "dev_matched" if name == "mnli" else "dev": rows[:judging][:MOST_JUDGING],
+            "train": rows[judging:][:most_train],
+            "dev_matched" if name == "mnli" else "dev": rows[:judging][:most_judging],
         }
         make_folder(out / name)
         for split, some in parts.items():
             with whole_file(out / name / f"{split}.jsonl") as written:
                 written.write("".join(some).encode())
+
+
+def shuffled_rows(task: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the splits of a task with their rows, which stand in another order than in the files, always the same."""
+    for path in sorted([*task.glob("*.jsonl"), *task.glob("*.jsonl.xz")]):
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+            rows = file.readlines()
+        Random(0).shuffle(rows)
+        yield path.name.partition(".")[0], rows
 
 
 def teach(given: argparse.Namespace, way: str) -> None:

@@ -30,8 +30,10 @@ from gpt1.inspection.plan import RECIPE, plan
 from gpt1.labelling.choosing import next_labels
 from gpt1.labelling.suspects import suspect_labels
 from gpt1.lessons.making import make_lessons
+from gpt1.pretraining.distill import distill_text
 from gpt1.pretraining.measure import SPLIT
 from gpt1.pretraining.pretrain import pretrain
+from gpt1.pruning.prune import prune
 from gpt1.recipes.catalog import FINETUNE, PAPER
 from gpt1.recipes.values import AUGMENTED
 from gpt1.report import report
@@ -39,8 +41,10 @@ from gpt1.serve import listening
 from gpt1.serve.limits import Limits
 from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
+from gpt1.studies.ablations import study_ablations
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
+from gpt1.studies.reproduce import Scope, reproduce
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
 from gpt1.tasks.catalog import Task
@@ -69,6 +73,12 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "check": (check_task, check_table, {"init": "the base of the package"}),
     "plan": ({"recipe": RECIPE}, plan),
     "pretrain": (pretrain, {"steps": PAPER.training.steps, "seed": PAPER.training.seed}),
+    "distill": (
+        distill_text,
+        {"steps": PAPER.training.steps, "seed": PAPER.training.seed},
+        {"dev": "a tenth of --train" if ONE_IN == 10 else f"1 in {ONE_IN}"},
+        finetune,
+    ),
     "lessons": (make_lessons,),
     "finetune": (
         {"layers": FINETUNE.finetuning.transfer_layers, **FINETUNED},
@@ -80,6 +90,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         tune,
         finetune,
     ),
+    "prune": (prune,),
     "evaluate": (
         {"split": f"{SPLIT}; fine-tuned: {DEV}; --table: the file's name", "corpus": None},
         evaluate_run,
@@ -95,9 +106,9 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "blimp": (read_pairs, load_run),
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
-    "study ablations": STUDY,
+    "study ablations": (study_ablations, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
-    "reproduce": STUDY,
+    "reproduce": ({"counts": "none", "make": "all"}, Scope, reproduce, *STUDY),
     "report": (report,),
     "card": ({"out": None},),
     "serve": ({"port": listening.PORT, "token": None, "device": None, "reference": None}, Limits, ServerSettings),

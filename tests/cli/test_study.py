@@ -15,6 +15,7 @@ from gpt1.base.progress import Terminal
 from gpt1.cli.lines import StudyLines, table_of
 from gpt1.runs.events import Noticed, RolledBack
 from gpt1.studies.cells import Cell, CellResult
+from gpt1.studies.reproduce import PARTS
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
 from tests.moments import changes_told, counted, signalled
@@ -22,6 +23,7 @@ from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
 ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
+REPRODUCED = ["reproduce", "--init", "RUN", "--data", "TASKS", "--out", "x"]
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
 
 
@@ -133,6 +135,24 @@ def test_reproduce_makes_what_there_is_data_for(
         assert part in printed
 
 
+def test_reproduce_makes_one_row_and_tells_of_it(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--init", str(place / "books"), "--data", str(place / "tasks"), "--out", str(tmp_path / "out")]
+    words = ["reproduce", *named, "--device", "cpu", *SETTINGS, "--arm-lr", "scratch=0.01", "--arm-lr", "no-lm=0.02"]
+    code, printed, _ = run(capsys, *words, "--make", "ablations", "--task", "sst2")
+    assert code == 0
+    assert "What is lost" not in printed
+    cells = tmp_path / "out" / "cells"
+    found = {path.name: json.loads((path / "cell.json").read_text()) for path in cells.iterdir()}
+    rates = {name: cell["inputs"]["settings"]["optimizer.lr"] for name, cell in found.items()}
+    assert rates == {"full-sst2-0": 5e-3, "scratch-sst2-0": 0.01, "no-lm-sst2-0": 0.02}
+    assert ", ".join(PARTS) in " ".join(run(capsys, "reproduce", "--help")[1].split())
+    (tmp_path / "out" / "claims.md").unlink()
+    assert run(capsys, *words, "--make", "nothing")[0] == 0
+    assert "3 of 6 cells are done" in (tmp_path / "out" / "claims.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -145,6 +165,11 @@ def test_reproduce_makes_what_there_is_data_for(
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),
         ([*ASKED, "--counts", "4", "--arms", "chosen", "--scratch-lr", "1"], 2, "--scratch-lr is the rate of the arm"),
+        ([*REPRODUCED, "--arm-lr", "scratch"], 2, "--arm-lr takes ARM=RATE, such as scratch=1e-3, not 'scratch'"),
+        ([*REPRODUCED, "--arm-lr", "full=1e-3"], 2, "the rate of 'full' is that of all arms"),
+        ([*REPRODUCED, "--make", "ablation"], 2, "unknown part 'ablation'; did you mean 'ablations'?"),
+        ([*REPRODUCED, "--task", "race"], 1, "has no rows of race"),
+        ([*REPRODUCED, "--shuffled", "RUN"], 2, "no run that read contiguous text"),
         ([*ASKED, "--counts", "4", "--skip-bad"], 2, "--skip-bad and --fold-labels go with --train"),
         ([*ASKED, "--counts", "4", "--part", "1of2"], 2, "--part takes such as 2/8, the second of eight parts"),
         ([*ASKED, "--counts", "4", "--part", "3/2"], 2, "--part is a number from 1 up and how many there are"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpt1 import prepare
-from gpt1.base.errors import MissingDependency
+from gpt1.base.errors import InputError, MissingDependency
 from gpt1.text.tokenizer import Tokenizer
 from tests.corpus.tools import SETTINGS, SIFTED, SMALL_LOT, WET, assert_same_folder, write_pages, write_texts
 
@@ -85,3 +85,12 @@ def test_without_the_library_the_engine_is_refused_before_anything_is_written(
     with pytest.raises(MissingDependency, match=r"the engine ray needs the library ray: pip install 'gpt1\[ray\]'"):
         prepare(write_texts(tmp_path / "texts"), tokenizer, tmp_path / "out", engine="ray", **SETTINGS)
     assert not (tmp_path / "out").exists()
+
+
+@needs_ray
+def test_an_address_at_which_nobody_listens_is_refused_by_name(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(InputError, match=r"no Ray cluster answers at 127\.0\.0\.1:1: .*; RAY_ADDRESS says where it is"):
+        prepare(write_texts(tmp_path / "texts"), tokenizer, tmp_path / "out", engine="ray", **SETTINGS)

@@ -99,12 +99,19 @@ def test_minimal_pairs_are_a_curve_and_one_for_each_field_whose_best_is_a_person
 def test_blocks_taken_over_are_a_curve_and_a_table(tmp_path: Path, studies: Path) -> None:
     found = page(tmp_path, studies / "transfer")
     points = found_in(studies / "transfer", "transfer")["tasks"]["sst2"]["points"]
-    told = ", ".join(f"{100 * point['median']:.1f} at {point['layers']}" for point in points)
-    assert pictures(found) == [f"sst2, accuracy by blocks taken over: sst2: {told}"]
+    told, learned = (
+        ", ".join(
+            f"{100 * figure['median']:.1f} at {point['layers']}" for figure, point in zip(of, points, strict=True)
+        )
+        for of in (points, [point["train"] for point in points])
+    )
+    drawn = f"sst2, accuracy by blocks taken over: sst2: {told}; sst2, rows that were learned: {learned}"
+    assert pictures(found) == [drawn]
     gain = points[0]["behind_most"]
     gained, *ends = (f"{100 * gain[name]:+.1f}".replace("-", "\u2212") for name in ("difference", "low", "high"))
     assert "sst2, accuracy on dev, 9 examples: one seed." in found.words
-    assert f"0 (embeddings alone) {hundred(points[0]['median'])} {gained} {' to '.join(ends)}" in found.words
+    scores = f"{hundred(points[0]['median'])} {hundred(points[0]['train']['median'])}"
+    assert f"0 (embeddings alone) {scores} {gained} {' to '.join(ends)}" in found.words
 
 
 def test_ablations_stand_with_the_papers_figures_and_the_best_is_marked(tmp_path: Path, studies: Path) -> None:

@@ -10,6 +10,7 @@ from tests.faults.world import (
     ENCODE,
     FINETUNE,
     LABELS,
+    NETWORK,
     PREPARE,
     PRETRAIN,
     STUDY,
@@ -17,6 +18,7 @@ from tests.faults.world import (
     TUNE,
     ZEROSHOT,
     save_estimator,
+    settings,
 )
 
 
@@ -54,6 +56,7 @@ def resumed(name: str, *words: str) -> Writer:
 
 
 MORE = ("pretrain", "--init", "runs/books", "--corpus", "corpus", "--out", "new", "--steps", "2", *CPU)
+STUDENT = ("--recipe", "tiny", "--corpus", "corpus", "--steps", "4", *settings(NETWORK), *CPU)
 TABLE = ("--train", "reviews.csv")
 PREDICT = ("predict", "runs/reviews", "reviews.csv", "--out", "new.csv", *CPU)
 SUSPECT = ("labels", "suspect", "runs/reviews", "reviews.csv", *CPU)
@@ -67,6 +70,8 @@ WRITERS = (
     same("prepare --task", *ENCODE, "--out", "new"),
     resumed("pretrain", *PRETRAIN, "--out", "new"),
     resumed("pretrain --init", *MORE),
+    resumed("distill", "distill", "--teacher", "runs/books", *STUDENT, "--out", "new"),
+    resumed("distill --train", "distill", "--teacher", "runs/reviews", *FINETUNE[1:], "--out", "new"),
     resumed("finetune", *FINETUNE, "--out", "new"),
     resumed("finetune --seeds", *FINETUNE, "--out", "new", "--seeds", "2"),
     same("tune", *TUNE, "--out", "new"),
@@ -82,6 +87,7 @@ WRITERS = (
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("card", "card", "runs/reviews", "--out", "new.md"),
+    once("prune", "prune", "runs/reviews", "--feed-forward", "16", "--out", "new", *CPU),
     once("export transformers", "export", "transformers", "runs/books", "--out", "new"),
     once("export onnx", "export", "onnx", "runs/books", "--out", "new.onnx"),
     once("export compact", "export", "compact", "runs/reviews", "--out", "new"),

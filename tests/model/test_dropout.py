@@ -11,6 +11,7 @@ from gpt1.model.dropout import (
     Place,
     Site,
     column_words,
+    drop_layer,
     drop_table,
     dropout,
     dropout_key,
@@ -90,6 +91,27 @@ def test_an_element_keeps_its_mask_whatever_the_sizes_around_it() -> None:
     assert torch.equal(large[:, :, :20, :20], small)
     small, large = (table_mask(size, size, RATE, noise(), 3) for size in (20, 33))
     assert torch.equal(large[:20, :20], small)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_a_layer_is_dropped_for_its_share_of_the_sequences_each_layer_for_others(rate: float) -> None:
+    many = noise(rows=20_000)
+    x, y = torch.zeros(20_000, 1, 1), torch.ones(20_000, 1, 1)
+    one, other = (drop_layer(y, x, rate, many, layer, None) for layer in (0, 1))
+    assert one.mean().item() == pytest.approx(1 - rate, abs=0.01)
+    assert abs(correlation(one, other)) < 4
+    assert abs(correlation(one, drop_layer(y, x, rate, noise(2, 20_000), 0, None))) < 4
+    assert torch.equal(drop_layer(y, x, 0.0, many, 0, None), drop_layer(y, x, rate, None, 0, None))
+
+
+def test_a_sequence_loses_the_same_layers_in_a_packed_row_and_in_a_micro_batch() -> None:
+    x, y = torch.randn(2, 8, 5, 3)
+    whole = drop_layer(y, x, 0.5, noise(), 2, None)
+    assert torch.equal(drop_layer(y[4:], x[4:], 0.5, DropoutKey(noise().word, torch.arange(4, 8)), 2, None), whole[4:])
+    packing = pack(torch.full((8,), 5))
+    packed = drop_layer(y.flatten(0, 1), x.flatten(0, 1), 0.5, noise(), 2, packing)
+    assert torch.equal(packed, whole.flatten(0, 1))
+    assert 0 < sum(torch.equal(whole[row], x[row]) for row in range(8)) < 8
 
 
 def test_a_table_has_one_mask_for_all_micro_batches() -> None:

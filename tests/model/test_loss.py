@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gpt1.model import linear_cross_entropy, loss, token_losses
+from gpt1.model import linear_cross_entropy, linear_divergence, loss, token_losses
 from tests.model.tools import relative_error
 
 ROWS, WIDTH, VOCAB = 37, 12, 29
@@ -157,3 +157,29 @@ def test_a_gpu_without_triton_is_announced_once_and_served_by_the_plain_twin(mon
         assert loss._fused() is loss.plain_cross_entropy_
     assert loss._fused() is loss.plain_cross_entropy_  # and no second warning, which would be an error here
     loss._fused.cache_clear()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+@pytest.mark.parametrize("padding", [0, 7], ids=["no padding", "rows beyond the vocabulary"])
+def test_the_divergence_from_what_is_taught_and_its_gradients_are_the_librarys(
+    padding: int, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss, "CPU_LOGITS", 8 * (VOCAB + padding))
+    hidden, output, targets, _ = inputs(padding=padding)
+    taught = torch.randn(ROWS, VOCAB, dtype=torch.float64).softmax(-1)
+    taught[0], taught[0, 3] = 0, 1  # what is sure leaves the others no share at all
+    found = linear_divergence(
+        hidden, output, lambda rows: taught[rows], targets >= 0, temperature=temperature, vocab_size=VOCAB
+    )
+    own = (hidden @ output[:VOCAB].T / temperature).log_softmax(-1)
+    wanted = temperature**2 * F.kl_div(own, taught, reduction="none").sum(-1)[targets >= 0].sum()
+    assert found.item() == pytest.approx(wanted.item(), rel=1e-12)
+    assert relative_error(gradients(3 * found, hidden, output), gradients(3 * wanted, hidden, output)) < 1e-12
+
+
+def test_who_says_what_is_taught_diverges_by_nothing_and_is_not_moved() -> None:
+    hidden, output, targets, _ = inputs()
+    same = (hidden.detach() @ output.detach().T / 2).softmax(-1)
+    found = linear_divergence(hidden, output, lambda rows: same[rows], targets >= 0, temperature=2.0, vocab_size=VOCAB)
+    assert found.item() == pytest.approx(0, abs=1e-12)
+    assert all(gradient.abs().max() < 1e-12 for gradient in gradients(found, hidden, output).values())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.model import DropoutKey, build_model, linear_cross_entropy
-from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
+from gpt1.model.dropout import Place, Site, drop_layer, keep_mask, layer_site, table_mask
 from gpt1.recipes.catalog import MODERN as MODERN_RECIPE
 from gpt1.recipes.catalog import PAPER as PAPER_RECIPE
 from gpt1.recipes.values import Shape
@@ -50,6 +50,31 @@ def masks_of(shape: Shape, noise: DropoutKey, length: int) -> dict[object, Tenso
         ):
             masks[name, layer] = keep_mask(size, rate, noise, layer_site(layer, place))
     return masks
+
+
+@pytest.mark.parametrize("shape", [PAPER, MODERN], ids=["paper", "modern"])
+def test_with_layer_drop_a_sequence_is_read_by_the_layers_that_it_keeps(shape: Shape) -> None:
+    shape = replace(shape, dropout=0.0, layer_drop=0.5, layers=3)
+    model, ids = shaken(shape), torch.randint(0, VOCAB, (6, 5))
+    noise = noise_for(6)
+    read, _ = model(ids, noise)
+    kept_by = set()
+    for row in range(6):
+        own = DropoutKey(noise.word, noise.rows[row : row + 1])
+        ones, zeros = torch.ones(1, 1, 1), torch.zeros(1, 1, 1)
+        kept = tuple(layer for layer in range(3) if drop_layer(ones, zeros, 0.5, own, layer, None).item())
+        alone, _ = model.with_layers(kept)(ids[row : row + 1])
+        torch.testing.assert_close(read[row : row + 1], alone)
+        kept_by.add(kept)
+    assert len(kept_by) > 1
+
+
+def test_a_network_of_some_layers_shares_its_weights_and_leaves_the_whole_as_it_was() -> None:
+    model = shaken(MODERN)
+    some = model.with_layers([1])
+    assert (some.shape.layers, model.shape.layers) == (1, MODERN.layers)
+    assert some.tokens is model.tokens
+    assert some.blocks[0].attention.qkv.weight is model.blocks[1].attention.qkv.weight
 
 
 def test_the_paper_has_116_534_784_parameters() -> None:

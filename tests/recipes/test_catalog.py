@@ -126,9 +126,9 @@ def test_no_setting_is_shown_that_a_recipe_does_not_use() -> None:
         assert name not in paper
     assert {"optimizer.matrix_lr", "optimizer.momentum", "schedule.cooldown_share"} < modern.keys()
     assert "shape.units" in lstm
-    assert not {"shape.heads", "shape.feed_forward", "shape.positions"} & lstm.keys()
+    assert not {"shape.heads", "shape.feed_forward", "shape.positions", "shape.layer_drop"} & lstm.keys()
     assert not any(name.startswith("finetuning.") for name in (*paper, *modern, *lstm))
-    assert [name for name in finetune if name.startswith("shape.")] == ["shape.dropout"]
+    assert [name for name in finetune if name.startswith("shape.")] == ["shape.dropout", "shape.layer_drop"]
     assert "finetuning.lm_weight" in finetune
     own = used_settings(replace(PAPER, name="mine"))  # which may be used for both
     assert {"finetuning.lm_weight", "shape.width"} < own.keys()

@@ -161,6 +161,13 @@ def test_json_without_a_setting_that_came_later_has_its_default() -> None:
     assert found.logging == Logging()  # which keeps what runs kept before there was more to keep
 
 
+def test_json_holds_a_setting_that_came_later_where_it_is_not_its_default() -> None:
+    assert "layer_drop" not in recipe_as_json(TINY)["shape"]
+    dropping = change(TINY, ["layer_drop=0.2"])
+    assert recipe_as_json(dropping)["shape"]["layer_drop"] == 0.2
+    assert recipe_from_json(recipe_as_json(dropping)) == dropping
+
+
 @pytest.mark.parametrize(
     ("damage", "word"),
     [

@@ -17,7 +17,7 @@ def test_the_default_shape_is_that_of_the_paper() -> None:
     assert (shape.layers, shape.width, shape.heads, shape.feed_forward, shape.context) == (12, 768, 12, 3072, 512)
     assert (shape.norm, shape.positions, shape.activation) == ("layer", "learned", "gelu")
     assert (shape.norm_first, shape.qk_norm, shape.bias, shape.tied, shape.window) == (False, False, True, True, None)
-    assert (shape.dropout, shape.init_std, shape.units) == (0.1, 0.02, 2048)
+    assert (shape.dropout, shape.layer_drop, shape.init_std, shape.units) == (0.1, 0.0, 0.02, 2048)
 
 
 def test_the_default_optimizer_is_that_of_the_released_code() -> None:
@@ -57,6 +57,8 @@ def test_the_warm_up_is_of_2000_updates_and_at_most_its_share(schedule: Schedule
         (lambda: Shape(width=36, heads=12, positions="rotary"), "rotary positions need an even width per head, not 3"),
         (lambda: Shape(dropout=1.0), "dropout is at least 0 and below 1, not 1.0"),
         (lambda: Shape(dropout=-0.1), "dropout is at least 0 and below 1"),
+        (lambda: Shape(layer_drop=1.0), "layer_drop is at least 0 and below 1, not 1.0"),
+        (lambda: Shape(kind=LSTM, layers=1, layer_drop=0.1), "layer_drop is for Transformers"),
         (lambda: Shape(init_std=0.0), "init_std is above 0"),
         (lambda: Shape(window=0), "a window holds at least 1 token, not 0"),
         (lambda: Shape(kind=LSTM), "an LSTM has one layer here, not 12"),

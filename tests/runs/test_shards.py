@@ -39,6 +39,8 @@ from tests.runs.together import processes, save, snapshot, tensors, together
 
 PATH = os.pathsep.join(map(str, (Path(gpt1.__file__).parents[1], Path(__file__).parents[2])))
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "sharded" / "checkpoints" / "step-00000003"
+
 
 def assert_same(found: Tensors | None, wanted: Tensors) -> None:
     assert found is not None
@@ -59,6 +61,13 @@ def test_shards_of_any_number_of_processes_are_whole_in_one(tmp_path: Path, size
     assert_same(found.optimizer, optimizer)
     assert (found.step, found.progress["batch"], found.made_for) == (3, 3, {"seed": 0})
     assert has_moments(path)
+
+
+def test_what_was_written_in_shards_before_is_read_by_every_later_version() -> None:
+    found, (model, optimizer) = load_checkpoint(GOLDEN), tensors(3)  # as `together.py` wrote it on 2026-11-19
+    assert_same(found.model, model)
+    assert_same(found.optimizer, optimizer)
+    assert (found.step, found.progress["batch"], found.made_for) == (3, 3, {"seed": 0})
 
 
 def test_a_whole_checkpoint_and_a_sharded_one_stand_side_by_side(tmp_path: Path) -> None:

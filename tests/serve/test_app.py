@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -386,7 +387,7 @@ def test_runs_are_listed_each_with_what_it_is(client: Client) -> None:
 
 
 def test_health_and_figures_may_be_asked_for_without_a_body(client: httpx.Client) -> None:
-    for path in ("/healthz", "/readyz", "/metrics"):
+    for path in ("/healthz", "/readyz", "/startupz", "/metrics"):
         answer = client.head(path)
         assert (answer.status_code, answer.content) == (200, b"")
 
@@ -869,6 +870,39 @@ def test_a_server_that_ends_answers_what_is_in_flight(trained: Path, monkeypatch
         eventually(lambda: not client.server._is_open, "nobody is let in any more")
         gate.open()
         assert asked.result().json()["usage"]["completion_tokens"] == 30
+
+
+def test_a_server_that_drains_is_not_ready_and_refuses_what_makes_work(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = gate_before_steps(monkeypatch)
+    with serving(f"writer={trained}") as client, ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(complete, client, prompt="Ann", max_tokens=30, stream=streams) for streams in (False, True)
+        ]
+        eventually(lambda: client.figures()['gpt1_requests_open{model="writer"}'] == 2, "both are in flight")
+        client.server.handle_exit(signal.SIGTERM, None)
+        client.server.handle_exit(signal.SIGTERM, None)  # said twice it is the same
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+        assert {client.get(path).status_code for path in ("/healthz", "/startupz", "/metrics", "/v1/models")} == {200}
+        refused = complete(client, prompt="Ann")
+        assert error_of(refused)[:2] == (503, "draining")
+        assert (int(refused.headers["retry-after"]), refused.headers["connection"]) == (1, "close")
+        gate.open()
+        whole, stream = (one.result() for one in asked)
+        assert whole.json()["usage"]["completion_tokens"] == 30
+        assert stream.text.endswith("data: [DONE]\n\n")
+        eventually(lambda: not client.server._is_open, "the server ends")
+
+
+def test_whether_it_has_started_is_told_by_what_is_loaded(trained: Path) -> None:
+    with serving(f"writer={trained}") as client:
+        engine = client.engine()
+        assert client.get("/startupz").json() == {"status": "started", "for": []}
+        engine.loaded = False
+        told = client.get("/startupz")
+        assert (told.status_code, told.json()) == (503, {"status": "waiting", "for": ["writer"]})
 
 
 # ---- a run that fails ----

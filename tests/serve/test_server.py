@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
+import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from gpt1.base.errors import InputError, SettingError
@@ -30,10 +31,11 @@ from gpt1.cli.app import main
 from gpt1.inference.run import load_run
 from gpt1.serve import server
 from gpt1.serve.limits import Limits
-from gpt1.serve.listening import PORT, is_loopback, listen
+from gpt1.serve.listening import PORT, address_of, is_loopback, listen
 from gpt1.serve.monitoring import JsonLines
-from gpt1.serve.server import make_app
+from gpt1.serve.server import answer_requests, make_app
 from gpt1.serve.settings import ServerSettings
+from gpt1.serve.shares import NOT_THERE, Share
 from tests.serve.tools import serving
 from tests.waiting import eventually
 
@@ -92,6 +94,35 @@ def test_a_signal_lets_what_is_in_flight_be_answered_and_logs_hold_no_text(train
         assert found[0].json()["usage"]["completion_tokens"] == 2000
         assert process.stdout is not None
         assert "zanzibar" not in process.stdout.read()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_who_interrupts_twice_waits_for_nobody(trained: Path, workers: str) -> None:
+    limits = "--max-tokens", "1000000", "--grace-seconds", "600", "--request-timeout", "600"
+    with command(f"writer={trained}", *limits, "--workers", workers) as (process, address):
+        asked = {"model": "writer", "prompt": SECRET, "max_tokens": 1_000_000}
+        answered: list[int] = []
+
+        def ask() -> None:
+            with suppress(httpx.HTTPError):
+                answered.append(httpx.post(f"{address}/v1/completions", json=asked, timeout=600).status_code)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        in_flight = 'gpt1_requests_open{model="writer"} 1.0'
+        eventually(lambda: in_flight in httpx.get(f"{address}/metrics", timeout=600).text, "it has been let in")
+        process.send_signal(signal.SIGINT)
+        eventually(lambda: is_draining(address), "it drains")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=600) == 0
+        asking.join()
+        assert answered != [200]
+
+
+def is_draining(address: str) -> bool:
+    """Whether a server says that it ends; of several workers those that have nothing to do are gone by then."""
+    told = httpx.get(f"{address}/readyz", timeout=600)
+    return told.status_code == 503 and told.json()["status"] == "draining"
 
 
 def test_json_logs_tell_each_request_and_nothing_of_what_it_says(trained: Path) -> None:
@@ -238,6 +269,30 @@ def test_a_run_whose_weights_are_ruined_ends_the_server(trained: Path, tmp_path:
     assert done.returncode == 1
     assert "is damaged" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_one_of_several_processes_opens_when_its_run_is_loaded_and_ends_when_it_fails(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for what_is_for_a_process_alone in ("logging_settings", "never_looked_through_again", "sys.setswitchinterval"):
+        monkeypatch.setattr(f"gpt1.serve.server.{what_is_for_a_process_alone}", lambda *_, **__: None)
+    app = make_app(ServerSettings(runs=[f"writer={trained}"], host="127.0.0.1", port=0, device="cpu"))
+    listening, counts = listen("127.0.0.1", 0), [NOT_THERE, NOT_THERE]
+    address = address_of(listening, "127.0.0.1")
+    opened = threading.Event()
+    others = {"json_logs": False, "share": Share(counts, 1), "opened": opened.set}
+    answering = threading.Thread(target=answer_requests, args=(app, listening), kwargs=others)
+    answering.start()
+    assert httpx.get(f"{address}/readyz", timeout=600).status_code == 200  # who comes early waits until it is opened
+    assert opened.wait(600)
+    assert counts[0] == NOT_THERE != counts[1]
+    with torch.no_grad():
+        for weights in app.state.server.engines["writer"].run.network.parameters():
+            weights.fill_(torch.nan)
+    asked = {"model": "writer", "prompt": "Ann"}
+    assert httpx.post(f"{address}/v1/completions", json=asked, timeout=600).json()["error"]["code"] == "run_failed"
+    answering.join()
+    assert counts == [NOT_THERE, NOT_THERE]
 
 
 def test_help_tells_the_limits_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gpt1.base.parallel import Context, WorkerDied
+from gpt1.serve.shares import Share
 from gpt1.serve.workers import LONGEST_DELAY, Supervisor, Worker, delay_after
 from tests.serve.test_server import command
 from tests.waiting import eventually
@@ -37,6 +38,12 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
         ["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True, check=False
     )
     return [int(number) for number in found.stdout.split()]
+
+
+def open_sockets(process: int) -> int:
+    """Return how many sockets a process has open."""
+    links = Path(f"/proc/{process}/fd").iterdir()
+    return sum(str(link.readlink()).startswith("socket:") for link in links)
 
 
 @contextmanager
@@ -89,6 +96,21 @@ def test_a_worker_that_dies_is_replaced_as_soon_as_its_run_can_be_loaded(trained
         with only(next(one for one in workers_of(process) if one != second), workers_of(process)):
             assert httpx.post(f"{address}/v1/completions", json=asked, timeout=600).status_code == 200
         assert figures(address)['gpt1_requests_total{path="/v1/completions",status="200"}'] == 4
+
+
+def test_connections_go_to_who_has_fewest(trained: Path) -> None:
+    with command(f"writer={trained}", "--workers", "2") as (process, address), ExitStack() as crowd:
+        eventually(lambda: figures(address)["gpt1_workers"] == 2, "both are ready")
+        host, port = address.removeprefix("http://").split(":")
+        before = {worker: open_sockets(worker) for worker in workers_of(process)}
+        for count in range(1, 11):
+            crowd.enter_context(socket.create_connection((host, int(port)), timeout=600))
+            eventually(
+                lambda count=count: sum(open_sockets(one) - before[one] for one in before) == count,  # type: ignore[misc]
+                "one of them has taken it",
+            )
+        mine = sorted(open_sockets(worker) - before[worker] for worker in before)
+        assert mine[0] >= 3, mine  # 5, but for a process that others did not wait for
 
 
 def test_told_to_end_all_answer_what_is_in_flight_and_leave_nothing(trained: Path) -> None:
@@ -170,12 +192,12 @@ def test_a_worker_that_dies_before_any_was_ready_ends_the_server() -> None:
             supervisor.run()
 
 
-def _dying() -> Worker:
+def _dying(place: int) -> Worker:
     tells, told = Context().Pipe(duplex=False)
     process = Context().Process(target=os._exit, args=(3,), daemon=True)
     process.start()
     told.close()
-    return Worker(process, tells)
+    return Worker(process, tells, Share())
 
 
 def test_workers_that_cannot_begin_are_tried_again_later_and_later() -> None:

@@ -143,6 +143,25 @@ def test_an_arm_that_differs_in_more_than_the_network_is_refused(
         study_ablations(start, tmp_path / "out", source=tasks, training=TRAINING, lstm=start)
 
 
+def test_an_ablation_may_have_a_rate_of_its_own_and_the_full_model_has_that_of_all(tmp_path: Path, start: Path) -> None:
+    tasks, out = source(write_tasks(tmp_path / "tasks", "rte"), "rte"), tmp_path / "out"
+
+    def study(**rates: float) -> list[str]:
+        watcher = Remembers()
+        found = study_ablations(start, out, source=tasks, training=TRAINING, rates=rates, watcher=watcher)
+        assert found.about["rates"] == rates
+        return watcher.lines
+
+    told, *_ = study(scratch=0.01)
+    assert told == "from scratch the learning rate is 0.01, whatever that of the others"
+    rates = [read_run(out / "cells" / f"{arm}-rte-0" / "run").recipe.optimizer.lr for arm in ("full", "scratch")]
+    assert rates == [5e-3, 0.01]
+    with pytest.raises(SettingError, match="the rate of 'full' is that of all"):
+        study(full=0.01)
+    with pytest.raises(SettingError, match=r"unknown arm 'lstm' \(known: scratch, no-lm\)"):
+        study(lstm=0.01)
+
+
 def test_a_run_without_checkpoints_is_nothing_to_start_from(tmp_path: Path, words_tokenizer: Tokenizer) -> None:
     run = make_start(tmp_path / "run", words_tokenizer)
     shutil.rmtree(run / "checkpoints")

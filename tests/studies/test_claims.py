@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import scipy.stats
 
 from gpt1.records.study import CANNOT_BE_TOLD, DOES_NOT_HOLD, HOLDS, ClaimFigures
 from gpt1.studies import paper
-from gpt1.studies.claims import ASKED, CLAIMS, Evidence, hold_against, judge
+from gpt1.studies.claims import ASKED, CLAIMS, STUDENT, Evidence, hold_against, judge
 from gpt1.studies.paper import ABLATED, FULL, LSTM, NO_LM, SCRATCH
 
 THREE = {"0": 0.0, "1": 0.0, "2": 0.0}
@@ -50,6 +52,7 @@ def tables(gain: float, half: float = 0.01, without: Sequence[str] = ()) -> Any:
             "low": row.previous / 100 + gain - half,
             "high": row.previous / 100 + gain + half,
             "previous_percent": row.previous,
+            "remark": row.remark,
             "examples": 100,
             "seeds": THREE,
         }
@@ -97,7 +100,7 @@ def test_at_any_stage_of_a_reproduction_every_claim_has_its_word(sections: Calla
     ("gain", "word"), [(0.05, HOLDS), (-0.05, DOES_NOT_HOLD), (0.005, CANNOT_BE_TOLD), (-0.005, CANNOT_BE_TOLD)]
 )
 def test_gains_over_the_best_before_are_judged_by_the_interval_of_ours(gain: float, word: str) -> None:
-    for words in ("Story Cloze", "question answering (RACE)", "entailment (MNLI", "STS-B, 5.7 k"):
+    for words in ("reasoning (Story Cloze)", "question answering (RACE)", "entailment (MNLI", "STS-B, 5.7 k"):
         found = claim(tables(gain), words)
         assert (found["verdict"], found["value"]) == (word, pytest.approx(gain))
 
@@ -128,6 +131,17 @@ def test_nine_of_twelve_are_counted_with_what_may_still_be_better() -> None:
     assert claim(tables(0.05, without=["cola", "rte", "mrpc"]), words)["verdict"] == CANNOT_BE_TOLD
     assert claim(tables(-0.05, without=["cola", "rte"]), words)["verdict"] == DOES_NOT_HOLD
     assert claim(tables(0.005), words)["verdict"] == CANNOT_BE_TOLD
+
+
+def test_a_task_on_which_the_paper_is_worse_is_judged_the_other_way_round() -> None:
+    assert claim(tables(-0.05), "Worse on RTE")["verdict"] == HOLDS
+    assert claim(tables(0.05), "Worse on RTE")["verdict"] == DOES_NOT_HOLD
+
+
+def test_what_is_not_comparable_is_shown_and_not_judged() -> None:
+    found = claim(tables(0.05), "Better on QNLI")
+    assert (found["verdict"], found["value"]) == (CANNOT_BE_TOLD, pytest.approx(0.05))
+    assert found["why"] == "the paper's QNLI is version 1, which is not comparable"
 
 
 def glue(worst: float, best: float) -> Any:
@@ -192,6 +206,93 @@ def test_the_lstm_wins_on_one_task_alone() -> None:
     assert claim(ablations(LSTM, gains | {"rte": 0.0}), "MRPC alone")["verdict"] == CANNOT_BE_TOLD
     assert claim(ablations(LSTM, gains | {"rte": -0.05}), "MRPC alone")["verdict"] == DOES_NOT_HOLD
     assert claim(ablations(LSTM, gains | {"mrpc": 0.05}), "MRPC alone")["verdict"] == DOES_NOT_HOLD
+
+
+def test_pretraining_helps_on_each_task_only_where_it_does_on_all() -> None:
+    words = "each of the eight tasks"
+    gains = dict.fromkeys(ABLATED, 0.05)
+    assert claim(ablations(SCRATCH, gains), words)["verdict"] == HOLDS
+    assert claim(ablations(SCRATCH, gains | {"rte": 0.0}), words)["verdict"] == CANNOT_BE_TOLD
+    assert claim(ablations(SCRATCH, gains | {"rte": -0.05}), words)["verdict"] == DOES_NOT_HOLD
+    assert claim(ablations(SCRATCH, {"rte": 0.05}), words)["why"].startswith("not compared: cola, sst2")
+
+
+def further(**gains: float) -> Any:
+    """Arms of what the paper says in words, by task better than what they are held against."""
+    arms = {
+        "storycloze": ("contiguous", "shuffled"),
+        "race": ("contiguous", "shuffled"),
+        "rte": ("multi-task", FULL),
+        "mnli": ("layers-0", SCRATCH),
+    }
+    pairs = [
+        {"task": task, "arm": arms[task][0], "over": arms[task][1], **paired(gain, 0.01)}
+        for task, gain in gains.items()
+    ]
+    tasks = {task: {arm: {"seeds": THREE} for arm in arms[task]} for task in gains}
+    return {"further": {"tasks": tasks, "pairs": pairs}}
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks"),
+    [("Contiguous text", ("storycloze", "race")), ("multi-task", ("rte",)), ("Embeddings alone help", ("mnli",))],
+)
+def test_what_is_said_in_words_is_held_against_its_other_arm(words: str, tasks: Sequence[str]) -> None:
+    for gain, word in ((0.05, HOLDS), (0.0, CANNOT_BE_TOLD), (-0.05, DOES_NOT_HOLD)):
+        found = claim(further(**dict.fromkeys(tasks, gain)), words)
+        assert (found["verdict"], found["value"], found["seeds"]) == (word, pytest.approx(gain), 3)
+    assert claim(further(), words)["why"] == f"not compared: {', '.join(tasks)}"
+
+
+def counted(**gains: Sequence[float]) -> Any:
+    """The auxiliary loss better by so much from 10, 20, ... labels."""
+    tasks = {
+        task: {
+            "arms": {arm: [{"seeds": THREE}] for arm in (FULL, NO_LM)},
+            "differences": [
+                {"labels": 10 * place, "arm": FULL, "over": NO_LM, **paired(gain, 0.01)}
+                for place, gain in enumerate(each, 1)
+            ],
+        }
+        for task, each in gains.items()
+    }
+    return {"labels": {"tasks": tasks}}
+
+
+def test_the_auxiliary_loss_helps_the_more_the_more_labels_there_are_by_the_fewest_and_the_most() -> None:
+    words = "more labels there are"
+    rising = claim(counted(snli=(-0.02, 0.5, 0.03), qqp=(0.0, 0.05), mnli=(0.0, 0.05)), words)
+    assert (rising["verdict"], rising["value"], rising["examples"]) == (HOLDS, pytest.approx(0.05), 120)
+    assert rising["low"] == pytest.approx(0.05 - 0.01 * math.sqrt(2) * math.sqrt(3) / 3)
+    falling = dict.fromkeys(("snli", "qqp", "mnli"), (0.05, 0.0))
+    assert claim(counted(**falling), words)["verdict"] == DOES_NOT_HOLD
+    one = claim(counted(snli=(0.0, 0.1), qqp=(0.1,), mnli=(0.0, 0.1)), words)
+    assert one["why"] == "not learned from several numbers of labels: qqp"
+
+
+def learned(with_lm: Sequence[int], without: Sequence[int], tasks: Sequence[str] = ABLATED) -> Any:
+    """Each task learned after so many updates, seed by seed."""
+    updates = {arm: dict(enumerate(found)) for arm, found in ((FULL, with_lm), (NO_LM, without))}
+    return {"convergence": {"tasks": {task: {"level": 0.5, "updates": updates} for task in tasks}}}
+
+
+def test_the_auxiliary_loss_speeds_convergence_where_it_takes_fewer_updates_beyond_the_seeds() -> None:
+    words = "speeds up convergence"
+    faster = claim(learned((10, 20, 40), (21, 39, 82)), words)
+    assert (faster["verdict"], faster["seeds"]) == (HOLDS, 3)
+    ratios = [math.log(ratio) for ratio in (2.1, 1.95, 2.05)]
+    error = statistics.stdev(ratios) / math.sqrt(3 * len(ABLATED))
+    assert faster["value"] == pytest.approx(statistics.fmean(ratios))
+    # of eight tasks two degrees of freedom each
+    assert faster["high"] == pytest.approx(faster["value"] + scipy.stats.t.ppf(0.975, 16) * error, rel=1e-3)
+    assert claim(learned((20, 40, 80), (10, 20, 41)), words)["verdict"] == DOES_NOT_HOLD
+    assert claim(learned((10, 40, 20), (20, 20, 21)), words)["verdict"] == CANNOT_BE_TOLD
+    assert claim(learned((10, 20), (20, 40)), words)["why"] == "fewer than 3 seeds"
+    assert claim(learned((1,), (2,), ["cola"]), words)["why"].startswith("not compared: sst2, mrpc")
+
+
+def test_the_quantiles_are_students() -> None:
+    assert pytest.approx(scipy.stats.t.ppf(0.975, range(1, len(STUDENT) + 1)), abs=0.006) == STUDENT
 
 
 def test_an_interval_that_lies_unevenly_around_its_value_stays_so() -> None:
@@ -300,7 +401,11 @@ def test_the_papers_figures_beside_claims_are_those_of_its_tables() -> None:
     assert figures["Works on small data (STS-B, 5.7 k) and on large (SNLI, 550 k)"] == " and ".join(
         f"{row.paper - row.previous:.1f}" for task in ("stsb", "snli") for row in paper.whole_rows()[task]
     )
-    assert [figures[says] for says in figures if says.startswith("Better on")] == ["+8.9", "+5.7", "+1.5", "+3.9"]
+    summary = [one.figure for one in CLAIMS if one.section == "summary" and one.says.startswith("Better on")]
+    assert summary == ["+8.9", "+5.7", "+1.5", "in words +5.5, by table 4 +3.9"]
+    each = [one.figure for one in CLAIMS if one.section == "4.2" and one.says.startswith(("Better", "Worse"))]
+    assert each == ["+0.6", "+5.0", "+5.8", "+5.7", "+1.0", "+4.2", "+3.7", "+10.4", "+1.9"]
+    assert figures["and on each of the eight tasks"] == "from +2.2 to +51.1"
     assert figures["Better than the LSTM on average"] == "+5.6"
 
     def gained(tasks: Sequence[str]) -> float:

@@ -86,3 +86,16 @@ def test_a_study_goes_on_by_the_recipe_it_was_begun_with(tmp_path: Path, start: 
     for arm in ("full-sst2-4-0", "scratch-sst2-4-0", "full-sst2-8-0"):
         kept = json.loads((out / "cells" / arm / "cell.json").read_text())["inputs"]["settings"]
         assert {name: kept[name] for name in DERIVED} == {name: settings(FINETUNE)[name] for name in DERIVED}
+
+
+def test_a_cell_tells_the_tasks_own_losses_and_how_it_answers_what_it_learned(
+    wide: InitRun, words_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    encoded = encode(make_task(), words_tokenizer, 40)
+    encoded = replace(encoded, splits={"train": encoded.splits["train"], "dev": encoded.splits["train"]})
+    changes = ("training.steps=4", "training.precision=fp32", "logging.log_every=2", "finetuning.lm_weight=5")
+    asked = replace(FAST, changes=changes)
+    found = finetuning_cell(Arm("full", wide), rows(encoded), asked, 0).compute(tmp_path, lambda event: None)
+    assert [point["step"] for point in found["losses"]] == [1, 2, 4]
+    assert all(0 < point["loss"] < 2 for point in found["losses"])  # however much the language model counts
+    assert found["train"] == found["scores"]["dev"][encoded.task.metrics[0]]  # the same rows

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.documents.study import study_blocks
 from gpt1.documents.terminal import render
 from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.claims import CLAIMS
 from gpt1.studies.material import TaskData
-from gpt1.studies.reproduce import better_than_before, glue_section, reproduce
+from gpt1.studies.reproduce import Scope, better_than_before, glue_section, reproduce
 from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
 from gpt1.tasks.examples import Example, Labelled
 from tests.studies.tools import TRAINING, Remembers, write_tasks
@@ -126,6 +126,50 @@ def test_layers_are_transferred_on_the_tasks_of_the_figure(tmp_path: Path, start
     assert points[2]["median"] == pytest.approx(sum(row["median"] for row in rows) / 2)
     cell = json.loads((tmp_path / "out" / "cells" / "full-mnli-0" / "cell.json").read_text())
     assert cell["result"]["scores"].keys() == {"dev_matched", "dev_mismatched"}
+
+
+def test_a_scope_makes_some_cells_and_tells_what_is_done_of_all(tmp_path: Path, start: Path, lstm: Path) -> None:
+    data, out = write_tasks(tmp_path / "tasks", "sst2", "rte"), tmp_path / "out"
+
+    def made(scope: Scope, **more: Any) -> list[str]:
+        watcher = Remembers()
+        found = reproduce(start, out, data=data, training=TRAINING, lstm=lstm, scope=scope, watcher=watcher, **more)
+        if scope.part is None:
+            assert found.cells.planned == 2 * 4 + 3
+        return watcher.made
+
+    assert made(Scope(["ablations"], ["rte"])) == ["full-rte-0", "scratch-rte-0", "no-lm-rte-0", "lstm-rte-0"]
+    page = (out / "claims.md").read_text()
+    assert "4 of 11 cells are done" in page
+    assert made(Scope(["zeroshot"], ["rte"])) == []
+    assert made(Scope(["zeroshot", "tables"], part=(1, 1))) == [
+        *(f"zeroshot-{run}-sst2-{step}" for run, steps in (("books", (1, 3)), ("lstm", (3,))) for step in steps),
+        "full-sst2-0",
+    ]
+    assert made(Scope([])) == []
+    assert "8 of 11 cells are done" in (out / "claims.md").read_text()
+    with pytest.raises(InputError, match="tasks has no rows of race"):
+        made(Scope(tasks=["race"]))
+    with pytest.raises(SettingError, match="unknown part 'ablation'; did you mean 'ablations'"):
+        Scope(["ablation"])
+
+
+def test_the_auxiliary_loss_is_tried_from_several_numbers_of_labels(tmp_path: Path, start: Path) -> None:
+    data, out = write_mnli(tmp_path / "tasks"), tmp_path / "out"
+    scope = Scope(["labels"])
+    found = reproduce(
+        start, out, data=data, training=TRAINING, counts=[6, "all"], rates={"no-lm": 0.01}, scope=scope
+    ).sections
+    assert found["labels"]["arms"].keys() == {"full", "no-lm"}
+    points = found["labels"]["tasks"]["mnli"]["arms"]
+    assert {arm: [point["labels"] for point in each] for arm, each in points.items()} == {
+        "full": [6, 16],
+        "no-lm": [6, 16],
+    }
+    cell = json.loads((out / "cells" / "no-lm-mnli-6-0" / "cell.json").read_text())
+    assert [cell["inputs"]["settings"][name] for name in ("finetuning.lm_weight", "optimizer.lr")] == [0, 0.01]
+    (told,) = (one for one in found["claims"]["claims"] if "more labels" in one["claim"])
+    assert told["why"] == "not learned from several numbers of labels: snli, qqp"
 
 
 def labelled_for(task: Task) -> TaskData:

@@ -34,6 +34,26 @@ def test_each_number_of_blocks_is_trained_and_all_of_them_are_the_full_model(tmp
     with (out / "transfer.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["median"]) for row in rows] == [point["median"] for point in points]
+    assert [float(row["train_median"]) for row in rows] == [point["train"]["median"] for point in points]
+
+
+def test_how_well_rows_are_answered_that_were_learned_is_told_where_all_seeds_know_it(
+    tmp_path: Path, start: Path
+) -> None:
+    tasks, out = source(write_tasks(tmp_path / "tasks", "sst2"), "sst2"), tmp_path / "out"
+
+    def points() -> list[Any]:
+        training = replace(TRAINING, seeds=2)
+        found = study_transfer(start, out, source=tasks, training=training, layers=[0, 2])
+        return list(found.sections["transfer"]["tasks"]["sst2"]["points"])
+
+    before = points()
+    assert all(0 <= point["train"]["worst"] <= point["train"]["best"] <= 1 for point in before)
+    path = out / "cells" / "layers-0-sst2-1" / "cell.json"
+    facts = json.loads(path.read_text())
+    del facts["result"]["train"], facts["sha256"]  # as an earlier version wrote it
+    path.write_text(json.dumps(facts))
+    assert [point.get("train") for point in points()] == [None, before[1]["train"]]
 
 
 def test_of_mnli_the_gain_is_that_of_the_mean_that_stands_beside_it(tmp_path: Path, start: Path) -> None:

@@ -69,6 +69,12 @@ def test_the_levels_of_all_windows_together_are_that_of_one_look() -> None:
     assert sum(LEVEL / (k * (k + 1)) for k in range(1, 100_000)) == pytest.approx(LEVEL, rel=1e-4)
 
 
+def test_several_who_look_share_the_level() -> None:
+    known, came = {"it": np.arange(100) % 10}, {"it": np.arange(100) % 10 + (np.arange(100) < 60) * 5}
+    alone, of_three = (next(DriftWindows(known, window=100, watchers=count).add(came)) for count in (1, 3))
+    assert of_three.moved["it"].shift.chance == pytest.approx(3 * alone.moved["it"].shift.chance)
+
+
 @pytest.mark.parametrize(("known", "new"), [(30, 30), (30, 200), (150, 200), (500, 200), (200, 200)])
 def test_the_bound_of_numbers_is_above_the_exact_chance(known: int, new: int) -> None:
     random = np.random.default_rng(0)

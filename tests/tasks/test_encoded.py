@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.tasks.catalog import CATALOGUE, Task
-from gpt1.tasks.encoded import EncodedTask, choose, encode_task, load, save
+from gpt1.tasks.encoded import EncodedTask, choose, encode_task, join, load, save, text_key
 from gpt1.tasks.examples import Example
 from gpt1.tasks.readers import read_folder
 from gpt1.tasks.shapes import CHOICES
@@ -474,3 +474,31 @@ def test_what_windows_have_again_is_counted_once(long: EncodedTask) -> None:
     for place in range(len(split)):
         read = np.concatenate(split.parts(place, 100))
         assert counts[place].tolist() == [np.count_nonzero(read == 3), len(read)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_splits_are_joined_as_if_their_rows_had_been_encoded_together(long: EncodedTask, first: int) -> None:
+    """Whether both, one or none of them has texts in windows."""
+    rows, (task, whole) = long_rows(long.task), (long.task, long.splits["train"])
+    short = [place for place in range(len(whole)) if whole.windows is not None and whole.windows[place] == 1]
+    longer = [place for place in range(len(whole)) if place not in short]
+    parts = [(short, longer), (longer, short), (longer[:1], longer[1:])][first]
+    one, other = (
+        encode_task(task, {"train": [rows[place] for place in part]}, ToyTokenizer(), context=12, windows=True)
+        for part in parts
+    )
+    found = join(one.splits["train"], other.splits["train"])
+    together = [rows[place] for part in parts for place in part]
+    wanted = encode_task(task, {"train": together}, ToyTokenizer(), context=12, windows=True).splits["train"]
+    assert found.arrays.keys() == wanted.arrays.keys()
+    for name, array in wanted.arrays.items():
+        assert np.array_equal(getattr(found, name), array)
+        assert getattr(found, name).dtype == array.dtype
+
+
+def test_the_key_of_a_text_is_equal_where_the_whole_text_is(long: EncodedTask) -> None:
+    split = long.splits["train"]
+    keys = [text_key(split, example) for example in range(len(split))]
+    texts = [row.texts for row in long_rows(long.task)]
+    assert len(set(keys)) == len(set(texts))
+    assert text_key(choose(split, [2]), 0) == keys[2]

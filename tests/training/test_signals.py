@@ -12,7 +12,7 @@ from gpt1.training.signals import StopRequests
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_remembered_and_the_second_interrupts(number: signal.Signals) -> None:
+def test_the_first_signal_is_remembered_and_a_ctrl_c_after_it_interrupts(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), StopRequests() as stop:
         assert not stop
@@ -21,6 +21,13 @@ def test_the_first_signal_is_remembered_and_the_second_interrupts(number: signal
         assert (stop.signal, stop.out_of_time) == (number, False)
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(number) == before
+
+
+def test_a_scheduler_may_ask_twice() -> None:
+    with StopRequests() as stop:
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            signal.raise_signal(number)
+        assert stop.signal == signal.SIGTERM
 
 
 def test_handlers_are_put_back_whatever_happens() -> None:

@@ -6,11 +6,15 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpt1.base.errors import tell_renamed
+
+if TYPE_CHECKING:
+    from gpt1.finetuning.data import Source
 
 
 class WholeNumber(click.IntRange):
@@ -139,3 +143,19 @@ def part_of(text: str | None) -> tuple[int, int] | None:
     if found is None:
         raise click.UsageError(f"--part takes such as 2/8, the second of eight parts, not '{text}'")
     return int(found[1]), int(found[2])
+
+
+def with_lengths(changes: tuple[str, ...], steps: int | None, seed: int | None) -> list[str]:
+    """Return settings with those that have options of their own, which are worth more than a --set: the last holds."""
+    own = {"steps": steps, "seed": seed}
+    return [*changes, *(f"training.{name}={value}" for name, value in own.items() if value is not None)]
+
+
+def source_of(**given: Any) -> Source:
+    """Return the labelled data that options name."""
+    from gpt1.finetuning.data import Source
+
+    named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
+    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
+    named |= {name: given[name] for name in how if given.get(name) is not None}
+    return Source(tasks=given["task"], data=given["data"], columns=roles_and_names(given["columns"]), **named)

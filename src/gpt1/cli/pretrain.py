@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from gpt1.base.strict_json import to_json
 from gpt1.cli import options
+
+if TYPE_CHECKING:
+    from gpt1.inference.run import Run
 
 
 @click.command()
@@ -55,15 +59,9 @@ def command(
       gpt1 pretrain --init runs/books --corpus mails --out runs/mails --steps 2000
       torchrun --nproc-per-node 8 -m gpt1 pretrain --recipe paper --corpus corpus --out runs/paper
     """
-    from gpt1.cli.lines import score_line, shown_training
+    from gpt1.cli.lines import shown_training
     from gpt1.pretraining.pretrain import pretrain
-    from gpt1.runs.checkpoints import list_checkpoints
-    from gpt1.runs.files import last_scores
 
-    told = [  # the last one holds: an option of its own is worth more than a --set
-        *changes,
-        *(f"training.{name}={value}" for name, value in (("steps", steps), ("seed", seed)) if value is not None),
-    ]
     with shown_training() as lines:
         run = pretrain(
             recipe,
@@ -71,13 +69,22 @@ def command(
             out,
             init=init,
             resume=resume,
-            changes=told,
+            changes=options.with_lengths(changes, steps, seed),
             device=device,
             minutes=minutes,
             **({} if rank_timeout is None else {"rank_timeout": rank_timeout}),
             curves=tensorboard,
             listeners=[lines],
         )
+    show_result(run, as_json)
+
+
+def show_result(run: Run, as_json: bool) -> None:
+    """Print how far a run is, and what it reached."""
+    from gpt1.cli.lines import score_line
+    from gpt1.runs.checkpoints import list_checkpoints
+    from gpt1.runs.files import last_scores
+
     if os.environ.get("RANK", "0") != "0":
         return
     step, _ = list_checkpoints(run.path)[-1]

@@ -64,8 +64,8 @@ def command(
     """Serve runs over HTTP, the way OpenAI's clients speak; a RUN is a folder, or NAME=FOLDER.
 
     A page to try them is at the address itself. /v1/completions, /v1/embeddings, /v1/models, /v1/classify, /v1/score,
-    /v1/attention, /healthz, /readyz, /metrics, /openapi.json. Ctrl-C or SIGTERM ends it when what is in flight has been
-    answered, within --grace-seconds. Limits hold for each of the --workers.
+    /v1/attention, /healthz, /startupz, /readyz, /metrics, /openapi.json. Ctrl-C or SIGTERM ends it when what is in
+    flight has been answered, within --grace-seconds. Limits hold for each of the --workers.
 
     \b
     Examples:

@@ -12,11 +12,11 @@ from gpt1.cli import options, words
 from gpt1.cli.app import Verbs
 
 if TYPE_CHECKING:
-    from gpt1.finetuning.data import Source
     from gpt1.records.study import StudyRecord
     from gpt1.studies.cells import Watcher
     from gpt1.studies.finetuned import FinetuningSettings
 
+_PARTS, _NOTHING = ("tables", "zeroshot", "ablations", "transfer", "labels", "further"), "nothing"
 _out_option = click.option("--out", required=True, metavar="DIR", help="Folder for the study; named again, it goes on.")
 _init_option = click.option("--init", required=True, metavar="RUN", help="The run to start from: a folder, or a base.")
 _lstm_option = click.option("--lstm", metavar="RUN", help="A pre-trained LSTM with the same tokenizer, for its arm.")
@@ -27,6 +27,13 @@ _task_option = click.option("--task", multiple=True, metavar="NAME", help="A tas
 _data_option = click.option("--data", metavar="DIR", help="--task: the folder of the tasks' files.")
 _part_option = click.option(
     "--part", metavar="I/N", help="Make every N-th cell alone, beside other commands; then without it the tables."
+)
+_rates_option = click.option(
+    "--arm-lr",
+    "rates",
+    multiple=True,
+    metavar="ARM=RATE",
+    help="Learning rate of scratch, no-lm or lstm; repeatable.  [that of the others]",
 )
 _recipe_option = click.option(
     "--recipe", metavar="NAME", help="Of fine-tuning: a recipe, or module:NAME.  [auto; of the paper's size: finetune]"
@@ -130,7 +137,7 @@ def transfer_command(init: str, out: str, layers: str | None, part: str | None, 
     from gpt1.studies.transfer import study_transfer
 
     counts = None if layers is None else _numbers("--layers", layers, "0,1,2")
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_transfer(
             init, out, source=source, training=training, layers=counts, part=own, watcher=watcher
@@ -146,9 +153,12 @@ def transfer_command(init: str, out: str, layers: str | None, part: str | None, 
 @_lstm_option
 @_table_options
 @_out_option
+@_rates_option
 @_training_options
 @options.as_json
-def ablations_command(init: str, lstm: str | None, out: str, part: str | None, as_json: bool, **given: Any) -> None:
+def ablations_command(
+    init: str, lstm: str | None, out: str, rates: tuple[str, ...], part: str | None, as_json: bool, **given: Any
+) -> None:
     """Table 5: pre-trained, from scratch, without auxiliary LM, and an LSTM.
 
     \b
@@ -157,10 +167,15 @@ def ablations_command(init: str, lstm: str | None, out: str, part: str | None, a
     """
     from gpt1.studies.ablations import study_ablations
 
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own, of_arms = (
+        options.source_of(**given),
+        _training_of(given),
+        options.part_of(part),
+        _rates(rates),
+    )
     _watched(
         lambda watcher: study_ablations(
-            init, out, source=source, training=training, lstm=lstm, part=own, watcher=watcher
+            init, out, source=source, training=training, lstm=lstm, rates=of_arms, part=own, watcher=watcher
         ),
         out,
         as_json,
@@ -173,7 +188,9 @@ def ablations_command(init: str, lstm: str | None, out: str, part: str | None, a
 @_table_options
 @_out_option
 @click.option("--counts", required=True, metavar="50,200,all", help="How many labels to learn from.")
-@click.option("--arms", metavar="NAMES", help="Of pre-trained, scratch, tf-idf, chosen.  [pre-trained,scratch,tf-idf]")
+@click.option(
+    "--arms", metavar="NAMES", help="Of pre-trained, scratch, no-lm, tf-idf, chosen.  [pre-trained,scratch,tf-idf]"
+)
 @click.option(
     "--scratch-lr",
     type=options.Number(0, min_open=True),
@@ -204,7 +221,7 @@ def labels_command(
 
     wanted = _counts(counts)
     asked: dict[str, Any] = {} if arms is None else {"arms": [name.strip() for name in arms.split(",")]}
-    source, training, own = _source_of(given), _training_of(given), options.part_of(part)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
     _watched(
         lambda watcher: study_labels(
             init,
@@ -228,28 +245,80 @@ def labels_command(
 @_lstm_option
 @click.option("--data", required=True, metavar="DIR", help="A folder with the tasks, each in one of its name.")
 @_out_option
+@click.option(
+    "--contiguous",
+    metavar="RUN",
+    help="Beside --shuffled: a run that read the same text as it is, as long as that one.",
+)
+@click.option("--shuffled", metavar="RUN", help="A run that read text whose sentences were shuffled.")
+@click.option(
+    "--counts", metavar="500,all", help="From how many labels to learn with and without auxiliary LM.  [none]"
+)
+@click.option("--make", metavar="PARTS", help=f"Of {', '.join(_PARTS)}: make these alone, or nothing.  [all]")
+@click.option("--task", "tasks", multiple=True, metavar="NAME", help="Make cells of this task alone; repeatable.")
+@_rates_option
 @_training_options
 @options.as_json
 def reproduce_command(
-    init: str, lstm: str | None, data: str, out: str, part: str | None, as_json: bool, **given: Any
+    init: str,
+    lstm: str | None,
+    data: str,
+    out: str,
+    contiguous: str | None,
+    shuffled: str | None,
+    counts: str | None,
+    make: str | None,
+    tasks: tuple[str, ...],
+    rates: tuple[str, ...],
+    part: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Make the paper's tables 2 to 5 and figure 2, as far as the data goes, with the paper's figures beside ours.
 
     Every task found in --data is learned; a table of what is done and left is shown on the way. What is done is kept:
-    killed and called again, it goes on. claims.md of the folder says which claims of the paper hold.
+    killed and called again, it goes on. claims.md of the folder says which claims of the paper hold; with --make
+    nothing it is written of what is done.
 
     \b
     Example: gpt1 reproduce --init runs/paper --lstm runs/lstm --data tasks/ --out reproduction --seeds 3
     """
-    from gpt1.studies.reproduce import reproduce
+    from gpt1.studies.reproduce import Scope, reproduce
 
-    training, own = _training_of(given), options.part_of(part)
+    training, own, of_arms = _training_of(given), options.part_of(part), _rates(rates)
+    texts = {name: run for name, run in (("contiguous", contiguous), ("shuffled", shuffled)) if run is not None}
+    numbers = [] if counts is None else _counts(counts)
+    parts = _PARTS if make is None else tuple(name.strip() for name in make.split(",") if make != _NOTHING)
+    scope = Scope(parts, tasks or None, own)
     _watched(
-        lambda watcher: reproduce(init, out, data=data, training=training, lstm=lstm, part=own, watcher=watcher),
+        lambda watcher: reproduce(
+            init,
+            out,
+            data=data,
+            training=training,
+            lstm=lstm,
+            rates=of_arms,
+            counts=numbers,
+            texts=texts,
+            scope=scope,
+            watcher=watcher,
+        ),
         out,
         as_json,
         own,
     )
+
+
+def _rates(pairs: tuple[str, ...]) -> dict[str, float]:
+    """Return what `--arm-lr ARM=RATE` said, given any number of times."""
+    found = {}
+    for pair in pairs:
+        arm, _, rate = pair.partition("=")
+        try:
+            found[arm] = float(rate)
+        except ValueError:
+            raise click.UsageError(f"--arm-lr takes ARM=RATE, such as scratch=1e-3, not '{pair}'") from None
+    return found
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:
@@ -270,18 +339,6 @@ def _counts(text: str) -> list[int | Literal["all"]]:
         raise click.UsageError(
             f"--counts takes whole numbers and all between commas, such as 50,200,all, not '{text}'"
         ) from None
-
-
-def _source_of(given: dict[str, Any]) -> Source:
-    """Return the labelled data that options name."""
-    from pathlib import Path
-
-    from gpt1.finetuning.data import Source
-
-    named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
-    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels")
-    named |= {name: given[name] for name in how if given[name] is not None}
-    return Source(tasks=given["task"], data=given["data"], columns=options.roles_and_names(given["columns"]), **named)
 
 
 def _training_of(given: dict[str, Any]) -> FinetuningSettings:

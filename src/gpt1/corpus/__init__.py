@@ -9,8 +9,8 @@ OFFERS = {
     "manifest": ["CORPUS_FILE", "CorpusManifest", "read_corpus", "shards_of", "sums_of"],
     "pages": ["LeftOutCounts", "by_reason"],
     "prepare": ["cutting_for", "describe", "prepare", "prepare_part"],
-    "status": ["describe_status", "read_status"],
     "shards": ["CheckedIds", "Shard", "open_shard", "verify_shard"],
+    "status": ["describe_status", "read_status"],
     "unwrap": ["HARD_WRAPPED", "STRETCH", "looks_wrapped"],
     "vocabularies": ["train_tokenizer"],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpt1.base.errors import FormatError
@@ -14,6 +14,8 @@ from gpt1.corpus.batches import Meter, begin_worker, check_batch, encode_batch, 
 from gpt1.corpus.documents import Fault, Item, TextReading, TextSource
 from gpt1.corpus.lots import Lot, LotShare, ReadLot, find_read, note_read, read_lot, require_unchanged
 from gpt1.text.tokenizer import Vocabulary
+
+NOT_READ = TextSource("", "txt")  # in place of a source that is another process's
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def encode(
 def _own(sources: Sequence[TextSource], shares: Sequence[LotShare]) -> list[TextSource]:
     """Return the sources with those that are not read as if they were empty."""
     read = {index for share in shares for index in range(share.lot.begin, share.lot.end)}
-    return [source if index in read else replace(source, bytes=0) for index, source in enumerate(sources)]
+    return [source if index in read else NOT_READ for index, source in enumerate(sources)]
 
 
 def _missing(

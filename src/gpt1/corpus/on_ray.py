@@ -11,10 +11,11 @@ import logging
 import os
 import platform
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from gpt1.base.errors import Gpt1Error, InputError, MissingDependency
 from gpt1.base.parallel import WorkerDied
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.base.wording import many
-from gpt1.corpus.documents import Fault
-from gpt1.corpus.encoding import Encoding, encode
+from gpt1.corpus.documents import Fault, TextSource
+from gpt1.corpus.encoding import NOT_READ, Encoding, encode
 from gpt1.corpus.lots import Lot, LotShare, shares_of
 
 TRIES = 10  # of a task whose node or process dies
+ANSWERS_WITHIN = 10  # seconds
 IN_STOCK = 4  # tasks for each core of the cluster that are handed over at a time
 
 
@@ -76,12 +78,13 @@ def encode_on_ray(
 def _outcomes(ray: Any, encoding: Encoding, shares: Sequence[LotShare]) -> Iterator[tuple[LotShare, Outcome]]:
     """Yield what each task did, as they end; only some of them are handed over at a time."""
     task = ray.remote(num_cpus=1, max_retries=TRIES)(_encode_share)
-    common = ray.put((encoding, Path.cwd(), gpt1.__version__))
+    common = ray.put((replace(encoding, sources=[]), Path.cwd(), gpt1.__version__))
     left, under_way = iter(shares), dict[Any, LotShare]()
     try:
         while True:
             while len(under_way) < IN_STOCK * _cores(ray) and (share := next(left, None)) is not None:
-                under_way[task.remote(common, share)] = share
+                own = encoding.sources[share.lot.begin : share.lot.end]
+                under_way[task.remote(common, share, own)] = share
             if not under_way:
                 return
             (ended, *_), _ = ray.wait(list(under_way))
@@ -106,9 +109,13 @@ def _outcome(ray: Any, reference: Any) -> Outcome:
         ) from error
 
 
-def _encode_share(common: tuple[Encoding, Path, str], share: LotShare) -> Outcome:
-    """Encode the batches of a share that are not there yet: what a task does, on whatever node."""
+def _encode_share(common: tuple[Encoding, Path, str], share: LotShare, sources: Sequence[TextSource]) -> Outcome:
+    """Encode the batches of a share that are not there yet: what a task does, on whatever node.
+
+    Of the sources it is given those of its lot alone; they keep their places among all.
+    """
     encoding, folder, version = common
+    encoding = replace(encoding, sources=[NOT_READ] * share.lot.begin + [*sources])
     if version != gpt1.__version__:
         raise InputError(f"{platform.node()} has gpt1 {gpt1.__version__}, not {version}; install the same everywhere")
     if not (folder / encoding.work).is_dir():
@@ -125,6 +132,7 @@ def _connected(ray: Any, progress: Progress) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    _require_answer(os.environ.get("RAY_ADDRESS", ""))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
     heard = signal.getsignal(signal.SIGTERM)
     try:
@@ -139,6 +147,17 @@ def _connected(ray: Any, progress: Progress) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Refuse an address at which nobody listens, for which the library would wait minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):  # nothing, or such as `auto`
+        return
+    try:
+        socket.create_connection((host, int(port)), ANSWERS_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}; RAY_ADDRESS says where it is") from error
 
 
 def _cores(ray: Any) -> int:

@@ -294,7 +294,9 @@ def _prepare(
     else:
         fault = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
     _refuse(fault, "begin anew with `restart=True`")
-    batches, losses = read_losses(all_batches(lots, asked.work) or [])
+    if (written := all_batches(lots, asked.work)) is None:
+        raise InputError(f"not all that was written is to be seen in {asked.work} yet; the same command goes on")
+    batches, losses = read_losses(written)
     if not batches:
         raise _Nothing(f"there is no document to read{_why(losses)}")
     corpus = assemble(

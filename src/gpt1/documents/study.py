@@ -6,6 +6,7 @@ A study wrote plain values (`studies/folder.py`); here they become tables and pi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
 
 from gpt1.base.wording import duration, many, x100
 from gpt1.documents.blocks import (
@@ -33,8 +34,10 @@ from gpt1.records.study import (
     CheckpointPoint,
     ClaimFigures,
     ClaimsSection,
+    ConvergenceSection,
     CurvesSection,
     DifferencesSection,
+    FurtherSection,
     GlueSection,
     LabelsSection,
     LayerPoint,
@@ -84,12 +87,16 @@ def study_blocks(study: StudyRecord) -> list[Block]:
         blocks += _differences(found["differences"])
     if "curves" in found:
         blocks += _curves(found["curves"])
+    if "convergence" in found:
+        blocks += _convergence(found["convergence"])
     if "zeroshot" in found:
         blocks += _zeroshot(found["zeroshot"])
     if "transfer" in found:
         blocks += _transfer(found["transfer"])
     if "labels" in found:
         blocks += _labels(found["labels"])
+    if "further" in found:
+        blocks += _further(found["further"])
     return blocks
 
 
@@ -109,6 +116,9 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
         "data": about.get("data") or (source and source.data),
         "shots": about.get("shots"),
         "changed settings": ", ".join(about.get("changes") or []),
+        "rates of their own": ", ".join(f"{arm_name(arm)} {rate:g}" for arm, rate in about.get("rates", {}).items()),
+        "numbers of labels": ", ".join(map(str, about.get("counts") or [])),
+        "texts": ", ".join(f"{arm_name(name)} {run}" for name, run in about.get("texts", {}).items()),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
         "cells": f"{study.cells.planned:,}",
         "hardware": ", ".join(study.cost.devices),
@@ -134,16 +144,17 @@ def _claims(content: ClaimsSection) -> list[Block]:
     rule = (
         "A claim holds where the 95 % interval of what should be above zero is above it as a whole, and does not hold "
         "where it is below as a whole; all else cannot be told here, nor can what stands on fewer than "
-        f"{content['least_seeds']} seeds or lacks a task. Only the sign is judged. Ours are on the splits of the "
-        "tables below, the paper's on test sets; intervals are over other examples, of GLUE from the worst seed to the "
-        "best, of curves over checkpoints of one pre-training."
+        f"{content['least_seeds']} seeds or lacks a task. Only the sign is judged. Ours are on dev, or on test rows "
+        "that are labelled, the paper's on test sets; intervals are over other examples, of GLUE from the worst seed "
+        "to the best, of curves over checkpoints of one pre-training, of numbers of updates over seeds."
     )
-    header = ["claim", "paper", "ours", "95 % interval", "examples", "seeds", "verdict"]
+    header = ["claim", "section", "paper", "ours", "95 % interval", "examples", "seeds", "verdict"]
     return [Heading("The paper's claims"), Table(rule, header, rows)]
 
 
 def _claim(claim: ClaimFigures) -> TableRow:
     cells = [
+        TableCell(claim["section"], is_number=False),
         TableCell(claim["paper"]),
         TableCell(claim["told"] or _figure(claim["value"], claim)),
         TableCell("" if claim["told"] else _interval(claim)),
@@ -151,9 +162,7 @@ def _claim(claim: ClaimFigures) -> TableRow:
         TableCell("–" if claim["seeds"] is None else f"{claim['seeds']:,}"),
         TableCell(claim["verdict"], note=claim["why"], is_number=False),
     ]
-    return TableRow(
-        claim["claim"], cells, f"section {claim['section']}" if claim["section"][0].isdigit() else "summary"
-    )
+    return TableRow(claim["claim"], cells)
 
 
 def _figure(value: float | None, claim: ClaimFigures) -> str:
@@ -297,6 +306,46 @@ def _curves(content: CurvesSection) -> list[Block]:
     return [Heading(title), Pictures(pictures, _numbers_beside("curves", drawn))]
 
 
+def _convergence(content: ConvergenceSection) -> list[Block]:
+    if not content["tasks"]:
+        return []
+    arms = list(dict.fromkeys(arm for facts in content["tasks"].values() for arm in facts["updates"]))
+    rows = []
+    for task, facts in content["tasks"].items():
+        cells = [_updates([*facts["updates"][arm].values()]) for arm in arms]
+        rows.append(TableRow(task, [TableCell(f"{facts['level']:.3f}"), *cells]))
+    caption = (
+        "Updates until the task's training loss (the mean of the last few that were logged) was as low as it became in "
+        "every run of both: the median over seeds, and between which values they lie."
+    )
+    return [Heading("How fast it is learned"), Table(caption, ["", "loss", *map(arm_name, arms)], rows)]
+
+
+def _updates(found: Sequence[int]) -> TableCell:
+    return TableCell(f"{median(found):,.0f}", note=f"{min(found):,} to {max(found):,}" if len(found) > 1 else "")
+
+
+def _further(content: FurtherSection) -> list[Block]:
+    if not content["tasks"]:
+        return []
+    rows = [
+        TableRow(
+            f"{task}, {arm_name(arm)}",
+            [TableCell(score(figure["median"]), note=spread(figure))],
+            f"{_judged_on(figure)}, {many(len(figure['seeds']), 'seed')}",
+        )
+        for task, arms in content["tasks"].items()
+        for arm, figure in arms.items()
+    ]
+    every = [figure for arms in content["tasks"].values() for figure in arms.values()]
+    pairs = [(f"{one['task']} {one['split']}", one) for one in content["pairs"]]
+    return [
+        Heading("What the paper says in words"),
+        Table(f"{_over(every).capitalize()}.", ["", "score"], rows),
+        _pairs_table("", pairs),
+    ]
+
+
 # ---- figure 2, and few labels ----
 
 
@@ -386,25 +435,30 @@ def _transfer(content: TransferSection) -> list[Block]:
         if not facts["points"]:
             continue
         value = metric_name(facts["metric"])
-        drawn.append(_points((point["layers"], point) for point in facts["points"]))
-        pictures.append(_picture(task, {task: drawn[-1]}, "blocks taken over", value))
+        lines = {task: _points((point["layers"], point) for point in facts["points"])}
+        if learned := [(point["layers"], point["train"]) for point in facts["points"] if "train" in point]:
+            lines[f"{task}, rows that were learned"] = _points(learned)
+        drawn += lines.values()
+        pictures.append(_picture(task, lines, "blocks taken over", value))
         rows = [_layers(point) for point in facts["points"]]
         caption = (
             f"{task}, {value} on {_judged_on(facts['points'][0])}: {_over(facts['points'])}. The gain is that of the "
-            "most blocks over so many, in pairs, with its 95 % interval below."
+            "most blocks over so many, in pairs, with its 95 % interval below; of the rows that were learned some are "
+            "drawn."
         )
-        tables.append(Table(caption, ["blocks", "score", "gain of the most"], rows))
+        tables.append(Table(caption, ["blocks", "score", "on learned rows", "gain of the most"], rows))
     if not pictures:
         return []
     return [Heading("Blocks taken over"), Pictures(pictures, _numbers_beside("transfer", drawn)), *tables]
 
 
 def _layers(point: LayerPoint) -> TableRow:
-    behind = point.get("behind_most")
-    cells = [TableCell(score(point["median"]), note=spread(point)), TableCell("–")]
+    behind, learned = point.get("behind_most"), point.get("train")
+    on_learned = TableCell("–" if learned is None else score(learned["median"]))
+    cells = [TableCell(score(point["median"]), note=spread(point)), on_learned, TableCell("–")]
     if behind is not None:
         interval = f"{signed_score(behind['low'])} to {signed_score(behind['high'])}"
-        cells[1] = TableCell(signed_score(behind["difference"]), note=interval)
+        cells[2] = TableCell(signed_score(behind["difference"]), note=interval)
     return TableRow(f"{point['layers']}" if point["layers"] else "0 (embeddings alone)", cells)
 
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import torch
 
-from gpt1.base.errors import InputError
-from gpt1.base.files import json_bytes, lock_folder, whole_file
+from gpt1.base.files import json_bytes
 from gpt1.base.records import sealed
 from gpt1.inference.run import Run, load_run
 from gpt1.linear.files import ensemble_files
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.thresholds import THRESHOLDS_FILE
-from gpt1.runs.checkpoints import clean_up, save_checkpoint
+from gpt1.runs.checkpoints import write_run
 from gpt1.runs.compact import compact, expanded
-from gpt1.runs.folder import begin_run, is_begun_copy, made_for
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 
@@ -28,15 +26,15 @@ def export_compact(run: Run, out: str | Path) -> list[str]:
         besides[CALIBRATION_FILE] = json_bytes(sealed(run.calibration.without_promises().as_json()))
     if run.thresholds is not None:
         besides[THRESHOLDS_FILE] = json_bytes(sealed(replace(run.thresholds, weights="").as_json()))
-    with lock_folder(out):
-        if any(entry for entry in out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE, *besides}):
-            raise InputError(f"{out} is there already; choose a new or empty folder for the run")
-        clean_up(out)
-        save_checkpoint(out, step, small, None, run.checkpoint.progress, made_for(run.record))
-        for name, content in besides.items():
-            with whole_file(out / name) as file:
-                file.write(content)
-        begin_run(out, run.record, run.path / TOKENIZER_FILE)  # which makes the folder a run
+    write_run(
+        out,
+        run.record,
+        run.path / TOKENIZER_FILE,
+        small,
+        step=step,
+        progress=run.checkpoint.progress,
+        besides=besides,
+    )
     load_run(out, device="cpu").checkpoint  # noqa: B018  read it as everybody will
     return [_told(weights, small), *_left_behind(run)]
 

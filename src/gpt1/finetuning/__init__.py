@@ -4,6 +4,7 @@
 OFFERS = {
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
     "data": ["Source", "check_training", "read_labelled", "read_source", "truncation_notices"],
+    "distill": ["distill_task"],
     "drifting": [
         "Digests",
         "ENCODING",
@@ -20,8 +21,16 @@ OFFERS = {
     "ensembling": ["chosen", "keep", "times_as_long", "without_part"],
     "finetune": ["FOR_A_PART", "chosen_recipe", "counted_words", "finetune", "is_cross_validated"],
     "forecasting": ["in_fold", "seconds_in_all"],
-    "measure": ["TableReading", "evaluate_run", "evaluation_file", "predictions_file", "read_beside_train"],
+    "measure": [
+        "TableReading",
+        "evaluate_run",
+        "evaluation_file",
+        "predictions_file",
+        "read_again",
+        "read_beside_train",
+    ],
     "results": ["decisions", "evaluations", "results", "results_blocks", "run_worth"],
-    "seeds": ["found_seeds", "is_done", "read_result", "summarise"],
+    "seeds": ["found_seeds", "is_done", "read_result", "summarise", "write_result"],
+    "thresholding": ["choose_factors", "choose_thresholds"],
     "update_time": ["encode_table", "seconds_an_update"],
 }

@@ -17,14 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.shuffle import permutation
+from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.tasks.answers import balanced_weights, soft_targets
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedSplit, EncodedTask
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask, join
 from gpt1.tasks.packed import pack_sequences, window_cells
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
-LM = "_lm"  # the term of the language model; a task's term has the task's name, which never begins so
+# The terms of the language model and of teachers; a task's term has the task's name, which never begins so.
+LM, TEACHER = "_lm", "_teacher"
 
 Integers = NDArray[np.int64]
 
@@ -36,15 +38,29 @@ class TrainSet:
     task: Task
     split: EncodedSplit
     weights: NDArray[np.float64]  # of each example; of several labels, of each of them
+    taught: NDArray[np.float64] | None = None  # what teachers say of each answer [examples, answers]
+
+    def counted(self, examples: Integers) -> float:
+        """Return how much examples count; one without a label, of which nothing is added up, counts as one."""
+        weights = self.weights[examples]
+        own = weights if weights.ndim == 1 else weights.mean(1)
+        return float(own.sum()) + float((~self.split.labelled[examples]).sum())
 
 
-def make_lesson(encoded: EncodedTask, *, class_weights: bool) -> TrainSet:
-    """Return the examples of a task's training split, all alike or with rare labels counted more."""
+def make_lesson(encoded: EncodedTask, *, class_weights: bool, teaching: TaskTeaching | None = None) -> TrainSet:
+    """Return the examples of a task's training split, all alike or with rare labels counted more.
+
+    With teachers those that they alone have answered come after them.
+    """
     task, split = encoded.task, encoded.splits["train"]
     weights = np.ones(split.labels.shape)
     if class_weights and task.labels:
         weights = balanced_weights(task, split.labels)
-    return TrainSet(task, split, weights)
+    if teaching is None:
+        return TrainSet(task, split, weights)
+    if (more := teaching.unlabelled.get(task.name)) is not None:
+        split, weights = join(split, more), np.concatenate((weights, np.zeros(more.labels.shape)))
+    return TrainSet(task, split, weights, teaching.shares(task, split))
 
 
 @dataclass(frozen=True)
@@ -82,8 +98,9 @@ class PackedBatch:
         The windows of an example count together as one.
         """
         task = self.lesson.task
-        weights = self.lesson.weights[self.examples]
-        own = {task.name: float(weights.sum() if weights.ndim == 1 else weights.mean(1).sum())}
+        own = {task.name: self.lesson.counted(self.examples)}
+        if self.lesson.taught is not None:
+            own[TEACHER] = float(len(self.examples))
         if task.auxiliary_lm:
             own[LM] = float(len(self.examples) * task.sequences)
         return dict.fromkeys((*self.tasks, LM), 1.0) | own
@@ -120,6 +137,9 @@ class PackedBatch:
             "examples": np.arange(first, first + size, dtype=np.int32),
         }
         facts: dict[str, str | int] = {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
+        if lesson.taught is not None:
+            arrays["taught"] = _filled(lesson.taught[chosen], size).astype(packing.dtype)
+            arrays["is_taught"] = _filled(np.ones_like(lesson.weights[chosen]), size).astype(packing.dtype)
         if lesson.split.windows is not None:
             arrays["windows"], facts["most_windows"] = window_cells(windows)
         # Filling behind the last example has places of its own, which no real sequence has.

@@ -20,7 +20,7 @@ from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below
 from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.documents.figures import metric_name
-from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
+from gpt1.finetuning.batches import PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
 from gpt1.finetuning.data import (
@@ -49,19 +49,21 @@ from gpt1.finetuning.seeds import (
     report_seeds,
     write_result,
 )
+from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.finetuning.thresholding import choose_factors, choose_thresholds
 from gpt1.finetuning.transfer import make_classifier
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import BEST, LAST, Run, load_run
+from gpt1.inference.teaching import require_same_teaching, taught_in_words, teachers_hashes
 from gpt1.model import Classifier
 from gpt1.model.costs import count_parameters, flops_per_token
-from gpt1.recipes.catalog import RECIPES
+from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
 from gpt1.recipes.values import Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
-from gpt1.records.run import FINETUNING, RunRecord
+from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
@@ -109,6 +111,7 @@ class FinetuneRequest:
     recipe: Recipe
     changes: Sequence[str]
     seeds: int = 1  # of which the best on dev is kept
+    teaching: TaskTeaching | None = None
 
 
 def finetune(
@@ -177,7 +180,7 @@ def finetune(
     asked = FinetuneRequest(base, run_tokenizer(base), source, chosen, changes)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
-        tasks, notices = _read(asked)
+        tasks, notices = read_tasks(asked)
         if seeds == 1:
             FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
@@ -221,7 +224,7 @@ def _deciding(tasks: Mapping[str, EncodedTask], recipe: Recipe) -> Mapping[str, 
     return deciding(tasks) if recipe.finetuning.calibrate else tasks
 
 
-def _read(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
+def read_tasks(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str]]:
     """Return what is to be learned, checked against the network that is to learn it, and what to tell of it."""
     context = read_run(asked.init).recipe.shape.context
     recipe = change(asked.recipe, asked.changes)
@@ -309,8 +312,9 @@ class FinetuneSession(Session[Classifier]):
         return self.asked.init / TOKENIZER_FILE
 
     def data(self) -> dict[str, str]:
-        """Return hashes of the labelled rows and of the tokenizer."""
-        return {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+        """Return hashes of the labelled rows, of the tokenizer and of who teaches."""
+        found = {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+        return found | teachers_hashes(self.taught)
 
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
@@ -335,22 +339,24 @@ class FinetuneSession(Session[Classifier]):
     def _sizes(self) -> tuple[int, int]:
         """The parameters of the base, and the examples of all tasks: what a recipe may leave things to."""
         base = read_run(self.asked.init)
-        examples = sum(len(encoded.splits["train"]) for encoded in self.tasks.values())
+        examples = sum(len(lesson.split) for lesson in self._lessons(class_weights=False).values())
         return count_parameters(base.recipe.shape, base.vocab_size).total, examples
 
     def _settled(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with nothing left open, and with the shape of the base; only dropout is its own."""
+        """Return the recipe with nothing left open, and with the shape of the base; only what it drops is its own."""
         init, base = self.asked.init, self.asked.recipe
         for name in differences(base, replace(base, shape=recipe.shape)):
-            if name != "shape.dropout":
+            if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
-        shape = replace(read_run(init).recipe.shape, dropout=recipe.shape.dropout)
+        own = recipe.shape
+        shape = replace(read_run(init).recipe.shape, dropout=own.dropout, layer_drop=own.layer_drop)
         return replace(settled(recipe, *self._sizes, windows=any_windows(self.tasks)), shape=shape)
 
     def _resumed_recipe(self) -> tuple[Recipe, list[str]]:
         """Return the recipe of the run that goes on, and what changed; refuse where what decides its losses differs."""
         begun = begun_run(self.out, FINETUNING)
         self._require_same_metrics(begun)
+        require_same_teaching(self.out, begun.taught, self.taught)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -405,7 +411,13 @@ class FinetuneSession(Session[Classifier]):
             identity=identity(tasks),
             source=self.asked.source.recorded(),
             parent=lasting_name(init),
+            taught=self.taught,
         )
+
+    @property
+    def taught(self) -> RecordedTeaching | None:
+        """Who teaches besides the labels, and how."""
+        return None if self.asked.teaching is None else self.asked.teaching.recorded
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:
         """Return the network with a head for each task."""
@@ -425,6 +437,7 @@ class FinetuneSession(Session[Classifier]):
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
         notify(_in_short(recipe, self.tasks, updates, self.device))
+        notify(None if self.taught is None else f"learning from {taught_in_words(self.taught)}")
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
         self._words_first(recipe, updates, notify)
@@ -434,7 +447,7 @@ class FinetuneSession(Session[Classifier]):
         if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
             self._forecast.expect(settings.folds)
         return TrainerConfig(
-            objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks),
+            objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks, teaching=self.taught),
             batches=batches,
             updates=updates,
             recipe=replace(recipe, logging=logging, training=self._at_once(recipe)),
@@ -447,7 +460,7 @@ class FinetuneSession(Session[Classifier]):
     def _at_once(self, recipe: Recipe) -> Training:
         """Return how much is worked on at once: of texts in windows as many tokens as a batch of whole contexts has."""
         training = recipe.training
-        splits = [encoded.splits["train"] for encoded in self.tasks.values()]
+        splits = [lesson.split for lesson in self._lessons(class_weights=False).values()]
         if all(split.windows is None for split in splits):
             return training
         longest = max(int(np.diff(split.offsets[split.begins]).max()) for split in splits)
@@ -473,7 +486,6 @@ class FinetuneSession(Session[Classifier]):
 
     def _batches(self, recipe: Recipe) -> TaskBatches:
         training, settings, context = recipe.training, recipe.finetuning, recipe.shape.context
-        lessons = {name: make_lesson(one, class_weights=settings.class_weights) for name, one in self.tasks.items()}
         packing = PackingOptions(
             vocab_size=self._any_task.vocab_size,
             context=context,
@@ -481,9 +493,16 @@ class FinetuneSession(Session[Classifier]):
             word_dropout=settings.word_dropout,
             dtype=np.float64 if training.precision == "fp64" else np.float32,
         )
+        lessons = self._lessons(class_weights=settings.class_weights)
         return TaskBatches(
             lessons, batch=training.batch, seed=training.seed, packing=packing, drop_last=settings.drop_last
         )
+
+    def _lessons(self, *, class_weights: bool) -> dict[str, TrainSet]:
+        teaching = self.asked.teaching
+        return {
+            name: make_lesson(one, class_weights=class_weights, teaching=teaching) for name, one in self.tasks.items()
+        }
 
     def _block(self, precision: str) -> int:
         if self.device.type == "cuda":

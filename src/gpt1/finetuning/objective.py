@@ -6,17 +6,20 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from gpt1.finetuning.batches import LM
+from gpt1.finetuning.batches import LM, TEACHER
 from gpt1.model import Classifier, DropoutKey, Packing, WindowPacking, linear_cross_entropy
+from gpt1.records.run import RecordedTeaching
 
 
 class TaskLearning(nn.Module):
     """Sums of a micro-batch: each example's loss times its weight, and each sequence's mean loss of its next tokens."""
 
-    def __init__(self, model: Classifier, *, lm_weight: float, tasks: Iterable[str]) -> None:
+    def __init__(
+        self, model: Classifier, *, lm_weight: float, tasks: Iterable[str], teaching: RecordedTeaching | None = None
+    ) -> None:
         super().__init__()
         self.model = model
-        self.weights = dict.fromkeys(tasks, 1.0)
+        self.weights = dict.fromkeys(tasks, 1.0 if teaching is None else 1 - teaching.weight)
         # A batch uses one head; an output matrix of its own serves the language model alone.
         # How windows count is learned only where a task has texts of several.
         self.leaves_weights_out = (
@@ -24,6 +27,8 @@ class TaskLearning(nn.Module):
         )
         if lm_weight:
             self.weights[LM] = lm_weight
+        if teaching is not None:
+            self.weights[TEACHER], self._temperature = teaching.weight, teaching.temperature
 
     def forward(
         self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int, most_windows: int = 0
@@ -36,6 +41,9 @@ class TaskLearning(nn.Module):
         )
         sums = {name: logits_EA.new_zeros(()) for name in self.weights}
         sums[task] = self.model.tasks[task].loss(logits_EA, tensors["shares"], tensors["weights"])
+        if TEACHER in self.weights:
+            softer, taught, is_taught = logits_EA / self._temperature, tensors["taught"], tensors["is_taught"]
+            sums[TEACHER] = self._temperature**2 * self.model.tasks[task].loss(softer, taught, is_taught)
         if LM in self.weights:
             sums[LM] = linear_cross_entropy(
                 hidden_NC, output_VC, tensors["targets"].long(), tensors["token_weights"], self.model.body.vocab_size

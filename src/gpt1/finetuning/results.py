@@ -138,7 +138,8 @@ def _run_worth(run: Run, task: str) -> RunWorth:
 def _unmeasured(run: Run, task: str) -> str:
     """Return that nothing was measured, and why."""
     if not is_done(run.path):
-        return "What it is worth is not known: its training is not at its end."
+        why = "its training is not at its end" if run.record.pruned is None else "it was made smaller, and not measured"
+        return f"What it is worth is not known: {why}."
     rows = run.record.examples.get(task, {})
     if rows.keys() != {"train"}:
         return "What it is worth is not known: nothing that was measured is kept with it."

@@ -31,7 +31,7 @@ OFFERS = {
         "make_pair_questions",
         "read_pairs",
     ],
-    "classification": ["head_shapes", "probabilities_by_portion"],
+    "classification": ["head_shapes", "pack_windows", "probabilities", "probabilities_by_portion"],
     "embedding": ["MEAN", "POOLINGS", "text_ids"],
     "explaining": ["Explanation", "check_explain", "explain_answer", "explaining_tokens", "strongest"],
     "generation": [
@@ -44,6 +44,7 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
+    "portions": ["on_device", "portions"],
     "predicting": ["ROW", "free_names", "predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
     "rows": ["file_chunks"],
@@ -63,5 +64,6 @@ OFFERS = {
     "sampling": ["SEEDS", "SamplingParams", "Weighed"],
     "scoring": ["ScoredText"],
     "sheets": ["check_target", "columns_beside", "has_cells", "json_line", "kinds_of", "write_as_table", "write_rows"],
+    "teaching": ["TEMPERATURE", "Teaching", "WEIGHT", "require_same_teaching", "taught_in_words", "teachers_hashes"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

@@ -4,7 +4,7 @@ from gpt1.model.classifier import Classifier, HeadShape, WindowPacking, build_cl
 from gpt1.model.dropout import DropoutKey, dropout_key
 from gpt1.model.for_inference import prepare_for_inference, quantize_int8
 from gpt1.model.kv_cache import CacheStep, KVCache
-from gpt1.model.loss import linear_cross_entropy, token_losses
+from gpt1.model.loss import linear_cross_entropy, linear_divergence, token_losses
 from gpt1.model.network import Model, attention_weights, build_model, read
 from gpt1.model.packing import Packing, pack
 
@@ -22,6 +22,7 @@ __all__ = [
     "build_model",
     "dropout_key",
     "linear_cross_entropy",
+    "linear_divergence",
     "pack",
     "prepare_for_inference",
     "quantize_int8",

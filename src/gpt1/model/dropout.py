@@ -88,6 +88,17 @@ def drop_where(x: Tensor, keep: Tensor, rate: float) -> Tensor:
     return x * keep.to(x.dtype).mul_(1 / (1 - rate))
 
 
+def drop_layer(
+    y: Tensor, x: Tensor, rate: float, noise: DropoutKey | None, layer: int, packing: Packing | None
+) -> Tensor:
+    """Return what a layer made of `x`, but in a share `rate` of the sequences `x` itself (LayerDrop)."""
+    if noise is None or rate == 0:
+        return y
+    keeps_B = row_words(noise, -1 - layer, []) >= threshold(rate)  # a site below all others
+    keeps = keeps_B.view(-1, 1, 1) if packing is None else keeps_B[packing.sequence].unsqueeze(-1)
+    return torch.where(keeps, y, x)
+
+
 def keep_mask(shape: tuple[int, ...], rate: float, noise: DropoutKey, site: int) -> Tensor:
     """Return what `drop` keeps [B, *shape] of elements of this shape a sequence."""
     *middle, columns = shape

@@ -26,6 +26,7 @@ CPU_LOGITS = 2**22
 
 # (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.
 CrossEntropy = Callable[[Tensor, Tensor, Tensor | None, int], Tensor]
+Loss = Callable[[Tensor, slice], Tensor]  # (logits_NV, which rows they are) -> their loss; the logits: its gradient
 
 
 def linear_cross_entropy(
@@ -33,12 +34,46 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return the sum of weights x negative log-likelihoods; targets below 0 are left out."""
     if torch.is_grad_enabled() and (hidden_NC.requires_grad or output_VC.requires_grad):
-        return cast(
-            Tensor,
-            _LinearCrossEntropy.apply(hidden_NC, output_VC, targets_N, weights_N, vocab_size),  # type: ignore[no-untyped-call]
-        )
+        cross_entropy_, wide = _cross_entropy_for(hidden_NC), _wide(hidden_NC)
+        # Here the heaviest row weighs 1, and `scale` is multiplied in at the end: 16 bits do not hold a gradient that
+        # is divided by tens of thousands of rows.
+        heaviest = weights_N.abs().amax().to(wide)
+        scale = torch.where(heaviest > 0, heaviest, 1)
+        light_N = weights_N.to(wide) / scale
+
+        def loss_(logits_NV: Tensor, rows: slice) -> Tensor:
+            return cross_entropy_(logits_NV, targets_N[rows], light_N[rows], vocab_size) @ light_N[rows]
+
+        return _linear_loss(hidden_NC, output_VC, loss_) * scale
     losses_N: Tensor = token_losses(hidden_NC, output_VC, targets_N, vocab_size)
     return losses_N @ weights_N.to(losses_N.dtype)
+
+
+def linear_divergence(
+    hidden_NC: Tensor,
+    output_VC: Tensor,
+    taught: Callable[[slice], Tensor],
+    counted_N: Tensor,
+    *,
+    temperature: float,
+    vocab_size: int,
+) -> Tensor:
+    """Return the sum over the rows that count of T^2 KL(p || softmax(logits / T)), where p is what rows are taught.
+
+    So that gradients do not shrink with the temperature, its square is multiplied in. `taught` gives p [rows, V] of a
+    slice of the rows, so that nobody holds all of it either.
+    """
+
+    def loss_(logits_NV: Tensor, rows: slice) -> Tensor:
+        shares_NV = taught(rows).to(_wide(logits_NV))
+        own_NV = (logits_NV[:, :vocab_size].to(shares_NV.dtype) / temperature).log_softmax(-1)
+        counted_N1 = counted_N[rows].unsqueeze(-1)
+        logits_NV.zero_()
+        logits_NV[:, :vocab_size] = temperature * counted_N1 * (own_NV.exp() - shares_NV)
+        divergence_N = (torch.xlogy(shares_NV, shares_NV) - shares_NV * own_NV).sum(-1)
+        return temperature**2 * torch.where(counted_N[rows], divergence_N, 0).sum()
+
+    return _linear_loss(hidden_NC, output_VC, loss_)
 
 
 @torch.no_grad()
@@ -51,45 +86,39 @@ def token_losses(hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, vocab_
     return losses_N
 
 
-class _LinearCrossEntropy(torch.autograd.Function):
-    """The weighted loss, its gradients made along with it."""
+def _linear_loss(hidden_NC: Tensor, output_VC: Tensor, loss_: Loss) -> Tensor:
+    """Return the sum of the losses of chunks of rows, of which `loss_` gives one and turns its logits into gradient."""
+    return cast(Tensor, _LinearLoss.apply(hidden_NC, output_VC, loss_))  # type: ignore[no-untyped-call]
+
+
+class _LinearLoss(torch.autograd.Function):
+    """A loss of logits, its gradients made along with it."""
 
     @staticmethod
-    def forward(
-        ctx: Any, hidden_NC: Tensor, output_VC: Tensor, targets_N: Tensor, weights_N: Tensor, vocab_size: int
-    ) -> Tensor:
-        cross_entropy_, wide = _cross_entropy_for(hidden_NC), _wide(hidden_NC)
-        # Here the heaviest row weighs 1, and `scale` is multiplied in at the end: 16 bits do not hold a gradient that
-        # is divided by tens of thousands of rows.
-        heaviest = weights_N.abs().amax().to(wide)
-        scale = torch.where(heaviest > 0, heaviest, 1)
-        weights_N = weights_N.to(wide) / scale
-
+    def forward(ctx: Any, hidden_NC: Tensor, output_VC: Tensor, loss_: Loss) -> Tensor:
+        wide = _wide(hidden_NC)
         loss = hidden_NC.new_zeros((), dtype=wide)
         wants_hidden, wants_output = ctx.needs_input_grad[:2]
         grad_NC = torch.empty_like(hidden_NC) if wants_hidden else None
         grad_VC = torch.zeros_like(output_VC, dtype=wide) if wants_output else None
         for rows in _chunks(hidden_NC, output_VC):
             x_NV = hidden_NC[rows] @ output_VC.T
-            loss += cross_entropy_(x_NV, targets_N[rows], weights_N[rows], vocab_size) @ weights_N[rows]
+            loss += loss_(x_NV, rows)
             if grad_NC is not None:
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
                 grad_VC += x_NV.T @ hidden_NC[rows]
-        ctx.save_for_backward(grad_NC, grad_VC, scale)
+        ctx.save_for_backward(grad_NC, grad_VC)
         ctx.output_dtype = output_VC.dtype
-        return loss * scale
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad_NC, grad_VC, scale = ctx.saved_tensors
-        factor = grad * scale
+        grad_NC, grad_VC = ctx.saved_tensors
         return (
-            None if grad_NC is None else grad_NC * factor,
-            None if grad_VC is None else (grad_VC * factor).to(ctx.output_dtype),
-            None,
-            None,
+            None if grad_NC is None else grad_NC * grad,
+            None if grad_VC is None else (grad_VC * grad).to(ctx.output_dtype),
             None,
         )
 

@@ -7,8 +7,9 @@ wants a loss asks `loss.py`, which never holds them all, and a classifier reads 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
-from gpt1.model.dropout import DropoutKey, Site, drop_table
+from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
 from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
@@ -87,9 +88,10 @@ class Model(nn.Module):
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                x_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
+                y_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
             else:
-                x_BTC = block(x_BTC, noise, packing, past)
+                y_BTC = block(x_BTC, noise, packing, past)
+            x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
@@ -99,6 +101,13 @@ class Model(nn.Module):
     def compute_in(self, compute: torch.dtype) -> None:
         """Do the arithmetic in another type from now on."""
         self.compute = compute
+
+    def with_layers(self, kept: Sequence[int]) -> Model:
+        """Return a network of some of the blocks, in this order, which shares its weights with this one."""
+        other = deepcopy(self, {id(weight): weight for weight in self.parameters()})
+        other.shape = replace(self.shape, layers=len(kept))
+        other.blocks = nn.ModuleList([other.blocks[layer] for layer in kept])
+        return other
 
     def copy_for_use(self, taken: dict[int, object], output_layer: Callable[[Tensor], nn.Module] | None) -> Model:
         """Return a copy that has what `taken` says in the place of its parts, which are named by their `id`.

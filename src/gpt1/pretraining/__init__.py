@@ -1,4 +1,11 @@
 """Corpus, model and loop put together: what a network reads before it has seen a label."""
 
 # What other rooms may import of this one's modules.
-OFFERS = {"measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"], "pretrain": ["pretrain"]}
+OFFERS = {
+    "distill": ["distill_text"],
+    "measure": ["SPLIT", "corpus_of", "measure_corpus", "measure_text"],
+    "objective": ["text_loss"],
+    "pretrain": ["pretrain"],
+    "stream": ["TokenStream"],
+    "windows": ["validation_windows"],
+}

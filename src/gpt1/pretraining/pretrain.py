@@ -14,17 +14,18 @@ from gpt1.base.files import require_own_folder
 from gpt1.base.wording import many, some
 from gpt1.bases.catalog import lasting_name, named_again
 from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
+from gpt1.inference.teaching import require_same_teaching, teachers_hashes
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
 from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
-from gpt1.recipes.catalog import FOR_TEXT
+from gpt1.recipes.catalog import FOR_TEXT, NOT_OF_THE_BASE
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
-from gpt1.records.run import PRETRAINING, RecordedCorpus, RunRecord
+from gpt1.records.run import PRETRAINING, RecordedCorpus, RecordedTeaching, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
@@ -101,10 +102,16 @@ class PretrainSession(Session[Model]):
         return self.asked.corpus / TOKENIZER_FILE
 
     def data(self) -> dict[str, str]:
-        """Return hashes of the texts and of the tokenizer."""
+        """Return hashes of the texts, of the tokenizer and of who teaches."""
         valid = "none" if self.valid_text is None else self.valid_text.identity
         train = self.train_text
-        return {"the text": train.identity, "the text for validation": valid, "the tokenizer": train.fingerprint}
+        found = {"the text": train.identity, "the text for validation": valid, "the tokenizer": train.fingerprint}
+        return found | teachers_hashes(self.taught)
+
+    @property
+    def taught(self) -> RecordedTeaching | None:
+        """Who teaches besides the corpus, and how."""
+        return None
 
     def look(self) -> Looked:
         """Return what is to be run, or refuse the folder."""
@@ -136,7 +143,7 @@ class PretrainSession(Session[Model]):
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
         recipe = change(base, asked.changes)
         for name in differences(replace(recipe, shape=parent.shape), recipe):
-            if name != "shape.dropout":
+            if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {asked.init}, whose weights are taken; it cannot be changed")
         return recipe
 
@@ -157,6 +164,7 @@ class PretrainSession(Session[Model]):
                 f"{out} was begun {from_}, not from {asked.init}: a run goes on with its own weights; leave `init` "
                 "out, or begin a new run in another folder"
             )
+        require_same_teaching(out, begun.taught, self.taught)
         shape = begun.recipe.shape  # as when it was begun: with a parent, the shape is the parent's
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)
         return resumed(out, begun.recipe, asked.recipe, asked.changes, keep, self._updates)
@@ -185,6 +193,7 @@ class PretrainSession(Session[Model]):
             vocab_size=train.vocab_size,
             corpus=RecordedCorpus(str(self.asked.corpus.resolve()), train.identity, len(train)),
             parent=None if init is None else lasting_name(init),
+            taught=self.taught,
         )
 
     def make_model(self, recipe: Recipe, init: Path | None) -> Model:

@@ -2,7 +2,17 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "catalog": ["AUTO", "FINETUNE", "FOR_TEXT", "PAPER", "RECIPES", "find_recipe", "recipe", "used_settings"],
+    "catalog": [
+        "AUTO",
+        "FINETUNE",
+        "FOR_TEXT",
+        "NOT_OF_THE_BASE",
+        "PAPER",
+        "RECIPES",
+        "find_recipe",
+        "recipe",
+        "used_settings",
+    ],
     "changes": [
         "Setting",
         "change",

@@ -136,11 +136,12 @@ _ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
     ("shape.kind", LSTM): ("shape.units",),
     ("shape.kind", TRANSFORMER): (
         *("shape.heads", "shape.feed_forward", "shape.norm", "shape.norm_first", "shape.positions"),
-        *("shape.activation", "shape.qk_norm", "shape.window"),
+        *("shape.activation", "shape.qk_norm", "shape.window", "shape.layer_drop"),
     ),
     ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
     ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
 }
+NOT_OF_THE_BASE = ("shape.dropout", "shape.layer_drop")  # of a shape: how it is trained, and not what it is
 _OF_TEXT = ("logging.evaluate_tokens", "logging.sample_every")
 
 
@@ -155,7 +156,7 @@ def used_settings(recipe: Recipe) -> dict[str, Setting]:
     if recipe.name in FOR_TEXT:
         unused |= {name for name in found if name.startswith("finetuning.")}
     if recipe.name in FOR_FINETUNING:
-        unused |= {name for name in found if name.startswith("shape.") and name != "shape.dropout"} | {*_OF_TEXT}
+        unused |= {name for name in found if name.startswith("shape.") and name not in NOT_OF_THE_BASE} | {*_OF_TEXT}
     return {name: value for name, value in found.items() if name not in unused}
 
 

@@ -65,8 +65,11 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe as a JSON object; what is derived is told of one that leaves anything open."""
     found = asdict(recipe)
     derived = list(found.pop("derived"))
-    if found["finetuning"]["windows"] == NO_WINDOWS:  # those of before are to stay what they were
+    # Those of before are to stay what they were.
+    if found["finetuning"]["windows"] == NO_WINDOWS:
         del found["finetuning"]["windows"]
+    if not found["shape"]["layer_drop"]:
+        del found["shape"]["layer_drop"]
     return {**found, "derived": derived} if derived else found
 
 

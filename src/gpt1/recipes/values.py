@@ -65,6 +65,7 @@ class Shape:
     tied: bool = True  # the output matrix is the token embedding
     window: int | None = None  # tokens a position looks back; None: all of them
     dropout: float = 0.1  # everywhere: table, attention, branches, and in fine-tuning the classifier's input
+    layer_drop: float = 0.0  # LayerDrop: share of the sequences that a layer passes on as they came, others each time
     init_std: float = 0.02
     units: int = 2048  # of the LSTM
 
@@ -87,6 +88,10 @@ class Shape:
                 != "rotary"
                 or (self.width // max(heads, 1)) % 2 == 0,
                 f"dropout is at least 0 and below 1, not {self.dropout}": 0 <= self.dropout < 1,
+                f"layer_drop is at least 0 and below 1, not {self.layer_drop}": 0 <= self.layer_drop < 1,
+                f"layer_drop is for Transformers; an LSTM has one layer, not {self.layer_drop}": self.kind
+                == TRANSFORMER
+                or self.layer_drop == 0,
                 f"init_std is above 0, not {self.init_std}": self.init_std > 0,
                 f"a window holds at least 1 token, not {self.window}": self.window is None or self.window >= 1,
                 f"an LSTM has one layer here, not {self.layers}": self.kind == TRANSFORMER or self.layers == 1,

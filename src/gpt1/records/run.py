@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from gpt1.base.errors import FormatError
 from gpt1.base.record_files import Record
-from gpt1.base.records import Count, ReadBy, RecordPart, Size
+from gpt1.base.records import AtLeast, Count, ReadBy, RecordPart, Size
 from gpt1.recipes.changes import recipe_as_json, recipe_from_json
 from gpt1.recipes.values import Recipe
 from gpt1.tasks.catalog import Task
@@ -56,6 +56,45 @@ class Imported(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedTeacher(RecordPart):
+    """A run whose answers were learned."""
+
+    run: str
+    weights: str  # sha256 of the file that holds them
+
+
+@dataclass(frozen=True)
+class RecordedTexts(RecordPart):
+    """Texts without labels, of which teachers' answers were learned."""
+
+    path: str
+    identity: str
+    rows: Size
+
+
+@dataclass(frozen=True)
+class RecordedTeaching(RecordPart):
+    """By whom a run was taught besides its data, and how."""
+
+    teachers: list[RecordedTeacher]
+    weight: Annotated[float, AtLeast(0)]  # of the teachers' answers in the loss
+    temperature: Annotated[float, AtLeast(0)]  # that makes them softer
+    texts: RecordedTexts | None = None
+
+
+@dataclass(frozen=True)
+class RecordedPruning(RecordPart):
+    """What a network was made smaller by, and what that cost before any training."""
+
+    layers: list[Size]  # of the whole network's, counted from 1, that are left
+    of_layers: Size
+    of_feed_forward: Size
+    loss_before: float
+    loss_after: float
+    measured_on: str
+
+
+@dataclass(frozen=True)
 class Hardware(RecordPart):
     """On what a run was trained."""
 
@@ -84,6 +123,8 @@ class RunRecord(Record):
     source: RecordedSource | None = None
     corpus: RecordedCorpus | None = None
     parent: str | None = None
+    taught: RecordedTeaching | None = None
+    pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None
     made_with: dict[str, Any] = field(default_factory=dict)  # programs, the machine, the command

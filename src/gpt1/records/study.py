@@ -14,6 +14,10 @@ _ARM_NAMES = {
     "scratch": "from scratch",
     "no-lm": "without auxiliary LM",
     "lstm": "LSTM",
+    "layers-0": "embeddings alone",
+    "multi-task": "with MNLI",
+    "contiguous": "contiguous text",
+    "shuffled": "shuffled sentences",
     "tf-idf": "TF-IDF",
     "chosen": "what fine-tuning chooses",
 }
@@ -32,10 +36,12 @@ class CellFigures(TypedDict):
 
     score: float
     scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
+    train: NotRequired[float]  # the first metric on rows that were learned
     metrics: NotRequired[dict[str, float]]
     split: NotRequired[str]
     examples: NotRequired[Count]
     curve: NotRequired[list[dict[str, float]]]
+    losses: NotRequired[list[dict[str, float]]]  # the task's own, along the updates
     device: NotRequired[str]
     notes: NotRequired[list[str]]
     earlier_seconds: NotRequired[Seconds]  # spent before a kill on what this sitting went on with; counted, not kept
@@ -143,9 +149,10 @@ class LabelPoint(ArmFigures):
 
 
 class LayerPoint(ArmFigures):
-    """What so many pre-trained blocks gave, and how far that is behind the most."""
+    """What so many pre-trained blocks gave, on rows that were learned too, and how far that is behind the most."""
 
     layers: Count
+    train: NotRequired[Summary]
     behind_most: NotRequired[PairedDifference]
 
 
@@ -248,6 +255,26 @@ class CurvesSection(TypedDict):
     tasks: dict[str, TaskCurves]
 
 
+class TaskConvergence(TypedDict):
+    """After how many updates the task's own training loss was as low as it became in every run of two arms."""
+
+    level: float
+    updates: dict[str, dict[str, Count]]  # by arm and seed
+
+
+class ConvergenceSection(TypedDict):
+    """How fast arms learn."""
+
+    tasks: dict[str, TaskConvergence]
+
+
+class FurtherSection(TypedDict):
+    """What the paper says in words: arms of its own, by task, and which is held against which."""
+
+    tasks: dict[str, dict[str, ArmFigures]]
+    pairs: list[TaskDifference]
+
+
 class AskedTask(TypedDict):
     """What runs knew of a task."""
 
@@ -301,6 +328,8 @@ class StudySections(TypedDict):
     ablations: NotRequired[AblationsSection]
     differences: NotRequired[DifferencesSection]
     curves: NotRequired[CurvesSection]
+    convergence: NotRequired[ConvergenceSection]
+    further: NotRequired[FurtherSection]
     zeroshot: NotRequired[ZeroshotSection]
     transfer: NotRequired[TransferSection]
     labels: NotRequired[LabelsSection]
@@ -318,6 +347,8 @@ class AskedOfStudy(TypedDict):
     shots: NotRequired[Count]
     changes: NotRequired[list[str]]
     counts: NotRequired[list[Count | Literal["all"]]]  # of labels
+    rates: NotRequired[dict[str, float]]  # of arms that have their own
+    texts: NotRequired[dict[str, str]]  # runs by how they read the same text
     seeds: NotRequired[list[Count]]
 
 

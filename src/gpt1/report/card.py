@@ -24,7 +24,7 @@ from gpt1.model.costs import count_parameters
 from gpt1.recipes.values import LSTM, NO_WINDOWS
 from gpt1.records.run import RunRecord
 from gpt1.report.gather import GatheredRun, gather
-from gpt1.report.runs import reached, start_in_words
+from gpt1.report.runs import made_of, reached, start_in_words
 from gpt1.runs.folder import is_run, read_run, run_folder
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.promises import Promise
@@ -170,6 +170,7 @@ def _training(run: GatheredRun) -> Iterator[Block]:
     recipe, made = run.recipe, run.record.made_with
     facts = [("recipe", recipe.name)]
     facts += [("weights", start_in_words(recipe.finetuning))] if run.is_finetuned else []
+    facts += made_of(run.record, paths=False)
     if run.progress is not None:
         of = "examples" if run.is_finetuned else "sequences"
         rate = f"learning rate {recipe.optimizer.lr:g}"

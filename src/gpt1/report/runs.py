@@ -32,10 +32,12 @@ from gpt1.documents.blocks import (
 )
 from gpt1.documents.evaluation import evaluation_blocks, scores_table, seeds_blocks, verdicts
 from gpt1.documents.figures import figure, metric_name, rough
+from gpt1.inference.teaching import taught_in_words
 from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import FINETUNE, PAPER, RECIPES
 from gpt1.recipes.changes import differences, settings
 from gpt1.recipes.values import LSTM, Finetuning
+from gpt1.records.run import RunRecord
 from gpt1.records.seeds import SeedsResult
 from gpt1.report.attention import attention_blocks
 from gpt1.report.gather import GatheredRun
@@ -106,7 +108,19 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("trained on", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
-    return [*facts, ("seed", str(run.record.seed))]
+    return [*facts, *made_of(run.record), ("seed", str(run.record.seed))]
+
+
+def made_of(record: RunRecord, *, paths: bool = True) -> list[tuple[str, str]]:
+    """Return who taught a run, and what was left out of the network that it was."""
+    taught, pruned = record.taught, record.pruned
+    facts = [] if taught is None else [("taught by", taught_in_words(taught, paths=paths))]
+    if pruned is not None:
+        kept = f"layers {', '.join(map(str, pruned.layers))} of {pruned.of_layers}"
+        units = f"{record.recipe.shape.feed_forward:,} of {pruned.of_feed_forward:,} units in each feed-forward part"
+        losses = f"loss {figure(pruned.loss_before)} before, {figure(pruned.loss_after)} after, on {pruned.measured_on}"
+        facts.append(("pruned", f"{kept}, {units}: {losses}"))
+    return facts
 
 
 def _times(count: float) -> str:
@@ -227,6 +241,7 @@ def _finetuned_facts(run: GatheredRun) -> list[tuple[str, str]]:
         facts.append(("examples" if len(run.tasks) == 1 else f"examples of {name}", counts))
     weights = start_in_words(settings)
     facts.append(("start", f"{weights}; network and words of {run.record.parent}"))
+    facts += made_of(run.record)
     facts += _recipe_facts(run)
     updates = "" if run.progress is None else f"{run.progress.step:,} updates of "
     rate = f"learning rate {run.recipe.optimizer.lr:g}"

@@ -23,6 +23,7 @@ OFFERS = {
         "require_there",
         "save_checkpoint",
         "weights_hash",
+        "write_run",
     ],
     "compact": ["compact", "expanded"],
     "events": [

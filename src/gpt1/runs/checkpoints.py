@@ -28,20 +28,24 @@ from gpt1.base.errors import FormatError, InputError, NoRoom
 from gpt1.base.files import (
     file_hash,
     json_bytes,
+    lock_folder,
     make_folder,
     read_json,
     remove_folder,
     remove_temporaries,
     require_plain,
     sync_file,
+    whole_file,
     whole_folder,
     write_record,
 )
 from gpt1.base.records import SEAL, Count, Seconds, check_record, checksum, sealed
 from gpt1.base.strict_json import finite
 from gpt1.recipes.values import Logging
+from gpt1.records.run import RunRecord
 from gpt1.runs.compact import expanded
-from gpt1.runs.folder import CHECKPOINTS, checkpoint_name
+from gpt1.runs.folder import CHECKPOINTS, begin_run, checkpoint_name, is_begun_copy, made_for
+from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 STATE_FILE, MODEL_FILE, OPTIMIZER_FILE = "state.json", "model.safetensors", "optimizer.safetensors"
 FORMAT, VERSION, SHARDED_VERSION = "gpt1-checkpoint", 2, 3  # the later one where parts lie in shards
@@ -90,6 +94,29 @@ class State(TypedDict):
     files: dict[str, str]
     progress: _Progress
     made_for: NotRequired[dict[str, object]]
+
+
+def write_run(
+    out: Path,
+    record: RunRecord,
+    tokenizer: Path,
+    model: Tensors,
+    *,
+    step: int = 0,
+    progress: Mapping[str, object] | None = None,
+    besides: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write a run that is not trained: one checkpoint, and files `besides`; a folder that holds another is refused."""
+    others = besides or {}
+    with lock_folder(out):
+        if any(out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE, *others}):
+            raise InputError(f"{out} is there already; choose a new or empty folder for the run")
+        clean_up(out)
+        save_checkpoint(out, step, model, None, progress or {}, made_for(record))
+        for name, content in others.items():
+            with whole_file(out / name) as file:
+                file.write(content)
+        begin_run(out, record, tokenizer)  # which makes the folder a run
 
 
 def save_checkpoint(

@@ -248,6 +248,13 @@ def _add_checks(app: FastAPI, server: Server) -> None:
         """Tell that the process lives."""
         return {"status": "ok"}
 
+    @app.head("/startupz", include_in_schema=False)
+    @app.get("/startupz", responses={503: {"description": "Some run is not loaded yet."}})
+    async def start() -> JSONResponse:
+        """Tell whether all runs have been loaded, whatever has become of them since."""
+        waiting = [name for name, engine in server.engines.items() if not engine.loaded]
+        return JSONResponse({"status": "waiting" if waiting else "started", "for": waiting}, 503 if waiting else 200)
+
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", responses={503: {"description": "Some run is not loaded or has failed, or the server ends."}})
     async def readiness() -> JSONResponse:

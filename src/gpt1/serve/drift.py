@@ -50,8 +50,17 @@ Figures = dict[str, NDArray[Any]]
 class DriftWatch:
     """Of a run that is served: what its requests are held against, and those that came last, as figures."""
 
-    def __init__(self, engine: Engine, meters: Meters, reference: Path | None = None, worded: Worded = str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        meters: Meters,
+        reference: Path | None = None,
+        worded: Worded = str,
+        *,
+        watchers: int = 1,  # each of a share of what comes
+    ) -> None:
         self._engine, self._meters, self._reference, self._worded = engine, meters, reference, worded
+        self._watchers = watchers
         self._watched: dict[str, tuple[Digests, DriftWindows]] = {}  # by task
         self._has_changed: dict[str, bool] = {}
         self._closing = False
@@ -111,7 +120,8 @@ class DriftWatch:
             return
         portions = [self._figures(task, rows[start : start + PORTION]) for start in range(0, len(rows), PORTION)]
         figures = {name: np.concatenate([one[name] for one in portions]) for name in portions[0]}
-        self._watched[task.name] = known.learned, DriftWindows(figures, unordered(task))
+        windows = DriftWindows(figures, unordered(task), watchers=self._watchers)
+        self._watched[task.name] = known.learned, windows
         self._meters.drift_watched(self._engine.name, task.name, is_watched=True)
 
     def _figures(self, task: Task, rows: Sequence[Example]) -> Figures:

@@ -176,6 +176,9 @@ class Meters:
             registry=own,
             multiprocess_mode="livemin",
         )
+        self._workers = Gauge(
+            "gpt1_workers", "Processes whose runs are all ready.", registry=own, multiprocess_mode="livesum"
+        )
         self._connections = Gauge(
             "gpt1_connections", "Connections there are.", registry=own, multiprocess_mode="livesum"
         )
@@ -236,6 +239,10 @@ class Meters:
     def ready(self, model: str, *, is_ready: bool) -> None:
         """Tell whether a run answers."""
         self._ready.labels(model).set(is_ready)
+
+    def works(self, *, is_ready: bool) -> None:
+        """Tell whether all runs of this process answer."""
+        self._workers.set(is_ready)
 
     def entered(self, model: str) -> None:
         """Count a request that waits for a run, or is at work."""

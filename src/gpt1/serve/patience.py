@@ -28,11 +28,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gpt1.base.strict_json import to_json
 from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.monitoring import Meters
+from gpt1.serve.shares import MOMENT, Share
 
 LOG = logging.getLogger("gpt1.serve")
 ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, and those let in or refused
 BRIEF = 1.0  # seconds in which no connection is ended for another, but for one that asks for health
-HEALTH = ("/healthz", "/readyz")
+HEALTH = ("/healthz", "/readyz", "/startupz")
 HEALTH_LINES = tuple(f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in HEALTH)
 UNHEARD = 65_536  # bytes of a request that is refused, read away at most
 BACKLOG = 4096  # connections that wait to be taken; the system may allow fewer
@@ -134,9 +135,11 @@ class BoundedServer(uvicorn.Server):
     connection, are told that it ends (`guards.py`), and then it ends.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters, draining: threading.Event) -> None:
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, meters: Meters, draining: threading.Event, share: Share
+    ) -> None:
         super().__init__(config)
-        self._limits, self._meters, self._draining = limits, meters, draining
+        self._limits, self._meters, self._draining, self._share = limits, meters, draining, share
         self._sockets: list[socket.socket] = []
         self._is_open = False
         self._cutting: asyncio.TimerHandle | None = None  # cuts off what is still in flight
@@ -177,7 +180,9 @@ class BoundedServer(uvicorn.Server):
         self.drain()
 
     async def on_tick(self, counter: int) -> bool:
-        """Look, ten times a second, whether to end."""
+        """Look, ten times a second, whether to end, and tell how many connections are left."""
+        if self._is_open:
+            self._share.has_fewest(self._connections())
         if self._draining.is_set():
             self._cut_off_later()
             self.should_exit |= not self.server_state.tasks
@@ -186,8 +191,10 @@ class BoundedServer(uvicorn.Server):
     def _change_door(self) -> None:
         for listening in self._sockets:
             if self._is_open:
+                self._share.has_fewest(self._connections())
                 self._listen_to(listening)
             else:
+                self._share.leave()
                 self._loop.remove_reader(listening)
 
     def _listen_to(self, listening: socket.socket) -> None:
@@ -198,16 +205,35 @@ class BoundedServer(uvicorn.Server):
         """Let a few of the connections in that wait; where there are enough, each in the place of another, or not."""
         crowd = cache(self._crowd)  # looked for once, since it takes longer than to refuse
         for _ in range(LOOKED_AT):
-            is_full = len(self.server_state.connections) + len(self._coming) >= self._limits.connections
-            if len(self._coming) >= (2 * ACCEPTS if is_full else ACCEPTS):
+            if not self._share.has_fewest(self._connections()):
+                self._loop.remove_reader(listening)
+                self._loop.call_later(MOMENT, self._accept_after_all, listening)
                 return
-            connection = self._next(listening)
-            if connection is None:
+            if not self._accept_one(listening, crowd):
                 return
-            if is_full:
-                self._decide(connection, crowd)
-            else:
-                self._let_in(connection)
+
+    def _accept_after_all(self, listening: socket.socket) -> None:
+        """Let one in that those who have fewer did not take, and look again."""
+        if self._is_open:
+            self._accept_one(listening, self._crowd)
+            self._listen_to(listening)
+
+    def _accept_one(self, listening: socket.socket, crowd: Callable[[], list[Any]]) -> bool:
+        """Let one of the connections in that wait, if there is room in this turn; return whether one was there."""
+        is_full = self._connections() >= self._limits.connections
+        if len(self._coming) >= (2 * ACCEPTS if is_full else ACCEPTS):
+            return False
+        connection = self._next(listening)
+        if connection is None:
+            return False
+        if is_full:
+            self._decide(connection, crowd)
+        else:
+            self._let_in(connection)
+        return True
+
+    def _connections(self) -> int:
+        return len(self.server_state.connections) + len(self._coming)
 
     def _next(self, listening: socket.socket) -> socket.socket | None:
         """Return the connection that has waited longest to be taken, if there is one and the system has room for it."""

@@ -25,6 +25,7 @@ from gpt1.serve.listening import address_of, is_loopback, listen
 from gpt1.serve.monitoring import Meters, logging_settings
 from gpt1.serve.patience import BoundedServer, impatient
 from gpt1.serve.settings import ServerSettings
+from gpt1.serve.shares import Share
 
 TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
 
@@ -45,7 +46,10 @@ def make_app(settings: ServerSettings) -> FastAPI:
         meters.watch(name)
         engines[name].tell_of_status(partial(_tell_ready, meters, name))
     tables = dict(_reference(given, engines) for given in settings.reference)
-    watches = {name: DriftWatch(engine, meters, tables.get(name), settings.worded) for name, engine in engines.items()}
+    watches = {
+        name: DriftWatch(engine, meters, tables.get(name), settings.worded, watchers=settings.workers)
+        for name, engine in engines.items()
+    }
     own = host_of(f"[{host}]" if ":" in host else host)
     hosts = (*LOOPBACK, own or host) if is_loopback(host) else None
     return build_app(Server(engines, limits, meters, watches), token=token, hosts=hosts)
@@ -60,28 +64,35 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
 
 
 def answer_requests(
-    app: FastAPI, listening: socket.socket, *, json_logs: bool, opened: Callable[[], None] | None = None
+    app: FastAPI,
+    listening: socket.socket,
+    *,
+    json_logs: bool,
+    share: Share | None = None,
+    opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests that come in at a socket until told to stop.
 
-    Who gives `opened` has others that listen at the same socket: no connection is taken before all runs are loaded,
+    Who has a `share` has others that listen at the same socket: no connection is taken before all runs are loaded,
     of which `opened` is told, and the server ends when any of them fails.
     """
     sys.setswitchinterval(TURN_SECONDS)
     never_looked_through_again()
-    server = bounded_server(app, logging_settings(as_json=json_logs))
+    server = bounded_server(app, logging_settings(as_json=json_logs), share)
     engines = list(app.state.server.engines.values())
 
     def note(status: str) -> None:
-        if status == READY and opened is not None and all(engine.ready.is_set() for engine in engines):
+        are_ready = all(engine.ready.is_set() for engine in engines)
+        app.state.server.meters.works(is_ready=are_ready)
+        if are_ready and share is not None:
             server.open()
             opened()
-        elif status == FAILED and (opened is not None or any(not engine.loaded for engine in engines)):
+        elif status == FAILED and (share is not None or any(not engine.loaded for engine in engines)):
             server.leave()
 
     for engine in engines:
         engine.tell_of_status(note)
-    if opened is None:
+    if share is None:
         server.open()
     try:
         server.run(sockets=[listening])
@@ -93,7 +104,7 @@ def answer_requests(
             raise engine.failure
 
 
-def bounded_server(app: FastAPI, log_config: dict[str, object] | None) -> BoundedServer:
+def bounded_server(app: FastAPI, log_config: dict[str, object] | None, share: Share | None = None) -> BoundedServer:
     """Return what serves the application within its limits."""
     served: Server = app.state.server
     config = uvicorn.Config(
@@ -105,7 +116,7 @@ def bounded_server(app: FastAPI, log_config: dict[str, object] | None) -> Bounde
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(served.limits.grace_seconds),
     )
-    return BoundedServer(config, served.limits, served.meters, served.draining)
+    return BoundedServer(config, served.limits, served.meters, served.draining, share or Share())
 
 
 def _tell_ready(meters: Meters, name: str, status: str) -> None:

@@ -30,6 +30,7 @@ from gpt1.base.parallel import Context, WorkerDied, cores, end_with_parent
 from gpt1.serve.listening import address_of, listen
 from gpt1.serve.monitoring import SHARED_FIGURES, logging_settings
 from gpt1.serve.settings import ServerSettings
+from gpt1.serve.shares import Share, shared_counts
 
 LOG = logging.getLogger("gpt1.serve")
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -52,7 +53,11 @@ def serve_by_workers(settings: ServerSettings, started: Callable[[str], None]) -
         _heard(ENDING) as ears,
     ):
         started(address_of(listening, settings.host))
-        start = partial(_start, settings, listening)
+        counts = shared_counts(Context(), settings.workers)
+
+        def start(place: int) -> Worker:
+            return _start(settings, listening, Share(counts, place))
+
         Supervisor(start, settings.workers, ears, figures, settings.limits.grace_seconds + MARGIN).run()
 
 
@@ -62,6 +67,7 @@ class Worker:
 
     process: SpawnProcess
     tells: Connection
+    share: Share
     is_ready: bool = False
     error: Exception | None = None
 
@@ -70,11 +76,11 @@ class Supervisor:
     """Sees to it that there are so many workers, until it is told to end; then that there are none."""
 
     def __init__(
-        self, start: Callable[[], Worker], number: int, ears: socket.socket, figures: str, ending_seconds: float
+        self, start: Callable[[int], Worker], number: int, ears: socket.socket, figures: str, ending_seconds: float
     ) -> None:
         self._start, self._number, self._ears, self._figures = start, number, ears, figures
         self._ending_seconds = ending_seconds
-        self._workers: list[Worker] = []
+        self._workers: dict[int, Worker] = {}  # by place
         self._was_ready = False  # any of them, ever
         self._failures = 0  # deaths before a worker was ready, since one was
         self._not_before = 0.0  # when the next may be started
@@ -85,24 +91,27 @@ class Supervisor:
         try:
             while not self._told:
                 delay = max(0.0, self._not_before - time.monotonic())
-                while len(self._workers) < self._number and not delay:
-                    self._workers.append(self._start())
+                if not delay:
+                    self._workers |= {place: self._start(place) for place in self._free_places()}
                 self._hear(delay or None)
             self._end()
         finally:
-            for worker in self._workers:
+            for worker in self._workers.values():
                 worker.process.kill()
                 worker.process.join()
 
+    def _free_places(self) -> list[int]:
+        return [place for place in range(self._number) if place not in self._workers]
+
     def _hear(self, seconds: float | None) -> None:
         """Wait until something happens, so long at most, and see to it."""
-        telling = {worker.tells: worker for worker in self._workers if not worker.tells.closed}
-        ending = {worker.process.sentinel: worker for worker in self._workers}
+        telling = {worker.tells: worker for worker in self._workers.values() if not worker.tells.closed}
+        ending = {worker.process.sentinel: place for place, worker in self._workers.items()}
         happened = wait([self._ears, *telling, *ending], seconds)
-        for worker in [worker for tells, worker in telling.items() if tells in happened]:
-            self._listen_to(worker)
-        for worker in [worker for sentinel, worker in ending.items() if sentinel in happened]:
-            self._bury(worker)
+        for tells in telling.keys() & set(happened):
+            self._listen_to(telling[tells])
+        for sentinel in ending.keys() & set(happened):
+            self._bury(self._workers.pop(ending[sentinel]))
         if self._ears in happened:
             self._told += len(self._ears.recv(100))
 
@@ -119,7 +128,7 @@ class Supervisor:
     def _bury(self, worker: Worker) -> None:
         """Forget a worker that has ended; where none has ever been ready that ends the server."""
         worker.process.join()
-        self._workers.remove(worker)
+        worker.share.leave()
         mark_process_dead(worker.process.pid, self._figures)
         if self._told:
             return
@@ -136,15 +145,15 @@ class Supervisor:
     def _end(self) -> None:
         """Have all workers answer what is in flight and end; those that do not are killed."""
         heard, deadline = 1, time.monotonic() + self._ending_seconds
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.process.terminate()
         while self._workers and (left := deadline - time.monotonic()) > 0:
             self._hear(left)
             if self._told > heard:  # once more: at once then
                 heard = self._told
-                for worker in self._workers:
+                for worker in self._workers.values():
                     os.kill(worker.process.pid or 0, signal.SIGINT)
-        for worker in self._workers:
+        for worker in self._workers.values():
             LOG.error("worker %d has not ended in time and is killed", worker.process.pid)
 
 
@@ -153,23 +162,23 @@ def delay_after(failures: int) -> float:
     return float(min(LONGEST_DELAY, 2.0 ** (failures - 1)))
 
 
-def _start(settings: ServerSettings, listening: socket.socket) -> Worker:
+def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> Worker:
     context = Context()
     tells, told = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(settings, listening, told), daemon=True)
+    process = context.Process(target=_work, args=(settings, listening, share, told), daemon=True)
     process.start()
     told.close()  # so that the end of the worker is the end of what it tells
-    return Worker(process, tells)
+    return Worker(process, tells, share)
 
 
-def _work(settings: ServerSettings, listening: socket.socket, told: Connection) -> None:
+def _work(settings: ServerSettings, listening: socket.socket, share: Share, told: Connection) -> None:
     """Answer requests in a process of its own, and tell the supervisor when that begins, or why it does not."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     from gpt1.serve.server import answer_requests, make_app  # with torch, which the supervisor has no use for
 
     try:
-        app = make_app(settings)
-        answer_requests(app, listening, json_logs=settings.json_logs, opened=lambda: told.send(None))
+        app, opened = make_app(settings), partial(told.send, None)
+        answer_requests(app, listening, json_logs=settings.json_logs, share=share, opened=opened)
     except Gpt1Error as error:
         told.send(error)
 

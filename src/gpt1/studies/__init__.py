@@ -9,7 +9,7 @@ OFFERS = {
     "folder": ["STUDY_FILE", "is_study", "read_study"],
     "labels": ["study_labels"],
     "paper": ["SCALES", "normalised"],
-    "reproduce": ["reproduce"],
+    "reproduce": ["Scope", "reproduce"],
     "transfer": ["study_transfer"],
     "zeroshot": ["study_zeroshot"],
 }

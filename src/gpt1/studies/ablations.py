@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from gpt1.base.errors import SettingError
+from gpt1.base.errors import SettingError, unknown
 from gpt1.base.parts import Part
 from gpt1.finetuning.data import Source
 from gpt1.recipes.values import LSTM as LSTM_KIND
@@ -31,6 +31,7 @@ from gpt1.studies.finetuned import (
     finetuning_cell,
     mean_curve,
     whole_arms,
+    with_rate,
 )
 from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import (
@@ -55,12 +56,17 @@ def study_ablations(
     source: Source,
     training: FinetuningSettings,
     lstm: str | Path | None = None,
+    rates: Mapping[str, float] | None = None,
     part: Part | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
-    """Fine-tune the full model and each of its ablations on tasks, and return what was found."""
+    """Fine-tune the full model and each of its ablations on tasks, and return what was found.
+
+    `rates` are learning rates of ablations that have others than the full model: `{"scratch": 1e-3}`.
+    """
     notebook = Notebook(watcher)
     arms = make_arms(open_start(init), None if lstm is None else open_start(lstm))
+    arms = with_rates(arms, rates or {}, notebook)
     tell_start(arms[0].start, notebook)
     labelled = read_tasks(source, notebook)
     check_learnable(labelled)
@@ -71,6 +77,7 @@ def study_ablations(
         "lstm": None if lstm is None else str(lstm),
         "source": source.recorded(),
         "changes": list(training.changes),
+        "rates": dict(rates or {}),
         "seeds": list(training.seed_numbers),
     }
     return conduct(
@@ -93,6 +100,17 @@ def make_arms(start: InitRun, lstm: InitRun | None) -> list[Arm]:
         check_same_words(start, [lstm], "their arms would differ in more than the network: train both with one")
         arms.append(Arm(paper.LSTM, lstm))
     return arms
+
+
+def with_rates(arms: Sequence[Arm], rates: Mapping[str, float], watcher: Watcher) -> list[Arm]:
+    """Return the arms, those of which a rate is given with it; that of the full model is everybody's."""
+    may_have = [arm.name for arm in arms if arm.name != paper.FULL]
+    for name in rates:
+        if name == paper.FULL:
+            raise SettingError(f"the rate of '{name}' is that of all arms without their own: the setting optimizer.lr")
+        if name not in may_have:
+            raise unknown("arm", name, may_have)
+    return [with_rate(arm, rates[arm.name], watcher) if arm.name in rates else arm for arm in arms]
 
 
 def plan(arms: Sequence[Arm], labelled: Mapping[str, TaskData], training: FinetuningSettings) -> Plan[str]:

@@ -13,11 +13,14 @@ import numpy as np
 
 from gpt1.base.errors import FormatError, SettingError
 from gpt1.base.files import read_lines, remove_folder
+from gpt1.base.shuffle import permutation
 from gpt1.base.wording import many
 from gpt1.finetuning.data import truncation_notices
 from gpt1.finetuning.finetune import chosen_recipe, finetune
 from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
+from gpt1.inference.answering import answer_split
+from gpt1.inference.run import Run
 from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
@@ -27,14 +30,16 @@ from gpt1.runs.checkpoints import newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
 from gpt1.runs.files import METRICS_FILE, has_saved
 from gpt1.runs.folder import CHECKPOINTS, read_run
-from gpt1.studies.cells import CELLS, Cell, CellResult, Compute, cell_name
+from gpt1.studies.cells import CELLS, Cell, CellResult, Compute, Watcher, cell_name
 from gpt1.studies.comparison import Sheet, paired_difference, read_sheet, resampled_interval
 from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.encoded import EncodedTask, choose
+from gpt1.tasks.metrics import scores as scores_of
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
+TRAIN_ROWS = 500  # by which it is told how well a network answers what it has learned
 # Studies compare networks, whatever their recipe says, and choose their epochs by all rows for dev.
 NETWORK_ALONE = ("finetuning.ensemble=false", "finetuning.calibrate=false")
 
@@ -83,6 +88,12 @@ class Arm:
         return arm_name(self.name)
 
 
+def with_rate(arm: Arm, rate: float, watcher: Watcher) -> Arm:
+    """Return an arm with a learning rate of its own, and tell of it."""
+    watcher.say(f"{arm_name(arm.name)} the learning rate is {rate:g}, whatever that of the others")
+    return replace(arm, changes=[*arm.changes, f"optimizer.lr={rate!r}"])
+
+
 @dataclass(frozen=True)
 class Rows:
     """The examples of a cell: of which task, what tells them from all others, and as networks read them."""
@@ -91,6 +102,7 @@ class Rows:
     identity: str
     train: int  # how many there are to learn from
     encode: Callable[[], EncodedTask]  # when the cell is made: those of all cells may be too many to hold
+    beside: tuple[Rows, ...] = ()  # of other tasks, which are learned with it and judge nothing
 
 
 def all_rows(one: TaskData, start: InitRun) -> Rows:
@@ -101,11 +113,13 @@ def all_rows(one: TaskData, start: InitRun) -> Rows:
 def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int, labels: int | None = None) -> Cell:
     """Return the cell of one arm, task and seed, of so many labels where a study asks for several counts."""
     asked = _asked(arm, rows, training, seed)
-    inputs = {
+    inputs: dict[str, object] = {
         "init": arm.start.identity,
         "examples": rows.identity,
         "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
+    if rows.beside:
+        inputs["beside"] = {other.task: {"examples": other.identity} for other in rows.beside}
     return Cell(
         cell_name(arm.name, rows.task, *([] if labels is None else [labels]), seed),
         row=rows.task,
@@ -123,6 +137,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
+    later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
     return {name: value for name, value in asked.items() if name not in later}
 
 
@@ -136,7 +151,7 @@ class _Asked:
 
 
 def _asked(arm: Arm, rows: Rows, training: FinetuningSettings, seed: int) -> _Asked:
-    base, examples = training.base or arm.start, rows.train
+    base, examples = training.base or arm.start, rows.train + sum(other.train for other in rows.beside)
     recipe = chosen_recipe(training.recipe, base.shape, ())
     changes = [*training.changes, *NETWORK_ALONE, *arm.changes, f"training.seed={seed}"]
     changed = change(recipe, changes)
@@ -157,10 +172,10 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
         del newest  # its weights are read again
         for line in asked.derived:
             listener(Noticed(line))
-        finetune(
+        learned = finetune(
             arm.start.path,
             run,
-            encoded=encoded,
+            encoded=[encoded, *(_to_learn_alone(other.encode()) for other in rows.beside)],
             recipe=asked.recipe,
             changes=asked.changes,
             resume=run.exists(),
@@ -168,9 +183,14 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
             listeners=[listener],
         )
         scores = read_result(run)[encoded.task.name]
-        curve = read_curve(run / METRICS_FILE, encoded.task)
         hardware = read_run(run).trained_on
-        found: CellFigures = {"score": headline(encoded.task, scores), "scores": scores, "curve": curve}
+        found: CellFigures = {
+            "score": headline(encoded.task, scores),
+            "scores": scores,
+            "train": score_on_train(learned, encoded),
+            "curve": read_curve(run / METRICS_FILE, encoded.task),
+            "losses": read_losses(run / METRICS_FILE, encoded.task),
+        }
         if hardware is not None:
             found["device"] = hardware.device
         found["notes"] = [*asked.derived, *_cut_texts(encoded)]
@@ -179,6 +199,12 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
         return found
 
     return compute
+
+
+def _to_learn_alone(encoded: EncodedTask) -> EncodedTask:
+    """Return a task whose rows for dev choose no epoch, and which nothing is measured on."""
+    task = replace(encoded.task, dev_splits=(), test_splits=())
+    return replace(encoded, task=task, splits={"train": encoded.splits["train"]})
 
 
 def _cut_texts(encoded: EncodedTask) -> list[str]:
@@ -207,10 +233,29 @@ def read_curve(metrics: Path, task: Task) -> list[dict[str, float]]:
     """Return the score on dev along the updates, as the run told it."""
     found = []
     names = [f"{split}_{task.metrics[0]}" for split in task.dev_splits]
+    names += [f"{task.name}_{name}" for name in names]  # where others are learned beside it
     for _, facts in read_lines(metrics):
         if values := [facts[name] for name in names if name in facts]:
             found.append({"step": facts["step"], "score": fmean(values)})
     return found
+
+
+def read_losses(metrics: Path, task: Task) -> list[dict[str, float]]:
+    """Return the task's own loss along the updates, whatever is learned beside it."""
+    return [
+        {"step": facts["step"], "loss": facts["terms"][task.name]}
+        for _, facts in read_lines(metrics)
+        if task.name in facts.get("terms", {})
+    ]
+
+
+def score_on_train(run: Run, encoded: EncodedTask) -> float:
+    """Return the first metric on training rows that a run has learned: on a draw of them, the same for all runs."""
+    task, rows = encoded.task, encoded.splits["train"]
+    drawn = choose(rows, permutation(len(rows), (0, len(rows)))(range(min(len(rows), TRAIN_ROWS))).tolist())
+    metric = task.metrics[0]
+    _, answers = answer_split(run, run.tasks[task.name], drawn)
+    return float(scores_of(replace(task, metrics=(metric,)), drawn.labels, answers)[metric])
 
 
 # ---- several seeds ----
@@ -237,6 +282,12 @@ def whole_arms(planned: Plan[Key], done: Mapping[str, CellResult]) -> dict[str, 
 def summary_of(values: Iterable[float]) -> Summary:
     """Return several results as one."""
     return cast(Summary, summarise([*values]))
+
+
+def train_summary(seeds: Mapping[int, CellResult]) -> Summary | None:
+    """Return what several seeds gave on rows that they learned; None where an earlier version made one of them."""
+    each = [kept.result.get("train") for kept in seeds.values()]
+    return None if None in each else summary_of(value for value in each if value is not None)
 
 
 def figures(one: TaskData, seeds: Mapping[int, CellResult]) -> ArmFigures:

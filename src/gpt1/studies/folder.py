@@ -63,14 +63,17 @@ def conduct(
     tabulate: Tabulate,
     watcher: Notebook,
     part: Part | None = None,
+    wanted: Sequence[Cell] | None = None,
 ) -> StudyRecord:
     """Make all cells that are not done, write what they come to, and return it; of a part, see `make_part`.
 
+    Only those that are `wanted` are made, if it is said which; what is done of the others is told all the same.
     Whatever ends a study before its end, what is done then is written, and the same call goes on. A kill leaves the
     true number of cells, and tables that are at most a cell and a minute old.
     """
+    to_make = cells if wanted is None else wanted
     if part is not None:
-        own = share(cells, part)
+        own = share(to_make, part)
         _require_own(out, kind, cells, watcher)
         return _record(kind, about, [], make_part(out, own, watcher), own, watcher)
     with lock_folder(out):
@@ -86,9 +89,10 @@ def conduct(
         write(sections := tabulate(done))
         tabulated = time.monotonic()
         watcher.planned(cells, done)
-        missing = _to_make(cells, done, watcher)
+        missing = _to_make(to_make, done, watcher)
         if held := held_cells(out, missing):
             raise Busy(f"{_are_made(held)}; wait for it. What is done is in {out / STUDY_FILE}")
+        already = len(done)
         try:
             for cell in missing:
                 done[cell.name] = make_cell(out, cell, watcher)
@@ -98,7 +102,7 @@ def conduct(
         except KeyboardInterrupt:
             raise _stopped(cells, done) from None
         finally:
-            found = write(tabulate(done))
+            found = write(tabulate(done) if len(done) > already else sections)
     return found
 
 

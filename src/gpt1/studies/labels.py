@@ -47,10 +47,11 @@ from gpt1.studies.finetuned import (
     headline,
     judged_splits,
     whole_arms,
+    with_rate,
 )
 from gpt1.studies.folder import Done, StudySection, conduct
 from gpt1.studies.material import InitRun, TaskData, check_learnable, open_start, read_tasks, tell_start
-from gpt1.studies.paper import FULL, SCRATCH
+from gpt1.studies.paper import FULL, NO_LM, SCRATCH
 from gpt1.tasks.assessment import answer_name
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, choose
@@ -63,10 +64,11 @@ WORDS, CHOSEN = "tf-idf", "chosen"
 ARMS = {  # as study.json has them; what people read is `arm_name` of `records/study.py`
     FULL: "pre-trained",
     SCRATCH: "without pre-training",
+    NO_LM: "without auxiliary LM",
     WORDS: "TF-IDF and a linear model",
     CHOSEN: "what fine-tuning chooses",
 }
-ASKED = {"pre-trained": FULL, SCRATCH: SCRATCH, WORDS: WORDS, CHOSEN: CHOSEN}  # as arms are asked for
+ASKED = {"pre-trained": FULL, SCRATCH: SCRATCH, NO_LM: NO_LM, WORDS: WORDS, CHOSEN: CHOSEN}  # as arms are asked for
 USUAL = ("pre-trained", SCRATCH, WORDS)
 ALL = "all"  # the labels that a task has
 _STRATA = 10  # of scores
@@ -90,8 +92,8 @@ def study_labels(
 ) -> StudyRecord:
     """Learn from so many labels (`"all"`: those that a task has) in each of several ways, and return what was found.
 
-    The arms are `"pre-trained"`, `"scratch"`, `"tf-idf"` and `"chosen"`: what fine-tuning with `finetuning.ensemble`
-    chooses. From scratch another rate may be the best one: `scratch_lr`.
+    The arms are `"pre-trained"`, `"scratch"`, `"no-lm"`, `"tf-idf"` and `"chosen"`: what fine-tuning with
+    `finetuning.ensemble` chooses. From scratch another rate may be the best one: `scratch_lr`.
     """
     notebook = Notebook(watcher)
     chosen = check_asked(counts, arms, scratch_lr)
@@ -141,14 +143,9 @@ def make_arms(start: InitRun) -> dict[str, Arm]:
     return {
         FULL: Arm(FULL, start),
         SCRATCH: Arm(SCRATCH, start, ["finetuning.scratch=true"]),
+        NO_LM: Arm(NO_LM, start, ["finetuning.lm_weight=0"]),
         CHOSEN: Arm(CHOSEN, start, ["finetuning.ensemble=true"]),
     }
-
-
-def with_rate(arm: Arm, rate: float, watcher: Watcher) -> Arm:
-    """Return an arm with a learning rate of its own, and tell of it."""
-    watcher.say(f"{arm_name(arm.name)} the learning rate is {rate:g}, whatever that of the others")
-    return replace(arm, changes=[*arm.changes, f"optimizer.lr={rate!r}"])
 
 
 def counts_of(one: TaskData, counts: Sequence[Wanted], watcher: Watcher) -> list[int]:
@@ -333,4 +330,4 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[Key], done: Done) -
 
 def _held_against(arm: str) -> list[str]:
     """Return the arms that should be better than one."""
-    return {FULL: [CHOSEN], SCRATCH: [FULL], WORDS: [FULL, CHOSEN], CHOSEN: []}[arm]
+    return {FULL: [CHOSEN], SCRATCH: [FULL], NO_LM: [FULL], WORDS: [FULL, CHOSEN], CHOSEN: []}[arm]

@@ -6,13 +6,14 @@ fine-tuning (the full model is in all of them) it is made once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import cast
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import whole_file
 from gpt1.base.parts import Part
 from gpt1.documents.markdown import render
@@ -27,20 +28,44 @@ from gpt1.records.study import (
     StudyRecord,
     TablesSection,
 )
-from gpt1.studies import ablations, claims, paper, transfer, zeroshot
+from gpt1.studies import ablations, claims, convergence, further, labels, paper, transfer, zeroshot
 from gpt1.studies.ablations import make_arms
 from gpt1.studies.cells import Cell, CellResult, Notebook, Watcher
 from gpt1.studies.finetuned import FinetuningSettings, Plan, difference, interval, judged_splits, summary_of, whole_arms
 from gpt1.studies.folder import CLAIMS_FILE, Done, StudySection, conduct
-from gpt1.studies.material import TaskData, check_learnable, read_tasks, tell_start
+from gpt1.studies.labels import Wanted
+from gpt1.studies.material import (
+    InitRun,
+    TaskData,
+    check_learnable,
+    check_same_words,
+    open_start,
+    read_tasks,
+    tell_start,
+)
 from gpt1.studies.paper import ABLATED, FULL, TABLES, Published, whole_rows
-from gpt1.studies.subjects import task_subject
+from gpt1.studies.subjects import Subject, task_subject
 from gpt1.tasks.catalog import CATALOGUE, GLUE
 from gpt1.tasks.metrics import glue_score, task_score
 from gpt1.tasks.readers import tasks_in
 
 NAME = "reproduce"
+PARTS = ("tables", "zeroshot", "ablations", "transfer", "labels", "further")  # in the order in which they are made
 TABLE_TASKS = tuple(dict.fromkeys([*(row.task for rows in TABLES.values() for row in rows), *GLUE]))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which cells of a reproduction are made: of some of its parts, of some tasks, beside other commands."""
+
+    parts: Sequence[str] = PARTS
+    tasks: Sequence[str] | None = None  # None: all
+    part: Part | None = None  # None: all cells, and the tables
+
+    def __post_init__(self) -> None:
+        for name in self.parts:
+            if name not in PARTS:
+                raise unknown("part", name, PARTS)
 
 
 def reproduce(
@@ -50,50 +75,128 @@ def reproduce(
     data: str | Path,
     training: FinetuningSettings,
     lstm: str | Path | None = None,
-    part: Part | None = None,
+    rates: Mapping[str, float] | None = None,
+    counts: Sequence[Wanted] = (),
+    texts: Mapping[str, str | Path] | None = None,
+    scope: Scope | None = None,
     watcher: Watcher | None = None,
 ) -> StudyRecord:
-    """Make every table and figure of the paper for which there is data, and return what was found."""
+    """Make every table and figure of the paper for which there is data, and return what was found.
+
+    `rates` are learning rates of ablations that have others than the full model; `counts` are numbers of labels from
+    which it is learned with and without the auxiliary loss; `texts` are runs that read the same text as it is
+    (`"contiguous"`) and with its sentences shuffled (`"shuffled"`). The `scope` is which cells are made now; what is
+    done of the others is told all the same.
+    """
     notebook = Notebook(watcher)
+    scope = scope or Scope()
     runs = zeroshot.open_runs([init] if lstm is None else [init, lstm])
     start, other = runs[0], runs[1] if len(runs) > 1 else None
-    arms = make_arms(start, other)
+    read = _open_texts(start, texts or {})
+    arms = ablations.with_rates(make_arms(start, other), rates or {}, notebook)
     tell_start(start, notebook)
     labelled = _read(Path(data), notebook)
     learned = {name: one for name, one in labelled.items() if name in TABLE_TASKS and one.train}
     check_learnable(learned)
-    ablated = {name: one for name, one in learned.items() if name in ABLATED}
     asked = {name: task_subject(one, shots=0, seed=0) for name, one in labelled.items() if name in paper.SCALES}
     training = training.settled_by(start, Path(out))
-    full = ablations.plan(arms[:1], learned, training)
-    all_arms = ablations.plan(arms, ablated, training)
-    transferred = {name: learned[name] for name in claims.TRANSFERRED if name in learned}
-    layers = transfer.plan(start, transferred, training, None)
-    questions = zeroshot.plan(runs, asked, device=training.device, watcher=notebook)
-
-    def tabulate(done: Done) -> list[StudySection]:
-        sections = [
-            _tables(learned, full, done),
-            glue_section(learned, _full(full, done)),
-            zeroshot.tabulate(runs, asked, done),
-            *ablations.tabulate(ablated, all_arms, done),
-            transfer.tabulate(transferred, layers, done),
-        ]
-        return [_claims(sections, added_by_block(transferred, layers, done)), *sections]
-
-    cells = _once([*full.values(), *questions, *all_arms.values(), *layers.values()])
+    counted = {name: learned[name] for name in claims.COUNTED if name in learned} if counts else {}
+    by_count = {name: labels.counts_of(one, counts, notebook) for name, one in counted.items()}
+    planned = _Reproduction(
+        runs,
+        learned,
+        asked,
+        questions=zeroshot.plan(runs, asked, device=training.device, watcher=notebook),
+        full=ablations.plan(arms[:1], learned, training),
+        arms=ablations.plan(arms, _some(learned, ABLATED), training),
+        layers=transfer.plan(start, _some(learned, claims.TRANSFERRED), training, None),
+        few=labels.plan({arm.name: arm for arm in arms if arm.name in convergence.ARMS}, counted, training, by_count),
+        others=further.plan(start, read, learned, training),
+    )
     about: AskedOfStudy = {
         "init": str(start.path),
         "lstm": None if other is None else str(other.path),
         "data": str(data),
         "tasks": list(labelled),
         "changes": list(training.changes),
+        "rates": dict(rates or {}),
+        "counts": list(counts),
+        "texts": {name: str(run.path) for name, run in read.items()},
         "seeds": list(training.seed_numbers),
     }
-    found = conduct(Path(out), NAME, about, cells, tabulate, notebook, part)
-    if part is None:
+    if absent := [name for name in scope.tasks or () if name not in labelled]:
+        raise InputError(f"{data} has no rows of {', '.join(absent)}")
+    every, wanted = planned.cells(PARTS), planned.cells(scope.parts, scope.tasks)
+    found = conduct(Path(out), NAME, about, every, planned.tabulate, notebook, scope.part, wanted)
+    if scope.part is None:
         with whole_file(Path(out) / CLAIMS_FILE) as file:
             file.write(render(claims_page(found)).encode())
+    return found
+
+
+@dataclass(frozen=True)
+class _Reproduction:
+    """The cells of a reproduction, part by part, and what they come to."""
+
+    runs: Sequence[InitRun]
+    learned: Mapping[str, TaskData]
+    asked: Mapping[str, Subject]
+    questions: Sequence[Cell]
+    full: Plan[str]
+    arms: Plan[str]
+    layers: Plan[int]
+    few: Plan[labels.Key]
+    others: Plan[str]
+
+    def cells(self, parts: Sequence[str], tasks: Sequence[str] | None = None) -> list[Cell]:
+        """Return the cells of parts, of all tasks or some, each once: one name is one computation."""
+        by_part: dict[str, Iterable[Cell]] = {
+            "tables": self.full.values(),
+            "zeroshot": self.questions,
+            "ablations": self.arms.values(),
+            "transfer": self.layers.values(),
+            "labels": self.few.values(),
+            "further": self.others.values(),
+        }
+        found = {cell.name: cell for part in parts for cell in by_part[part]}
+        rows = [row for task in tasks or () for row in (task, zeroshot.row_of(task))]
+        return [cell for cell in found.values() if tasks is None or cell.row in rows]
+
+    def tabulate(self, done: Done) -> list[StudySection]:
+        """Return what is done as sections, the claims first."""
+        by_arm = {(task, f"layers-{count}", seed): cell for (task, count, seed), cell in self.layers.items()}
+        sections = [
+            _tables(self.learned, self.full, done),
+            glue_section(self.learned, _full(self.full, done)),
+            zeroshot.tabulate(self.runs, self.asked, done),
+            *ablations.tabulate(self.learned, self.arms, done),
+            convergence.tabulate(self.arms, done),
+            transfer.tabulate(self.learned, self.layers, done),
+            labels.tabulate(self.learned, self.few, done),
+            further.tabulate(self.learned, {**self.full, **self.arms, **by_arm, **self.others}, done),
+        ]
+        return [_claims(sections, added_by_block(self.learned, self.layers, done)), *sections]
+
+
+def _some(labelled: Mapping[str, TaskData], names: Sequence[str]) -> dict[str, TaskData]:
+    """Return the tasks of these names that are there."""
+    return {name: one for name, one in labelled.items() if name in names}
+
+
+def _open_texts(start: InitRun, texts: Mapping[str, str | Path]) -> dict[str, InitRun]:
+    """Open runs that read the same text in different ways, and refuse what cannot be compared."""
+    known = (further.CONTIGUOUS, further.SHUFFLED)
+    for name in texts:
+        if name not in known:
+            raise unknown("text", name, known)
+    if absent := [name for name in known if name not in texts]:
+        if texts:
+            raise SettingError(f"`texts` has no run that read {absent[0]} text, so there is nothing to compare with")
+        return {}
+    found = {name: open_start(texts[name], name) for name in known}
+    if len({run.shape for run in found.values()}) > 1:
+        raise SettingError("the runs of `texts` are networks of different shapes; train both alike")
+    check_same_words(start, [*found.values()], "their arms would differ in more than the text: train all with one")
     return found
 
 
@@ -130,11 +233,6 @@ def _read(data: Path, watcher: Watcher) -> dict[str, TaskData]:
         if not one.train and name in TABLE_TASKS:
             watcher.say(f"{name} has no training rows, so it is not learned")
     return labelled
-
-
-def _once(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells without those that stand there already; one name is one computation."""
-    return list({cell.name: cell for cell in cells}.values())
 
 
 def _tables(labelled: Mapping[str, TaskData], planned: Plan[str], done: Done) -> StudySection:

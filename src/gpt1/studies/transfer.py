@@ -20,6 +20,7 @@ from gpt1.studies.finetuned import (
     difference,
     figures,
     finetuning_cell,
+    train_summary,
     whole_arms,
 )
 from gpt1.studies.folder import Done, StudySection, conduct
@@ -90,9 +91,12 @@ def tabulate(labelled: Mapping[str, TaskData], planned: Plan[int], done: Done) -
         task = labelled[name].task
         points: list[LayerPoint] = []
         for count, seeds in arms.items():
-            point = cast(LayerPoint, {"layers": count, **figures(labelled[name], seeds)})
+            figure = {"layers": count, **figures(labelled[name], seeds)}
+            point = cast(LayerPoint, {**figure})
+            if (on_train := train_summary(seeds)) is not None:
+                point["train"] = on_train
             points.append(point)
-            rows.append({"task": name, **point})
+            rows.append({"task": name, **figure, "train_median": on_train and on_train["median"]})
             if count != max(arms):
                 point["behind_most"] = difference(task, [*arms[max(arms)].values()], [*seeds.values()])
         content[name] = {"metric": task.metrics[0], "points": points}

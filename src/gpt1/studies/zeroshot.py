@@ -85,7 +85,7 @@ def plan(
                 cells.append(
                     Cell(
                         _cell_name(start, name, step),
-                        row=f"{name} (zero-shot)",
+                        row=row_of(name),
                         column=start.name,
                         which=f"update {step:,}",
                         inputs={**weights, "tokenizer": start.tokenizer, **subject.inputs},
@@ -93,6 +93,11 @@ def plan(
                     )
                 )
     return cells
+
+
+def row_of(subject: str) -> str:
+    """Return in which row of the table that a person watches the cells of a subject stand."""
+    return f"{subject} (zero-shot)"
 
 
 def _cell_name(start: InitRun, task: str, step: int) -> str:

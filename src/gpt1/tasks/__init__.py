@@ -71,9 +71,11 @@ OFFERS = {
         "encode_task",
         "encode_texts",
         "examples_by_text",
+        "join",
         "load",
         "save",
         "text_digests",
+        "text_key",
     ],
     "examples": [
         "Example",

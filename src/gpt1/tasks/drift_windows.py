@@ -2,6 +2,7 @@
 
 Who looks again and again finds something some day where nothing has changed. So the k-th window has a level of its own,
 `LEVEL / (k (k + 1))`; all of them together are LEVEL, however many there will be and whatever windows have in common.
+Where several look, each at its share of what comes, LEVEL is shared between them.
 No number of deals reaches levels so low. Bounds take their place: of numbers that of Dvoretzky, Kiefer and Wolfowitz
 for two samples, with the constant that Wei and Dudley (2012) found to be enough; of names Serfling's (1974) for every
 set of names, of which the distance is the largest. The distances, figures and what counts as some size are drift.py's.
@@ -40,9 +41,14 @@ class DriftWindows:
     """Known rows, and of those that come as many as a window has: figures only."""
 
     def __init__(
-        self, known: Mapping[str, NDArray[np.generic]], names: Sequence[str] = (), *, window: int = WINDOW
+        self,
+        known: Mapping[str, NDArray[np.generic]],
+        names: Sequence[str] = (),
+        *,
+        window: int = WINDOW,
+        watchers: int = 1,
     ) -> None:
-        self._known, self._names, self._window = known, names, window
+        self._known, self._names, self._window, self._watchers = known, names, window, watchers
         self._coming: dict[str, list[NDArray[np.generic]]] = {name: [] for name in known}
         self._waiting, self._number = 0, 0
 
@@ -63,7 +69,7 @@ class DriftWindows:
         self._coming = {name: [] for name in new}
         self._waiting, self._number = 0, self._number + 1
         found = {name: _held(name, self._known[name], new[name], is_ordered=name not in self._names) for name in new}
-        looks = self._number * (self._number + 1)
+        looks = self._watchers * self._number * (self._number + 1)
         chances = for_several({name: one.shift.chance for name, one in found.items()})
         corrected = {name: Shift(one.shift.distance, min(1.0, looks * chances[name])) for name, one in found.items()}
         return Window(self._number, {name: replace(one, shift=corrected[name]) for name, one in found.items()})

@@ -324,6 +324,44 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
     )
 
 
+def join(one: EncodedSplit, other: EncodedSplit) -> EncodedSplit:
+    """Return the examples of two splits of a task, one after the other."""
+    both = (one, other)
+    windows, again = None, None
+    in_windows = next((split for split in both if split.windows is not None and split.again is not None), None)
+    if in_windows is not None:
+        parts = len(cast(Any, in_windows.again)) // int(cast(Any, in_windows.windows).sum())
+        windows = _fixed(np.concatenate([_windows_or_ones(split) for split in both]), "<i8")
+        again = _fixed(np.concatenate([_again_or_none(split, parts) for split in both]), "<i8")
+    return EncodedSplit(
+        ids=_joined(one.ids, other.ids),
+        offsets=_joined(one.offsets, one.offsets[-1] + other.offsets[1:]),
+        labels=_joined(one.labels, other.labels),
+        groups=_joined(one.groups, other.groups),
+        cut=_joined(one.cut, other.cut),
+        windows=windows,
+        again=again,
+    )
+
+
+def _joined(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    return _fixed(np.concatenate((one, other)), one.dtype.str)
+
+
+def _windows_or_ones(split: EncodedSplit) -> NDArray[np.int64]:
+    return np.ones(len(split), np.int64) if split.windows is None else split.windows
+
+
+def _again_or_none(split: EncodedSplit, parts: int) -> NDArray[np.int64]:
+    return np.zeros(len(split) * parts, np.int64) if split.again is None else split.again
+
+
+def text_key(split: EncodedSplit, example: int) -> bytes:
+    """Return what is equal where the whole text of two examples is, as it was encoded."""
+    start, *_, end = split.offsets[split.begins[example] : split.begins[example + 1] + 1]
+    return split.ids[start:end].tobytes()
+
+
 def examples_by_text(encoded: EncodedTask, split: EncodedSplit) -> dict[bytes, list[int]]:
     """Return the examples of each different text, as it was encoded; of `both` a pair is the same in either order."""
     found: dict[bytes, list[int]] = {}

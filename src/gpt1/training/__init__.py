@@ -2,7 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
-    "batches": ["Batch", "MicroBatchArrays", "NO_TARGET", "share", "share_of"],
+    "batches": ["Batch", "Batches", "MicroBatchArrays", "NO_TARGET", "share", "share_of"],
     "config": ["Judgement", "TrainerConfig"],
     "distributed": ["World", "join_world"],
     "session": [

@@ -72,7 +72,7 @@ class RollCall:
 
     def agree(self, facts: Mapping[str, object]) -> None:
         """Refuse to go on where processes differ in what must be the same in all, telling each difference."""
-        told = self.gather("what must be the same in all", {name: _shown(value) for name, value in facts.items()})
+        told = self.gather("what must be the same in all", {name: str(value) for name, value in facts.items()})
         names = dict.fromkeys(name for own in told for name in own)
         differences = [self._difference(name, [own.get(name, "not there") for own in told]) for name in names]
         if found := [difference for difference in differences if difference is not None]:
@@ -84,7 +84,9 @@ class RollCall:
             ranks.setdefault(value, []).append(rank)
         if len(ranks) == 1:
             return None
-        return f"- {name} is " + ", and ".join(f"{value} in {self._in_words(of)}" for value, of in ranks.items())
+        return f"- {name} is " + ", and ".join(
+            f"{_shown(value)} in {self._in_words(of)}" for value, of in ranks.items()
+        )
 
     def leave(self, why: str) -> None:
         """Tell the others that this process ends, and why."""
@@ -170,8 +172,7 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _shown(value: object) -> str:
-    text = str(value)
+def _shown(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 

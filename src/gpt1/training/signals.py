@@ -17,7 +17,10 @@ if hasattr(signal, "SIGHUP"):  # Windows has none
 
 
 class StopRequests:
-    """While entered, remembers the first signal to stop; a second one interrupts at once."""
+    """While entered, remembers the first signal to stop; a Ctrl-C after it interrupts at once.
+
+    A second SIGTERM says nothing new: a scheduler sends it to all processes, torchrun too, which passes it on.
+    """
 
     def __init__(self, minutes: float | None = None) -> None:
         self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
@@ -37,9 +40,9 @@ class StopRequests:
             signal.signal(number, handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.signal = number
+        self.signal = self.signal or number
 
     @property
     def out_of_time(self) -> bool:

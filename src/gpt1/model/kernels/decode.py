@@ -31,8 +31,8 @@ from gpt1.recipes.values import LSTM
 # R texts, C width, I inputs and J outputs of a matrix, V vocabulary.
 
 FEW = 4  # texts that are vectors each; more of them are a tile
-LARGEST = 2**14  # elements of a matrix that a program holds at once
-PROGRAMS = 264  # at least, where the matrix has so many rows: two for each multiprocessor of an H200
+LARGEST, MANY = 2**14, 2**12  # elements of a matrix that a program holds at once; above the second it has more warps
+PROGRAMS = 264  # about, where the matrix has so many rows: two for each multiprocessor of an H200
 TEXTS, PIECE, SMALLEST_TILE = 64, 64, 16  # texts of a tile at most, inputs it goes along by, sides at least
 POSITIONS = 128  # of a text that are looked at in one go
 ACTIVATIONS = {"gelu": 1, "relu2": 2}
@@ -142,7 +142,7 @@ def _project(
     few = R <= FEW
     piece = triton.next_power_of_2(width) if few else PIECE
     most = LARGEST // piece if few else PIECE
-    rows = max(1 if few else SMALLEST_TILE, min(most, triton.next_power_of_2(J // PROGRAMS + 1)))
+    rows = max(1 if few else SMALLEST_TILE, min(most, triton.next_power_of_2(max(1, J // PROGRAMS))))
     texts = triton.next_power_of_2(R) if few else min(TEXTS, max(SMALLEST_TILE, triton.next_power_of_2(R)))
     _project_rows[(triton.cdiv(J, rows), triton.cdiv(R, texts))](
         *(x_RI, weight_JI, weight_JI if bias_J is None else bias_J, *_pointers(norm, weight_JI)),
@@ -162,6 +162,7 @@ def _project(
         TEXTS=texts,
         ROWS=rows,
         PIECE=piece,
+        num_warps=8 if few and rows * piece > MANY else 4,
     )
     return y_RJ
 
