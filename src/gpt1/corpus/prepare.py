@@ -29,6 +29,7 @@ from gpt1.base.files import (
 )
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.stores import check_stored
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.batches import Meter, announce, begin_worker, check_batch, encode_batch, in_batches
@@ -48,6 +49,7 @@ from gpt1.corpus.pages import by_reason, in_words
 from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
+from gpt1.corpus.uploading import upload_corpus
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
@@ -92,18 +94,22 @@ def prepare(
     *,
     workers: int | None = None,
     restart: bool = False,
+    upload: str | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Encode text files into token shards under `out` and return the corpus's description, `corpus.json`.
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
-    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
+    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone; `upload`
+    names one in a store (`s3://bucket/folder`) that the finished corpus is written to as well.
     """
     progress = progress or Silent()
     preparation = _settings(settings)
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = load_tokenizer(tokenizer)
+    if upload is not None:
+        check_stored(upload)
     out = Path(out)
     paths = [paths] if isinstance(paths, str | Path) else paths
     found = _outside(out, find_sources([str(path) for path in paths], field=preparation.field))
@@ -112,9 +118,13 @@ def prepare(
     try:
         with lock_folder(out):
             if (out / CORPUS_FILE).exists() and not restart:
-                return _finished(out, plan, progress).as_json()
-            work = _begin(out, plan, tokenizer, restart, progress)
-            return _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress).as_json()
+                corpus = _finished(out, plan, progress)
+            else:
+                work = _begin(out, plan, tokenizer, restart, progress)
+                corpus = _prepare(found, preparation, plan, tokenizer, out, work, workers or cores(), progress)
+            if upload is not None:
+                upload_corpus(out, corpus, upload, progress)
+            return corpus.as_json()
     except KeyboardInterrupt:
         progress.say("stopped; the same command goes on where it was")
         raise
