@@ -52,6 +52,7 @@ TEXTS = ("txt", "md")
 PAGES = {"mediawiki": re.compile(r"\.xml(-p\d+p\d+)?"), "warc": re.compile(r"\.warc"), "wet": re.compile(r"\.wet")}
 READ = f"{', '.join(FORMATS)}, .xml of MediaWiki, .warc, .wet, each also {', '.join(COMPRESSIONS)}"
 REQUIRED = {"mediawiki": require_parser, "warc": require_extractor}  # calls that refuse where a library is missing
+INDEX = "-multistream-index"  # in the name of a list of places in a dump, which lies beside it as a text
 DOCUMENTS = ("file", "line", "blank", "field", "page")
 PORTION = 1_000_000  # characters or bytes of pages that a process gets at a time
 
@@ -178,6 +179,8 @@ def _take(
     skipped: dict[str, Skipped],
 ) -> None:
     """Add what stands for a folder or a glob to the sources, or to what is skipped."""
+    if any(isinstance(entry, TextSource) and entry.format == "mediawiki" for entry in found):
+        found = [_unless_index(entry) for entry in found]
     if field is None and any(isinstance(entry, TextSource) and entry.format in TEXTS for entry in found):
         found = [_unless_table(entry) for entry in found]
     for entry in found:
@@ -195,6 +198,10 @@ def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
     if isinstance(entry, Skipped) or entry.format in (*TEXTS, *PAGES):
         return entry
     return Skipped(entry.name, "a table beside texts; to read it, name it")
+
+
+def _unless_index(entry: TextSource | Skipped) -> TextSource | Skipped:
+    return Skipped(entry.name, "an index of a dump") if INDEX in Path(entry.name).name else entry
 
 
 def _source(name: str) -> TextSource:
