@@ -79,6 +79,7 @@ WITH = {
 }
 # These ask others, or wait: where their extra is there, they are not called, or otherwise.
 ONLY_REFUSED = {
+    "stores": [["gpt1", "tokenizer", "train", "s3://nobody/nothing.txt", "--merges", "2", "--out", "s.json"]],
     "serve": [["gpt1", "serve", "run"]],
     "hub": [
         ["gpt1", "tokenizer", "train", "hub:nobody/nothing", "--field", "text", "--out", "t.json"],

@@ -128,7 +128,10 @@ def test_the_last_of_several_revisions_is_read(tmp_path: Path) -> None:
 def test_a_dump_beside_texts_in_a_folder_is_read_with_them(tmp_path: Path) -> None:
     write(tmp_path / "a.xml", wiki_page(1, "A", "x"))
     (tmp_path / "b.txt").write_text("book")
+    (tmp_path / "a-multistream-index.txt").write_text("597:10:A\n")
     assert texts(tmp_path) == ["A\n\nx", "book"]
+    (skipped,) = find_sources([str(tmp_path)]).skipped
+    assert skipped.reason == "an index of a dump"
 
 
 # --- damage ---

@@ -20,6 +20,7 @@ ONLY_TEXT = (
     "valid",
     "on_error",
     "shard_tokens",
+    "upload",
     "workers",
     "part",
     "engine",
@@ -76,6 +77,7 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 @click.option("--on-error", metavar="refuse|skip", help="What to do with damaged input.  [refuse]")
 @click.option("--shard-tokens", type=options.WholeNumber(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
+@click.option("--upload", metavar="URL", help="Write the finished corpus to a store too, such as s3://bucket/corpus.")
 @options.workers
 @click.option(
     "--part",
@@ -116,8 +118,8 @@ def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, tas
     """Encode text into token shards, or a labelled task into token sequences.
 
     PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, dumps of MediaWiki (xml) or pages of a
-    crawl (warc, wet), each also gz, bz2, xz or zst, or hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on
-    where it was.
+    crawl (warc, wet), each also gz, bz2, xz or zst, here or in a store (s3://bucket/folder), or
+    hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on where it was.
 
     \b
     Examples:

@@ -113,7 +113,7 @@ def require_extractor(name: str) -> None:
 
 def read_web_pages(path: str | Path) -> Iterator[PlainPage | WebPage | FileError]:
     """Yield the pages of a WARC or WET file, and faults in the places of records that cannot be read."""
-    with closing(_Archive(Path(path))) as archive:
+    with closing(_Archive(path)) as archive:
         while True:
             try:
                 record = archive.next_record()
@@ -149,9 +149,9 @@ def _too_long(path: str, position: str) -> BadRow:
 class _Archive:
     """The records of a file, one after another."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = path
-        self._is_gzip = path.suffix.lower() == ".gz"
+        self._is_gzip = Path(path).suffix.lower() == ".gz"
         self._file = open_packed(path) if self._is_gzip else open_bytes(path)
         self._held, self._at = b"", 0  # bytes that are next, and how many came before them
         self._begin(0)

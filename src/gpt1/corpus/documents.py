@@ -27,6 +27,7 @@ from gpt1.base.archives import COMPRESSIONS
 from gpt1.base.errors import FileError, InputError, MissingDependency, SettingError, did_you_mean, printable, unknown
 from gpt1.base.files import missing
 from gpt1.base.parallel import ordered_map
+from gpt1.base.stores import StoreError, find_stored, is_stored
 from gpt1.base.tables import (
     FORMATS,
     check_encoding,
@@ -51,6 +52,7 @@ TEXTS = ("txt", "md")
 PAGES = {"mediawiki": re.compile(r"\.xml(-p\d+p\d+)?"), "warc": re.compile(r"\.warc"), "wet": re.compile(r"\.wet")}
 READ = f"{', '.join(FORMATS)}, .xml of MediaWiki, .warc, .wet, each also {', '.join(COMPRESSIONS)}"
 REQUIRED = {"mediawiki": require_parser, "warc": require_extractor}  # calls that refuse where a library is missing
+INDEX = "-multistream-index"  # in the name of a list of places in a dump, which lies beside it as a text
 DOCUMENTS = ("file", "line", "blank", "field", "page")
 PORTION = 1_000_000  # characters or bytes of pages that a process gets at a time
 MOST_ITEMS = 100_000  # in a portion
@@ -164,6 +166,8 @@ def _possible(source: TextSource) -> tuple[str, ...]:
 def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
     """Return what the paths stand for: files, folders with all below them, globs, and `hub:NAME[:CONFIG][@SPLIT]`.
 
+    Files, folders and globs may be in a store: `s3://bucket/folder`.
+
     The order is that of the paths, sorted inside a folder or glob; a file met twice is taken once. A table beside
     texts in a folder, such as an index of them, is left out unless `field` says what to read of it.
     """
@@ -172,22 +176,36 @@ def find_sources(paths: Sequence[str], *, field: str | None = None) -> Found:
     for path in paths:
         if path.startswith(HUB):
             sources.setdefault(path, TextSource(path, "hub"))
+        elif is_stored(path):
+            _take(path, list(_search_store(path)), field, sources, skipped)
         elif Path(path).is_file():
             sources.setdefault(Path(path).resolve(), _source(path))
         else:
-            found = list(_search(path))
-            if field is None and any(isinstance(entry, TextSource) and entry.format in TEXTS for entry in found):
-                found = [_unless_table(entry) for entry in found]
-            for entry in found:
-                if isinstance(entry, Skipped):
-                    skipped[entry.name] = Skipped(printable(entry.name), entry.reason)
-                else:
-                    sources.setdefault(Path(entry.name).resolve(), entry)
-            if all(isinstance(entry, Skipped) for entry in found):
-                names = [f"{entry.name} ({entry.reason})" for entry in found if isinstance(entry, Skipped)]
-                left_out = f"; left out: {some(names)}" if names else ": it is empty"
-                raise InputError(f"{path} holds no file that can be read{left_out}. Read are {READ}")
+            _take(path, list(_search(path)), field, sources, skipped)
     return Found(tuple(sources.values()), tuple(skipped.values()))
+
+
+def _take(
+    path: str,
+    found: list[TextSource | Skipped],
+    field: str | None,
+    sources: dict[Path | str, TextSource],
+    skipped: dict[str, Skipped],
+) -> None:
+    """Add what stands for a folder or a glob to the sources, or to what is skipped."""
+    if any(isinstance(entry, TextSource) and entry.format == "mediawiki" for entry in found):
+        found = [_unless_index(entry) for entry in found]
+    if field is None and any(isinstance(entry, TextSource) and entry.format in TEXTS for entry in found):
+        found = [_unless_table(entry) for entry in found]
+    for entry in found:
+        if isinstance(entry, Skipped):
+            skipped[entry.name] = Skipped(printable(entry.name), entry.reason)
+        else:
+            sources.setdefault(entry.name if is_stored(entry.name) else Path(entry.name).resolve(), entry)
+    if all(isinstance(entry, Skipped) for entry in found):
+        names = [f"{entry.name} ({entry.reason})" for entry in found if isinstance(entry, Skipped)]
+        left_out = f"; left out: {some(names)}" if names else ": it is empty"
+        raise InputError(f"{path} holds no file that can be read{left_out}. Read are {READ}")
 
 
 def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
@@ -196,14 +214,35 @@ def _unless_table(entry: TextSource | Skipped) -> TextSource | Skipped:
     return Skipped(entry.name, "a table beside texts; to read it, name it")
 
 
+def _unless_index(entry: TextSource | Skipped) -> TextSource | Skipped:
+    return Skipped(entry.name, "an index of a dump") if INDEX in Path(entry.name).name else entry
+
+
 def is_unchanged(source: TextSource) -> bool:
     """Whether a source is still as it was found; of a data set on the hub nobody knows."""
+    if is_stored(source.name):
+        return source in _search_store(source.name)
     return source.format == "hub" or (Path(source.name).is_file() and _source(source.name) == source)
 
 
 def _source(name: str) -> TextSource:
-    kind, about = page_format(name) or file_format(name, READ), Path(name).stat()
+    kind, about = _format(name), Path(name).stat()
     return TextSource(name, kind, about.st_size, about.st_mtime_ns)
+
+
+def _format(name: str) -> str:
+    return page_format(name) or file_format(name, READ)
+
+
+def _search_store(path: str) -> Iterator[TextSource | Skipped]:
+    """Yield what a file, a folder or a glob of a store stands for, in sorted order."""
+    for file in find_stored(path):
+        try:
+            yield TextSource(file.name, _format(file.name), file.bytes, file.mtime_ns)
+        except StoreError:
+            raise
+        except InputError:
+            yield Skipped(file.name, "not a format that is read")
 
 
 def page_format(name: str | Path) -> str | None:
@@ -334,7 +373,7 @@ def _read(index: int, source: TextSource, reading: TextReading) -> Iterator[Item
     except FileError as fault:
         yield Fault(index, fault.position, fault.reason, str(fault))
     except InputError as error:
-        if source.format == "hub":  # a lost connection must not pass for the end of the data
+        if source.format == "hub" or isinstance(error, StoreError):  # must not pass for the end of the data
             raise
         yield Fault(index, "", "unreadable", printable(str(error)))
 

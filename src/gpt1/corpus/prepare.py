@@ -36,6 +36,7 @@ from gpt1.base.files import (
 from gpt1.base.parallel import cores
 from gpt1.base.parts import Part, check_part
 from gpt1.base.progress import Progress, Silent
+from gpt1.base.stores import check_stored
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.at_work import WHOLE, WorkLog, at_work, name_of, require_free, require_nobody
@@ -62,6 +63,7 @@ from gpt1.corpus.pages import by_reason, in_words
 from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
+from gpt1.corpus.uploading import upload_corpus
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
@@ -119,21 +121,23 @@ def prepare(
     workers: int | None = None,
     restart: bool = False,
     engine: str = LOCAL,
+    upload: str | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Encode text files into token shards under `out` and return the corpus's description, `corpus.json`.
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
-    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
-    The `engine` is `local`, for the cores of this machine, or `ray`, for those of a Ray cluster.
+    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone; `upload`
+    names one in a store (`s3://bucket/folder`) that the finished corpus is written to as well. The `engine` is `local`,
+    for the cores of this machine, or `ray`, for those of a Ray cluster.
     """
     progress = progress or Silent()
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     if engine == RAY:
         require_ray()
-    asked = _Asked.of(paths, tokenizer, out, settings)
+    asked = _Asked.of(paths, tokenizer, out, settings, upload)
     with _stopping(progress), lock_folder(asked.out):
         return _whole(asked, workers or cores(), progress, restart=restart, engine=engine).as_json()
 
@@ -145,18 +149,19 @@ def prepare_part(
     part: Part,
     *,
     workers: int | None = None,
+    upload: str | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any] | None:
     """Do a part of a preparation, such as (2, 7), the second of seven, beside processes that do the others.
 
     They may run on any machines on which `out` and the texts have the same names. Who is done last puts the corpus
-    together, the same as `prepare` makes alone, and returns its description; the others return None. Called again, a
-    part that was killed goes on. What was given may not differ from part to part.
+    together, the same as `prepare` makes alone, writes it to `upload`, and returns its description; the others return
+    None. Called again, a part that was killed goes on. What was given may not differ from part to part.
     """
     progress = progress or Silent()
     number, count = check_part(part)
-    asked = _Asked.of(paths, tokenizer, out, settings)
+    asked = _Asked.of(paths, tokenizer, out, settings, upload)
     with _stopping(progress):
         if (asked.out / CORPUS_FILE).exists():
             return _made_before(asked, progress).as_json()
@@ -183,12 +188,13 @@ def prepare_part(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A preparation that somebody wants: of which files, how, into which folder."""
+    """A preparation that somebody wants: of which files, how, into which folder, and into which one of a store."""
 
     found: Found
     preparation: Preparation
     tokenizer: Tokenizer
     out: Path
+    upload: str | None
 
     @classmethod
     def of(
@@ -197,6 +203,7 @@ class _Asked:
         tokenizer: Tokenizer | str | Path,
         out: str | Path,
         settings: dict[str, Any],
+        upload: str | None,
     ) -> _Asked:
         """Look at what was given, and refuse what does not fit before anything is written."""
         preparation = _settings(settings)
@@ -205,7 +212,9 @@ class _Asked:
         paths = [paths] if isinstance(paths, str | Path) else paths
         found = _outside(Path(out), find_sources([str(path) for path in paths], field=preparation.field))
         check_reading(found.sources, preparation.reading)
-        return cls(found, preparation, tokenizer, Path(out))
+        if upload is not None:
+            check_stored(upload)
+        return cls(found, preparation, tokenizer, Path(out), upload)
 
     @property
     def work(self) -> Path:
@@ -266,7 +275,14 @@ def _whole(
 ) -> CorpusManifest:
     """Do all that is not done yet, in a folder that nobody else has."""
     if (asked.out / CORPUS_FILE).exists() and not restart:
-        return _finished(asked, progress)
+        corpus = _finished(asked, progress)
+    else:
+        corpus = _made(asked, workers, progress, restart, engine)
+    _upload(asked, corpus, progress)
+    return corpus
+
+
+def _made(asked: _Asked, workers: int, progress: Progress, restart: bool, engine: str) -> CorpusManifest:
     require_nobody(asked.work)
     _begin(asked, restart, progress)
     try:
@@ -279,6 +295,11 @@ def _whole(
         raise
     shutil.rmtree(asked.work)
     return corpus
+
+
+def _upload(asked: _Asked, corpus: CorpusManifest, progress: Progress) -> None:
+    if asked.upload is not None:
+        upload_corpus(asked.out, corpus, asked.upload, progress)
 
 
 class _Nothing(InputError):
@@ -388,6 +409,9 @@ def _made_before(asked: _Asked, progress: Progress) -> CorpusManifest:
     corpus = read_corpus(asked.out)
     asked.require_same(corpus.plan, "a corpus", "replace it with `gpt1.prepare(restart=True)`")
     progress.say(f"{asked.out} was prepared before from the same files with the same settings")
+    if asked.upload is not None:
+        with lock_folder(asked.out):
+            _upload(asked, corpus, progress)
     return corpus
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from gpt1.base.errors import InputError
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.stores import is_stored
 from gpt1.base.wording import many
 from gpt1.corpus.batches import Meter, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
@@ -298,6 +299,8 @@ def _describe_leakage(tally: _Tally, places: Places) -> LeakageFigures:
 
 def _common_folder(names: Sequence[str]) -> str:
     """Return the folder that all of the files lie in or below, or an empty string."""
+    if any(map(is_stored, names)):
+        return ""
     try:
         return os.path.commonpath([Path(name).parent for name in names])
     except ValueError:  # files given by full and by relative paths
