@@ -72,6 +72,15 @@ NETWORK = {
 SET_ON_LIBRARIES = {
     "cli/words.py": {"warnings.showwarning"},  # as Python documents it
     "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
+    "corpus/wikipedia.py": {  # expat's handlers
+        "self.parser.CharacterDataHandler",
+        "self.parser.EndElementHandler",
+        "self.parser.EntityDeclHandler",
+        "self.parser.StartDoctypeDeclHandler",
+        "self.parser.StartElementHandler",
+        "self.parser.buffer_size",
+        "self.parser.buffer_text",
+    },
     "estimators/embedder.py": {
         "tags.input_tags.one_d_array",
         "tags.input_tags.string",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.dumps import warc_record, wiki_page, write_multistream
 from gpt1.base.progress import Silent
 from gpt1.demo import write_world
 from gpt1.demo.recipe import PRETRAINING, Plan
@@ -76,6 +78,10 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)
     letters = "".join(f"letter {number} is {word},{word}\n" for number, word in enumerate(("kind", "rude") * 6))
     (tmp_path / "letters.csv").write_text("text,label\n" + letters)
+    with (tmp_path / "simplewiki-latest-pages-articles-multistream.xml.bz2").open("wb") as file:
+        write_multistream(file, [wiki_page(seed, f"Tale {seed}", make_text(20, seed)) for seed in range(8)])
+    pages = [warc_record("conversion", seed, make_text(20, seed).encode()) for seed in range(8)]
+    (tmp_path / "CC-MAIN-20261101000000-00000.warc.wet.gz").write_bytes(b"".join(map(gzip.compress, pages)))
     (tmp_path / "mails.csv").write_text("body,date\nHello there,1\nDear Sir,2\n")
     (tmp_path / "tasks" / "rte").mkdir(parents=True)
     for split in ("train", "dev"):

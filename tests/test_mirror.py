@@ -21,6 +21,7 @@ TESTED_IN = {
     "corpus/batches.py": "corpus/test_prepare.py",
     "corpus/encoding.py": "corpus/test_lots.py",
     "corpus/manifest.py": "corpus/test_prepare.py",
+    "corpus/pages.py": "corpus/test_wikipedia.py",
     "demo/books_page.py": "demo/test_books_tour.py",
     "demo/learning.py": "demo/test_tour.py",
     "demo/page.py": "demo/test_tour.py",

@@ -32,6 +32,12 @@ WORK = Path(tempfile.gettempdir()) / "gpt1-dist-check"
 EXTRAS = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 NO_EXTRA, NOT_TRIED = "none", "dev"  # dev is what tests want; it has all others
 PYTHONS = ("python3.11", "python3.12", "python3.13")
+ANSWER = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>It is so."
+RECORD = (
+    "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n"
+    f"Content-Length: {len(ANSWER)}\r\n\r\n{ANSWER}\r\n\r\n"
+)
+DUMP = "<mediawiki><page><title>A</title><revision><text>It is so.</text></revision></page></mediawiki>"
 TABLE = "text,label\n" + "".join(f"film {n} was good,good\nfilm {n} was bad,bad\n" for n in range(20))
 # The whole of `gpt1 demo` with next to nothing to learn.
 DEMO = """
@@ -67,10 +73,13 @@ WITH = {
     "export": [["gpt1", "export", "onnx", "run", "--out", "run.onnx"]],
     "tune": [[*TUNE, "--out", "tuned"]],
     "ray": [["gpt1", "prepare", "films.csv", "--tokenizer", "small", "--out", "corpus", "--engine", "ray"]],
+    "crawl": [["gpt1", "tokenizer", "train", "page.warc", "--merges", "2", "--out", "crawl.json"]],
+    "wikipedia": [["gpt1", "tokenizer", "train", "dump.xml", "--merges", "2", "--out", "wikipedia.json"]],
     "curves": [[*FINETUNE, "--out", "curves", "--tensorboard"]],
 }
 # These ask others, or wait: where their extra is there, they are not called, or otherwise.
 ONLY_REFUSED = {
+    "stores": [["gpt1", "tokenizer", "train", "s3://nobody/nothing.txt", "--merges", "2", "--out", "s.json"]],
     "serve": [["gpt1", "serve", "run"]],
     "hub": [
         ["gpt1", "tokenizer", "train", "hub:nobody/nothing", "--field", "text", "--out", "t.json"],
@@ -160,6 +169,8 @@ class Installed:
         for verb in verbs:
             self.call(["gpt1", verb, "--help"])
         (self.desk / "films.csv").write_text(TABLE)
+        (self.desk / "dump.xml").write_text(DUMP)
+        (self.desk / "page.warc").write_text(RECORD)
         for words in ALWAYS:
             self.call(words)
         for extra, commands in [*WITH.items(), *ONLY_REFUSED.items()]:

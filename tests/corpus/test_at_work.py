@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,18 +22,37 @@ from gpt1.corpus.at_work import WHOLE, at_work
 from gpt1.corpus.manifest import WORK, read_corpus
 from gpt1.corpus.prepare import prepare_part
 from gpt1.text.tokenizer import Tokenizer
-from tests.corpus.tools import DROPPED, SETTINGS, SMALL_BATCH, SMALL_LOT, Said, assert_same_folder, write_texts
+from tests.corpus.tools import (
+    DROPPED,
+    DUMP,
+    LEFT_OUT,
+    SETTINGS,
+    SIFTED,
+    SMALL_BATCH,
+    SMALL_LOT,
+    WET,
+    Said,
+    assert_same_folder,
+    write_pages,
+    write_texts,
+)
 from tests.moments import signalled
 
 # Small batches and lots, so that there are many of them.
 SCRIPT = f"""
-import sys
+import json, sys
 import gpt1.corpus.batches, gpt1.corpus.lots
 gpt1.corpus.batches.BATCH_CHARACTERS, gpt1.corpus.lots.LOT_BYTES = {SMALL_BATCH}, {SMALL_LOT}
 from gpt1.corpus.prepare import prepare_part
-texts, tokenizer, out, number, count, workers = sys.argv[1:]
-prepare_part(texts, tokenizer, out, (int(number), int(count)), workers=int(workers), field='text', valid=0.1)
+texts, tokenizer, out, number, count, settings = sys.argv[1:]
+prepare_part(texts, tokenizer, out, (int(number), int(count)), **json.loads(settings))
 """
+
+
+needs_any_pages = pytest.mark.parametrize(
+    "name",
+    [pytest.param(DUMP, marks=pytest.mark.skipif(not find_spec("mwparserfromhell"), reason="extra `wikipedia`")), WET],
+)
 
 
 @pytest.fixture
@@ -69,6 +90,33 @@ def test_parts_in_any_order_make_the_corpus_of_a_single_process(
     assert read_corpus(alone).documents.dropped == DROPPED
 
 
+@needs_any_pages
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_parts_of_a_dump_or_a_crawl_make_the_corpus_of_a_single_process_and_its_counts(
+    small: None, tokenizer: Path, tmp_path: Path, name: str, count: int
+) -> None:
+    texts = write_pages(tmp_path / "pages", name)
+    alone = prepare(texts, tokenizer, tmp_path / "alone", **SIFTED)
+    assert alone["documents"] == {"read": {DUMP: 61, WET: 36}[name], "dropped": LEFT_OUT[name]}
+    parts = range(1, count + 1)
+    assert [prepare_part(texts, tokenizer, tmp_path / "out", (part, count), **SIFTED) for part in parts][-1] == alone
+    assert_same_folder(tmp_path / "alone", tmp_path / "out")
+
+
+@needs_any_pages
+def test_of_a_dump_or_a_crawl_each_part_makes_documents_of_its_own_pages_alone(
+    small: None, tokenizer: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, made = write_pages(tmp_path / "pages", name), list[str]()
+    real = batches.with_texts
+    monkeypatch.setattr(batches, "with_texts", lambda items, sieve: (made.append(str(items)), real(items, sieve))[1])
+    for part in (1, 2, 3):
+        before = len(made)
+        prepare_part(texts, tokenizer, tmp_path / "out", (part, 3), **SIFTED)
+        assert len(made) > before
+    assert len(made) == len(set(made))
+
+
 def test_parts_of_other_numbers_and_a_plain_preparation_go_on_with_what_is_there(
     alone: Path, texts: Path, tokenizer: Path, tmp_path: Path
 ) -> None:
@@ -95,12 +143,17 @@ class StopsAt(Silent):
         return self
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("pages", "workers"), [(None, 1), (WET, 1), pytest.param(None, 2, marks=pytest.mark.slow)], ids=str
+)
 def test_parts_that_are_killed_and_started_again_side_by_side_make_the_same_bytes(
-    texts: Path, tokenizer: Path, tmp_path: Path, workers: str
+    texts: Path, tokenizer: Path, tmp_path: Path, pages: str | None, workers: int
 ) -> None:
+    source = texts if pages is None else write_pages(tmp_path / "pages", pages)
+    settings = json.dumps({**(SETTINGS if pages is None else SIFTED), "workers": workers})
+
     def part(out: Path, number: int, count: int, dies_at: int | None = None) -> list[str]:
-        run = ["-c", SCRIPT, *map(str, (texts, tokenizer, out, number, count, workers))]
+        run = ["-c", SCRIPT, *map(str, (source, tokenizer, out, number, count)), settings]
         return [sys.executable, *run] if dies_at is None else signalled(dies_at, out, signal.SIGKILL, *run)
 
     def run(commands: Sequence[list[str]]) -> list[int]:
@@ -114,6 +167,7 @@ def test_parts_that_are_killed_and_started_again_side_by_side_make_the_same_byte
         assert set(run(kills)) <= {-signal.SIGKILL, 0}
     assert run([part(out, number, 2) for number in (1, 2)]) == [0, 0]
     assert_same_folder(calm, out)
+    assert read_corpus(out).documents.dropped == (LEFT_OUT[pages] if pages else DROPPED)
 
 
 def test_a_part_with_other_settings_texts_or_tokenizer_is_refused_by_what_differs(
@@ -175,9 +229,9 @@ def test_a_part_meets_a_fault_in_its_own_files_and_skipping_goes_on(
 ) -> None:
     (texts / "3.jsonl").write_text('{"text": 5}\n' + (texts / "3.jsonl").read_text())
     out, skip = tmp_path / "out", {**SETTINGS, "on_error": "skip"}
-    for number in (1, 2):
+    for _ in range(2):  # at first it is met, then it is known of a batch that is there
         with pytest.raises(InputError, match=r"3\.jsonl, line 1: .*`on_error='skip'`; then remove .*\.gpt1-work when"):
-            prepare_part(texts, tokenizer, out, (number, 2), **SETTINGS)
+            prepare_part(texts, tokenizer, out, (1, 2), **SETTINGS)
     prepare_part(texts, tokenizer, out, (1, 2), **skip)
     with pytest.raises(InputError, match=r"3\.jsonl, line 1"):
         prepare_part(texts, tokenizer, out, (2, 2), **SETTINGS)

@@ -13,7 +13,7 @@ import pytest
 from gpt1 import prepare
 from gpt1.base.errors import InputError, MissingDependency
 from gpt1.text.tokenizer import Tokenizer
-from tests.corpus.tools import SETTINGS, SMALL_LOT, assert_same_folder, write_texts
+from tests.corpus.tools import SETTINGS, SIFTED, SMALL_LOT, WET, assert_same_folder, write_pages, write_texts
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
 
@@ -61,10 +61,12 @@ def test_a_cluster_that_loses_a_node_in_the_middle_makes_the_bytes_of_one_machin
     tokenizer: Path, tmp_path: Path
 ) -> None:
     texts = write_texts(tmp_path / "texts")
-    prepare(texts, tokenizer, tmp_path / "alone", **SETTINGS)
+    write_pages(texts / "web", WET)
+    settings = {**SIFTED, **SETTINGS}
+    prepare(texts, tokenizer, tmp_path / "alone", **settings)
     given = [
         *map(str, (texts, tokenizer, tmp_path / "out")),
-        json.dumps(SETTINGS),
+        json.dumps(settings),
         str(SMALL_LOT // 4),
         str(tmp_path / "told"),
     ]

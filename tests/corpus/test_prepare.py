@@ -217,7 +217,7 @@ def test_batches_that_are_there_are_not_encoded_again(
     encoded: list[Path] = []
     real = batches.encode_batch
 
-    def stop_after_three(task: tuple[Path, Any]) -> int:
+    def stop_after_three(task: tuple[Path, Any]) -> Any:
         if len(encoded) == 3:
             raise KeyboardInterrupt
         encoded.append(task[0])

@@ -41,7 +41,7 @@ def test_who_is_at_work_is_told_with_what_each_has_done_and_when_it_was_heard_of
         unread = read_status(tmp_path)
         assert unread is not None
         assert describe_status(unread)[0].startswith("3 of about 3 batches (100 %) done, 0 of 1 lots")
-        note_read(lot, work, ReadLot(4, lot.bytes, []))
+        note_read(lot, work, ReadLot(4, lot.bytes))
         status = read_status(tmp_path, now=lambda: 1050 + 185)
     assert status is not None
     node, process = platform.node(), str(os.getpid())

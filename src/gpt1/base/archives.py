@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from gpt1.base.errors import DamagedFile, InputError
 from gpt1.base.files import missing
+from gpt1.base.stores import is_stored, open_stored
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 BLOCK_BYTES = 1 << 20
@@ -20,18 +21,25 @@ XZ_MEMORY = 1 << 28  # bytes that unpacking xz may take; four times what `xz -9`
 
 def open_bytes(path: str | Path) -> io.BufferedReader:
     """Open a file for reading its bytes, unpacked as its suffix says, whatever the number of archive members."""
+    file = open_packed(path)
+    if Path(path).suffix.lower() not in COMPRESSIONS:
+        return file
+    return io.BufferedReader(_Unpacked(path, file), BLOCK_BYTES)
+
+
+def open_packed(path: str | Path) -> io.BufferedReader:
+    """Open a file, here or in a store, for reading its bytes as they are, packed or not."""
+    if isinstance(path, str) and is_stored(path):
+        return open_stored(path)
     path = Path(path)
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError:
         raise missing(path) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; expected a file") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    if path.suffix.lower() not in COMPRESSIONS:
-        return file
-    return io.BufferedReader(_Unpacked(path, file), BLOCK_BYTES)
 
 
 def byte_position(path: str | Path, at: int) -> str:
@@ -43,9 +51,9 @@ def byte_position(path: str | Path, at: int) -> str:
 class _Unpacked(io.RawIOBase):
     """The unpacked bytes of an archive; a fault names the archive and how far it could be read."""
 
-    def __init__(self, path: Path, packed: IO[bytes]) -> None:
+    def __init__(self, path: str | Path, packed: io.BufferedReader) -> None:
         self._path, self._packed, self._at = path, packed, 0
-        self._kind = path.suffix.lower()
+        self._kind = Path(path).suffix.lower()
         self._stream: Any = None  # made by the first read, of which the beginning may be damaged
 
     def readable(self) -> bool:
@@ -54,7 +62,7 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             if self._stream is None:
-                if self._path.stat().st_size == 0:  # to Python's gzip an empty archive, though no packer writes one
+                if not self._packed.peek(1):  # to Python's gzip an empty archive, though no packer writes one
                     raise EOFError("the file is empty")
                 self._stream = _unpacker(self._kind, self._packed)
             data = self._stream.read1(len(buffer))

@@ -112,10 +112,9 @@ def known_encoding(raw: bytes) -> tuple[str, str] | None:
     return None
 
 
-def file_format(path: str | Path) -> str:
-    """Return what a file holds by its name: txt, md, jsonl, csv, tsv or parquet."""
-    path = Path(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+def file_format(path: str | Path, known: str = READ) -> str:
+    """Return what a file holds by its name: txt, md, jsonl, csv, tsv or parquet; `known` is named where it is none."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
@@ -123,7 +122,7 @@ def file_format(path: str | Path) -> str:
         if suffix in SPREADSHEETS:
             raise InputError(f"{path} is a spreadsheet; save it there as CSV (UTF-8), and name that file")
         what = f"of the kind '{suffix}'{did_you_mean(suffix, FORMATS)}" if suffix else "without a suffix"
-        raise InputError(f"{path} is a {'folder' if path.is_dir() else f'file {what}'}; read are {READ}")
+        raise InputError(f"{path} is a {'folder' if Path(path).is_dir() else f'file {what}'}; read are {known}")
     if suffix == ".json" and not _holds_json_lines(path):
         raise InputError(f"{path} is not JSON lines; write one JSON object a line and name the file .jsonl")
     return FORMATS[suffix]
@@ -336,7 +335,7 @@ def _whole_line_ends(blocks: Iterable[str]) -> Iterator[str]:
     yield held
 
 
-def _holds_json_lines(path: Path) -> bool:
+def _holds_json_lines(path: str | Path) -> bool:
     try:
         with open_bytes(path) as file:
             head = file.read(1 << 16)

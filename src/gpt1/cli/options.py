@@ -53,7 +53,7 @@ workers = click.option("--workers", type=WholeNumber(1), metavar="N", help="Proc
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 document = click.option(
     "--document",
-    metavar="file|line|blank|field",
+    metavar="file|line|blank|field|page",
     help="What a document is; blank: what stands between blank lines; field: a column.  [file for txt and md, field "
     "for tables]",
 )

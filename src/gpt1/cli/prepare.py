@@ -14,10 +14,13 @@ ONLY_TEXT = (
     "document",
     "field",
     "unwrap",
+    "language",
+    "quality",
     "duplicates",
     "valid",
     "on_error",
     "shard_tokens",
+    "upload",
     "workers",
     "part",
     "engine",
@@ -60,6 +63,8 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 @options.field
 @options.encoding
 @options.unwrap
+@click.option("--language", metavar="CODE", help="Keep documents in this language alone, such as en.")
+@click.option("--quality", is_flag=True, default=None, help="Keep documents that read like prose: Gopher's rules.")
 @click.option(
     "--duplicates", metavar="keep|exact|near", help="Keep all, drop exact repeats, or drop near ones too.  [near]"
 )
@@ -72,6 +77,7 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 @click.option("--on-error", metavar="refuse|skip", help="What to do with damaged input.  [refuse]")
 @click.option("--shard-tokens", type=options.WholeNumber(1), metavar="N", help="Tokens in a shard.  [67108864]")
 @click.option("--restart", is_flag=True, default=None, help="Throw away what an earlier preparation left in DIR.")
+@click.option("--upload", metavar="URL", help="Write the finished corpus to a store too, such as s3://bucket/corpus.")
 @options.workers
 @click.option(
     "--part",
@@ -111,7 +117,8 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:
     """Encode text into token shards, or a labelled task into token sequences.
 
-    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, each also gz, bz2, xz or zst, or
+    PATHs are files, folders or globs of txt, md, jsonl, csv, tsv, parquet, dumps of MediaWiki (xml) or pages of a
+    crawl (warc, wet), each also gz, bz2, xz or zst, here or in a store (s3://bucket/folder), or
     hub:NAME[:CONFIG][@SPLIT]. Killed and run again, it goes on where it was.
 
     \b

@@ -16,9 +16,10 @@ from gpt1.base.files import whole_file
 from gpt1.base.progress import Progress, stage
 from gpt1.base.strict_json import to_json
 from gpt1.corpus.batches import read_batch, read_positions
-from gpt1.corpus.documents import Fault, TextSource
+from gpt1.corpus.documents import Losses, TextSource
 from gpt1.corpus.duplicates import DIGEST_BYTES, SketchIndex, find_exact
 from gpt1.corpus.manifest import SUMS_FILE, WORK, CorpusManifest, CorpusSplit, DocumentCounts, RecordedTokenizer
+from gpt1.corpus.pages import by_reason
 from gpt1.corpus.shards import BlockSums, RecordedShard, Stream, id_dtype, write_shards, write_sums
 from gpt1.text.tokenizer import Tokenizer, joints_before
 
@@ -121,7 +122,7 @@ class EncodedText:
 
 def assemble(
     batches: Sequence[Path],
-    faults: Sequence[Fault],
+    losses: Losses,
     sources: Sequence[TextSource],
     tokenizer: Tokenizer,
     out: Path,
@@ -148,8 +149,9 @@ def assemble(
                 shards[split].append(shard)
                 sums.append(own)
                 bar.update(share, 0)
-    _write_dropped(out / DROPPED_FILE, text, fate, original, faults, sources)
-    return replace(_describe(text.documents, fate, faults, shards, tokenizer), blocks=write_sums(out / SUMS_FILE, sums))
+    _write_dropped(out / DROPPED_FILE, text, fate, original, losses, sources)
+    corpus = _describe(text.documents, fate, losses, shards, tokenizer)
+    return replace(corpus, blocks=write_sums(out / SUMS_FILE, sums))
 
 
 def _decide(text: EncodedText, duplicates: str, work: Path) -> tuple[Ints, Ints]:
@@ -244,10 +246,13 @@ def _write_dropped(
     text: EncodedText,
     fate: Ints,
     original: Ints,
-    faults: Sequence[Fault],
+    losses: Losses,
     sources: Sequence[TextSource],
 ) -> None:
-    """Write a line for every document that was dropped: where it stood, why, and what it repeats."""
+    """Write a line for every document that was dropped: where it stood, why, and what it repeats.
+
+    What was left out, of which there may be millions, has a line for each source and reason.
+    """
     names = [source.name for source in sources]
     dropped = np.flatnonzero(np.isin(fate, list(REASONS)))
     wanted = np.unique(np.concatenate([dropped, original[original >= 0]]))
@@ -260,19 +265,21 @@ def _write_dropped(
         for document in dropped.tolist():
             repeats = {"repeats": places[original[document]]} if original[document] >= 0 else {}
             write({**places[document], "reason": REASONS[fate[document]], **repeats})
-        for fault in faults:
+        for fault in losses.faults:
             place = _place(names[fault.source], fault.position)
             write({**place, "reason": fault.reason, "message": fault.message})
+        for (source, reason), count in sorted(losses.left_out.items()):
+            write({"source": names[source], "reason": reason, "documents": count})
 
 
 def _describe(
     documents: Documents,
     fate: Ints,
-    faults: Sequence[Fault],
+    losses: Losses,
     shards: dict[str, list[RecordedShard]],
     tokenizer: Tokenizer,
 ) -> CorpusManifest:
-    dropped = Counter(fault.reason for fault in faults)
+    dropped = Counter(fault.reason for fault in losses.faults) + by_reason(losses.left_out)
     dropped.update({reason: int((fate == code).sum()) for code, reason in REASONS.items()})
     splits = {}
     for code, split in enumerate(SPLITS):
@@ -292,7 +299,7 @@ def _describe(
             newline_id=tokenizer.newline_id,
         ),
         documents=DocumentCounts(
-            int((fate != BROKEN).sum()) + len(faults),
+            int((fate != BROKEN).sum()) + len(losses.faults) + losses.left_out.total(),
             {reason: count for reason, count in sorted(dropped.items()) if count},
         ),
         splits=splits,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from gpt1.base.errors import FormatError
 from gpt1.base.files import make_folder
 from gpt1.base.parallel import ordered_map
 from gpt1.base.progress import Progress, stage
-from gpt1.corpus.batches import Meter, begin_worker, check_batch, encode_batch
-from gpt1.corpus.documents import DocumentPart, Fault, TextReading, TextSource
-from gpt1.corpus.lots import LotShare, ReadLot, find_read, note_read, read_lot, require_unchanged
+from gpt1.corpus.batches import Meter, begin_worker, check_batch, encode_batch, read_losses
+from gpt1.corpus.documents import Fault, Item, TextReading, TextSource
+from gpt1.corpus.lots import Lot, LotShare, ReadLot, find_read, note_read, read_lot, require_unchanged
 from gpt1.text.tokenizer import Vocabulary
 
 NOT_READ = TextSource("", "txt")  # in place of a source that is another process's
@@ -38,27 +38,29 @@ def encode(
     lessons: Path | None,
     done: Callable[[int], None],
     progress: Progress,
-) -> list[Fault]:
-    """Encode those batches of some shares that are not there yet; return what could not be read.
+) -> Fault | None:
+    """Encode those batches of some shares that are not there yet; a careful one ends at a fault, and returns it.
 
     Of each batch `done` hears how many bytes of text it held. The workers learn from each other by a folder for
     `lessons`.
     """
-    faults: list[Fault] = []
+    known: list[Fault] = []
     if lessons:
         make_folder(lessons)
     with stage(progress, "encoding") as bar:
         meter = Meter(_own(encoding.sources, shares), bar)
-        for text_bytes in ordered_map(
+        for text_bytes, faults in ordered_map(
             encode_batch,
-            _missing(encoding, shares, faults, meter, progress),
+            _missing(encoding, shares, known, meter, progress),
             workers=workers,
             initializer=begin_worker,
-            initargs=(encoding.vocabulary, encoding.sketching, lessons),
+            initargs=(encoding.vocabulary, encoding.reading.sieve, encoding.sketching, lessons),
         ):
             meter.done(text_bytes)
             done(text_bytes)
-    return faults
+            if encoding.careful and faults:
+                return faults[0]
+    return known[0] if known else None
 
 
 def _own(sources: Sequence[TextSource], shares: Sequence[LotShare]) -> list[TextSource]:
@@ -68,54 +70,59 @@ def _own(sources: Sequence[TextSource], shares: Sequence[LotShare]) -> list[Text
 
 
 def _missing(
-    encoding: Encoding, shares: Sequence[LotShare], faults: list[Fault], meter: Meter, progress: Progress
-) -> Iterator[tuple[Path, list[DocumentPart]]]:
-    """Yield the batches that are to be encoded, each with its file; put what cannot be read with the `faults`.
+    encoding: Encoding, shares: Sequence[LotShare], known: list[Fault], meter: Meter, progress: Progress
+) -> Iterator[tuple[Path, list[Item]]]:
+    """Yield the batches that are to be encoded, each with its file; a careful one ends where a fault is `known`.
 
     A lot that was read to its end, and of which nothing is missing, is not read again.
     """
     for share in shares:
-        found, lacking = _found(encoding.work, share, progress)
-        if found is None or lacking:
-            found = yield from _read(encoding, share, lacking, meter, progress)
-        faults += found.faults
-        if encoding.careful and faults:
+        found = find_read(share.lot, encoding.work, progress)
+        own = filter(share.has, range(found.batches)) if found else ()
+        lacking = {number for number in own if not _is_there(encoding, share.lot, number, known, progress)}
+        if (found is None or lacking) and not known:
+            yield from _read(encoding, share, lacking if found else None, known, meter, progress)
+        if known:
             return
 
 
-def _found(work: Path, share: LotShare, progress: Progress) -> tuple[ReadLot | None, set[int] | None]:
-    """Return what is known of a lot, and which batches of the share are not there; None and None where nothing is."""
-    found = find_read(share.lot, work, progress)
-    if found is None:
-        return None, None
-    own = filter(share.has, range(found.batches))
-    return found, {number for number in own if not _is_whole(share.lot.batch(work, number), progress)}
-
-
 def _read(
-    encoding: Encoding, share: LotShare, lacking: set[int] | None, meter: Meter, progress: Progress
-) -> Generator[tuple[Path, list[DocumentPart]], None, ReadLot]:
-    """Yield the batches of a share that are lacking, as far as that is known; return what was found in its lot."""
-    lot, faults, count = share.lot, list[Fault](), 0
+    encoding: Encoding,
+    share: LotShare,
+    lacking: set[int] | None,
+    known: list[Fault],
+    meter: Meter,
+    progress: Progress,
+) -> Iterator[tuple[Path, list[Item]]]:
+    """Yield the batches of a share that are lacking, as far as that is known; keep how many there are in its lot."""
+    lot, count = share.lot, 0
     require_unchanged(lot, encoding.sources)
     make_folder(lot.folder(encoding.work))
-    for batch in read_lot(lot, encoding.sources, encoding.reading, faults):
-        if encoding.careful and faults:
-            return ReadLot(count, lot.bytes, faults)
+    for count, batch in enumerate(read_lot(lot, encoding.sources, encoding.reading), 1):
         meter.read(batch)
-        path = lot.batch(encoding.work, count)
-        if share.has(count) and (not _is_whole(path, progress) if lacking is None else count in lacking):
-            yield path, batch
-        count += 1
-    found = ReadLot(count, lot.bytes, faults)
-    note_read(lot, encoding.work, found)
-    return found
+        number = count - 1
+        is_lacking = share.has(number) and (
+            not _is_there(encoding, lot, number, known, progress) if lacking is None else number in lacking
+        )
+        if known:
+            return
+        if is_lacking:
+            yield lot.batch(encoding.work, number), batch
+    note_read(lot, encoding.work, ReadLot(count, lot.bytes))
 
 
-def _is_whole(batch: Path, progress: Progress) -> bool:
-    """Whether a batch was encoded before and is as it was written; tell of one that is not."""
+def _is_there(encoding: Encoding, lot: Lot, number: int, known: list[Fault], progress: Progress) -> bool:
+    """Whether a batch was encoded before and is as it was written; tell of one that is not.
+
+    Where it is to be careful, what of the batch could not be read is `known` then.
+    """
+    batch = lot.batch(encoding.work, number)
     try:
-        return batch.exists() and check_batch(batch)
+        if not (batch.exists() and check_batch(batch)):
+            return False
     except FormatError as error:
         progress.say(f"{error}; it is encoded again")
         return False
+    if encoding.careful:
+        known += read_losses([batch])[1].faults
+    return True

@@ -1,10 +1,10 @@
-"""Lots: which files are read together, which process encodes which of their batches, and what reading them found.
+"""Lots: which files are read together, which process encodes which of their batches, and which were read to their end.
 
 A lot (the field's input split) is a run of files of a few megabytes, or one larger file. Lots and their batches hang on
 the files alone, so that any number of processes, on any machines, make the same ones, each a file of its own:
 
     WORK/000012/000003.npz    the fourth batch of the thirteenth lot
-    WORK/000012/lot.json      its number of batches, and what of it could not be read; there when it was read to its end
+    WORK/000012/lot.json      its number of batches; there when it was read to its end
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import heapq
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from gpt1.base.errors import FormatError, InputError, printable
@@ -21,7 +20,7 @@ from gpt1.base.files import read_record, write_record
 from gpt1.base.progress import Progress, Silent
 from gpt1.base.records import Count, RecordPart
 from gpt1.corpus.batches import in_batches
-from gpt1.corpus.documents import DocumentPart, Fault, TextReading, TextSource, is_unchanged, read_source
+from gpt1.corpus.documents import Item, TextReading, TextSource, is_unchanged, read_sources
 
 LOT_FILE = "lot.json"
 LOT_BYTES = 4_000_000  # on the disk
@@ -70,7 +69,6 @@ class ReadLot(RecordPart):
 
     batches: Count
     disk_bytes: Count
-    faults: list[Fault]
 
 
 def in_lots(sources: Sequence[TextSource]) -> list[Lot]:
@@ -117,12 +115,9 @@ def deal(lots: Sequence[Lot], processes: int) -> list[list[LotShare]]:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def read_lot(
-    lot: Lot, sources: Sequence[TextSource], reading: TextReading, faults: list[Fault]
-) -> Iterator[list[DocumentPart]]:
-    """Yield the batches of a lot, and put what cannot be read with the `faults`."""
-    parts = (read_source(index, sources[index], reading) for index in range(lot.begin, lot.end))
-    return in_batches(chain.from_iterable(parts), faults)
+def read_lot(lot: Lot, sources: Sequence[TextSource], reading: TextReading) -> Iterator[list[Item]]:
+    """Yield the batches of a lot."""
+    return in_batches(read_sources(sources, reading, lot.begin, lot.end))
 
 
 def require_unchanged(lot: Lot, sources: Sequence[TextSource]) -> None:
@@ -152,15 +147,13 @@ def find_read(lot: Lot, work: Path, progress: Progress) -> ReadLot | None:
         return None
 
 
-def all_batches(lots: Sequence[Lot], work: Path) -> tuple[list[Path], list[Fault]] | None:
-    """Return the batches of all lots in order, and what could not be read; None while any of them is not there."""
+def all_batches(lots: Sequence[Lot], work: Path) -> list[Path] | None:
+    """Return the batches of all lots in order; None while any of them is not there."""
     batches: list[Path] = []
-    faults: list[Fault] = []
     for lot in lots:
         found = find_read(lot, work, Silent())
         own = [lot.batch(work, number) for number in range(found.batches)] if found else []
         if found is None or not all(batch.exists() for batch in own):
             return None
         batches += own
-        faults += found.faults
-    return batches, faults
+    return batches

@@ -35,11 +35,11 @@ IN_STOCK = 4  # tasks for each core of the cluster that are handed over at a tim
 
 @dataclass
 class Outcome(Silent):
-    """What a task has done: how many batches of how many bytes of text, what it could not read, and what it told."""
+    """What a task has done: how many batches of how many bytes of text, at which fault it ended, and what it told."""
 
     batches: int = 0
     bytes: int = 0
-    faults: list[Fault] = field(default_factory=list)
+    fault: Fault | None = None
     lines: list[str] = field(default_factory=list)
 
     def say(self, line: str) -> None:
@@ -54,27 +54,25 @@ class Outcome(Silent):
 
 def encode_on_ray(
     encoding: Encoding, lots: Sequence[Lot], done: Callable[[int, int], None], progress: Progress
-) -> list[Fault]:
-    """Encode the batches of all lots that are not there yet; return what could not be read, in order.
+) -> Fault | None:
+    """Encode the batches of all lots that are not there yet; a careful one ends at a fault, and returns it.
 
     After each task `done` hears how many bytes of text its batches held, and how many those were.
     """
     ray = require_ray()
-    faults: dict[int, list[Fault]] = {}
     read = text_bytes = 0.0
     with _connected(ray, progress), stage(progress, "encoding") as bar:
         shares = shares_of(lots, _cores(ray))
         total = max(1, sum(share.bytes for share in shares))
         for share, outcome in _outcomes(ray, encoding, shares):
-            faults[share.lot.number] = outcome.faults
             for line in outcome.lines:
                 progress.say(line)
             done(outcome.bytes, outcome.batches)
             read, text_bytes = read + share.bytes, text_bytes + outcome.bytes
             bar.update(min(0.99, read / total), int(text_bytes))
-            if encoding.careful and outcome.faults:
-                break
-    return [fault for _, own in sorted(faults.items()) for fault in own]
+            if outcome.fault:
+                return outcome.fault
+    return None
 
 
 def _outcomes(ray: Any, encoding: Encoding, shares: Sequence[LotShare]) -> Iterator[tuple[LotShare, Outcome]]:
@@ -124,7 +122,7 @@ def _encode_share(common: tuple[Encoding, Path, str], share: LotShare, sources: 
         raise InputError(f"{folder / encoding.work} is not on {platform.node()}; share the folder under the same name")
     outcome = Outcome()
     with contextlib.chdir(folder):  # so that names mean there what they mean here
-        outcome.faults += encode(encoding, [share], workers=1, lessons=None, done=outcome.add, progress=outcome)
+        outcome.fault = encode(encoding, [share], workers=1, lessons=None, done=outcome.add, progress=outcome)
     return outcome
 
 

@@ -36,28 +36,34 @@ from gpt1.base.files import (
 from gpt1.base.parallel import cores
 from gpt1.base.parts import Part, check_part
 from gpt1.base.progress import Progress, Silent
+from gpt1.base.stores import check_stored
 from gpt1.base.wording import many
 from gpt1.corpus.assembly import DROPPED_FILE, assemble
 from gpt1.corpus.at_work import WHOLE, WorkLog, at_work, name_of, require_free, require_nobody
-from gpt1.corpus.batches import announce
+from gpt1.corpus.batches import announce, read_losses
 from gpt1.corpus.documents import (
     TEXTS,
     DocumentPart,
     Fault,
     Found,
+    Losses,
     Skipped,
     TextReading,
     TextSource,
     check_reading,
     find_sources,
     read_parts,
+    read_sources,
 )
 from gpt1.corpus.encoding import Encoding, encode
 from gpt1.corpus.lots import Lot, LotShare, all_batches, deal, in_lots
 from gpt1.corpus.manifest import CORPUS_FILE, SUMS_FILE, WORK, CorpusManifest, read_corpus, shards_of, sums_of
 from gpt1.corpus.on_ray import encode_on_ray, require_ray
+from gpt1.corpus.pages import by_reason, in_words
+from gpt1.corpus.quality import NO_SIEVE, Sieve
 from gpt1.corpus.shards import shard_files, verify_shard, write_sums
 from gpt1.corpus.unwrap import HARD_WRAPPED, looks_wrapped
+from gpt1.corpus.uploading import upload_corpus
 from gpt1.text.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from gpt1.text.unknowns import text_notice
 
@@ -79,6 +85,8 @@ class Preparation:
     field: str | None = None
     encoding: str = "utf-8"
     unwrap: bool = False
+    language: str | None = None
+    quality: bool = False
     duplicates: str = "near"
     valid: float = 0.01
     on_error: str = "refuse"
@@ -87,7 +95,12 @@ class Preparation:
     @property
     def reading(self) -> TextReading:
         """How the files are read."""
-        return TextReading(self.document, self.field, self.encoding, self.unwrap)
+        return TextReading(self.document, self.field, self.encoding, self.unwrap, self.sieve)
+
+    @property
+    def sieve(self) -> Sieve:
+        """Which documents pass."""
+        return Sieve(self.language, self.quality)
 
     def __post_init__(self) -> None:
         if self.duplicates not in DUPLICATES:
@@ -108,21 +121,23 @@ def prepare(
     workers: int | None = None,
     restart: bool = False,
     engine: str = LOCAL,
+    upload: str | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Encode text files into token shards under `out` and return the corpus's description, `corpus.json`.
 
     The settings are those of `Preparation`. Killed and called again, it goes on; finished, it returns at once.
-    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone.
-    The `engine` is `local`, for the cores of this machine, or `ray`, for those of a Ray cluster.
+    `restart` throws away what `out` holds of an earlier preparation. `out` is a folder for the corpus alone; `upload`
+    names one in a store (`s3://bucket/folder`) that the finished corpus is written to as well. The `engine` is `local`,
+    for the cores of this machine, or `ray`, for those of a Ray cluster.
     """
     progress = progress or Silent()
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     if engine == RAY:
         require_ray()
-    asked = _Asked.of(paths, tokenizer, out, settings)
+    asked = _Asked.of(paths, tokenizer, out, settings, upload)
     with _stopping(progress), lock_folder(asked.out):
         return _whole(asked, workers or cores(), progress, restart=restart, engine=engine).as_json()
 
@@ -134,18 +149,19 @@ def prepare_part(
     part: Part,
     *,
     workers: int | None = None,
+    upload: str | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any] | None:
     """Do a part of a preparation, such as (2, 7), the second of seven, beside processes that do the others.
 
     They may run on any machines on which `out` and the texts have the same names. Who is done last puts the corpus
-    together, the same as `prepare` makes alone, and returns its description; the others return None. Called again, a
-    part that was killed goes on. What was given may not differ from part to part.
+    together, the same as `prepare` makes alone, writes it to `upload`, and returns its description; the others return
+    None. Called again, a part that was killed goes on. What was given may not differ from part to part.
     """
     progress = progress or Silent()
     number, count = check_part(part)
-    asked = _Asked.of(paths, tokenizer, out, settings)
+    asked = _Asked.of(paths, tokenizer, out, settings, upload)
     with _stopping(progress):
         if (asked.out / CORPUS_FILE).exists():
             return _made_before(asked, progress).as_json()
@@ -155,8 +171,8 @@ def prepare_part(
             with at_work(work, name_of(part), lots) as log:
                 require_free(work, WHOLE)
                 _announce(asked, progress)
-                faults = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
-                _refuse(asked, faults, f"remove {work} when nobody is at work")
+                fault = _encode_here(asked, deal(lots, count)[number - 1], workers or cores(), log, progress)
+                _refuse(fault, f"remove {work} when nobody is at work")
         if all_batches(lots, work) is None:
             progress.say(
                 f"part {number}/{count} is done; others are not, of which the last one puts the corpus together"
@@ -172,12 +188,13 @@ def prepare_part(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A preparation that somebody wants: of which files, how, into which folder."""
+    """A preparation that somebody wants: of which files, how, into which folder, and into which one of a store."""
 
     found: Found
     preparation: Preparation
     tokenizer: Tokenizer
     out: Path
+    upload: str | None
 
     @classmethod
     def of(
@@ -186,6 +203,7 @@ class _Asked:
         tokenizer: Tokenizer | str | Path,
         out: str | Path,
         settings: dict[str, Any],
+        upload: str | None,
     ) -> _Asked:
         """Look at what was given, and refuse what does not fit before anything is written."""
         preparation = _settings(settings)
@@ -194,7 +212,9 @@ class _Asked:
         paths = [paths] if isinstance(paths, str | Path) else paths
         found = _outside(Path(out), find_sources([str(path) for path in paths], field=preparation.field))
         check_reading(found.sources, preparation.reading)
-        return cls(found, preparation, tokenizer, Path(out))
+        if upload is not None:
+            check_stored(upload)
+        return cls(found, preparation, tokenizer, Path(out), upload)
 
     @property
     def work(self) -> Path:
@@ -205,18 +225,19 @@ class _Asked:
     def plan(self) -> dict[str, str]:
         """Return what tells this preparation from all others: settings, tokenizer, and the files as they are now.
 
-        Not what happens on an error: one who was refused may go on with `skip`.
+        Not what happens on an error: one who was refused may go on with `skip`. Nor a sieve that lets all pass, which
+        corpora do not have that were made before there were any.
         """
         settings = asdict(self.preparation)
         del settings["on_error"]
+        if self.preparation.sieve == NO_SIEVE:
+            del settings["language"], settings["quality"]
         plan = {
             "settings": settings,
             "tokenizer": self.tokenizer.fingerprint,
             "files": [asdict(source) for source in self.found.sources],
         }
-        return {
-            name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in plan.items()
-        }
+        return {name: _fingerprint(part) for name, part in plan.items()}
 
     def require_same(self, plan: dict[str, str], what: str, remedy: str) -> None:
         """Refuse what the folder holds of another preparation, and name what differs."""
@@ -254,7 +275,14 @@ def _whole(
 ) -> CorpusManifest:
     """Do all that is not done yet, in a folder that nobody else has."""
     if (asked.out / CORPUS_FILE).exists() and not restart:
-        return _finished(asked, progress)
+        corpus = _finished(asked, progress)
+    else:
+        corpus = _made(asked, workers, progress, restart, engine)
+    _upload(asked, corpus, progress)
+    return corpus
+
+
+def _made(asked: _Asked, workers: int, progress: Progress, restart: bool, engine: str) -> CorpusManifest:
     require_nobody(asked.work)
     _begin(asked, restart, progress)
     try:
@@ -269,6 +297,11 @@ def _whole(
     return corpus
 
 
+def _upload(asked: _Asked, corpus: CorpusManifest, progress: Progress) -> None:
+    if asked.upload is not None:
+        upload_corpus(asked.out, corpus, asked.upload, progress)
+
+
 class _Nothing(InputError):
     """There is no document for a corpus."""
 
@@ -278,18 +311,18 @@ def _prepare(
 ) -> CorpusManifest:
     _announce(asked, progress)
     if engine == RAY:
-        faults = encode_on_ray(asked.encoding(), lots, log.add, progress)
+        fault = encode_on_ray(asked.encoding(), lots, log.add, progress)
     else:
-        faults = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
-    _refuse(asked, faults, "begin anew with `restart=True`")
-    if (found := all_batches(lots, asked.work)) is None:
+        fault = _encode_here(asked, deal(lots, 1)[0], workers, log, progress)
+    _refuse(fault, "begin anew with `restart=True`")
+    if (written := all_batches(lots, asked.work)) is None:
         raise InputError(f"not all that was written is to be seen in {asked.work} yet; the same command goes on")
-    batches, faults = found
+    batches, losses = read_losses(written)
     if not batches:
-        raise _Nothing(f"there is no document to read{': ' + faults[0].message if faults else ''}")
+        raise _Nothing(f"there is no document to read{_why(losses)}")
     corpus = assemble(
         batches,
-        faults,
+        losses,
         asked.found.sources,
         asked.tokenizer,
         asked.out,
@@ -311,7 +344,7 @@ def _prepare(
 
 def _encode_here(
     asked: _Asked, shares: Sequence[LotShare], workers: int, log: WorkLog, progress: Progress
-) -> list[Fault]:
+) -> Fault | None:
     """Encode on this machine; its workers learn from each other alone."""
     lessons = asked.work / LESSONS / log.name if workers > 1 else None
     return encode(asked.encoding(), shares, workers=workers, lessons=lessons, done=log.add, progress=progress)
@@ -320,17 +353,15 @@ def _encode_here(
 def _announce(asked: _Asked, progress: Progress) -> None:
     """Tell what will be read, and advise where it seems to be hard-wrapped."""
     announce(asked.found, progress)
-    begun = next(read_parts(asked.found.sources, **asdict(asked.preparation.reading)), None)
+    begun = next(read_sources(asked.found.sources, asked.preparation.reading), None)
     if isinstance(begun, DocumentPart) and not asked.preparation.unwrap and looks_wrapped(begun.text):
         progress.say(HARD_WRAPPED)
 
 
-def _refuse(asked: _Asked, faults: Sequence[Fault], anew: str) -> None:
-    """End where something cannot be read, unless that is to be skipped; `anew` is what helps when it is mended."""
-    if faults and asked.preparation.on_error == "refuse":
-        raise InputError(
-            f"{faults[0].message}; mend it, or leave such documents out with `on_error='skip'`; then {anew}"
-        )
+def _refuse(fault: Fault | None, anew: str) -> None:
+    """End where something could not be read; `anew` is what helps when it is mended."""
+    if fault:
+        raise InputError(f"{fault.message}; mend it, or leave such documents out with `on_error='skip'`; then {anew}")
 
 
 # --- how text becomes documents -----------------------------------------------------------------------------
@@ -378,6 +409,9 @@ def _made_before(asked: _Asked, progress: Progress) -> CorpusManifest:
     corpus = read_corpus(asked.out)
     asked.require_same(corpus.plan, "a corpus", "replace it with `gpt1.prepare(restart=True)`")
     progress.say(f"{asked.out} was prepared before from the same files with the same settings")
+    if asked.upload is not None:
+        with lock_folder(asked.out):
+            _upload(asked, corpus, progress)
     return corpus
 
 
@@ -479,6 +513,12 @@ def describe(corpus: CorpusManifest) -> list[str]:
     return [*lines, _dropped(corpus), *filter(None, notices)]
 
 
+def _why(losses: Losses) -> str:
+    if losses.faults:
+        return f": {losses.faults[0].message}"
+    return f"; left out: {in_words(by_reason(losses.left_out))}" if losses.left_out else ""
+
+
 def _dropped(corpus: CorpusManifest) -> str:
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in corpus.documents.dropped.items())
+    dropped = in_words(corpus.documents.dropped)
     return f"read {many(corpus.documents.read, 'document')}; dropped: {dropped or 'none'}"

@@ -12,6 +12,7 @@ from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
 from gpt1.corpus.batches import Meter, announce, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
+from gpt1.corpus.pages import LeftOutCounts, by_reason, in_words
 from gpt1.text.tokenizer import KINDS, Tokenizer, tokenizer_target
 from gpt1.text.training import CHARACTERS, WordCounter, train_bytes, train_words
 
@@ -45,11 +46,21 @@ def train_tokenizer(
     target = None if out is None else tokenizer_target(out, overwrite=overwrite)
     paths = [paths] if isinstance(paths, str | Path) else paths
     found = find_sources([str(path) for path in paths], field=field)  # before there is a file of ours among them
-    parts = read_parts(found.sources, document=document, field=field, encoding=encoding, unwrap=unwrap)
+    workers = workers or cores()
+    left_out: LeftOutCounts = Counter()
+    parts = read_parts(
+        found.sources,
+        document=document,
+        field=field,
+        encoding=encoding,
+        unwrap=unwrap,
+        workers=workers,
+        left_out=left_out,
+    )
     if target is None:
-        return _train(found, parts, kind, merges, characters, workers or cores(), progress)
+        return _train(found, parts, kind, merges, characters, workers, progress, left_out)
     with result_file(target, overwrite=overwrite) as file:  # what is being written is told before the work
-        tokenizer = _train(found, parts, kind, merges, characters, workers or cores(), progress)
+        tokenizer = _train(found, parts, kind, merges, characters, workers, progress, left_out)
         file.write(tokenizer.content())
     return tokenizer
 
@@ -62,6 +73,7 @@ def _train(
     characters: int,
     workers: int,
     progress: Progress,
+    left_out: LeftOutCounts,
 ) -> Tokenizer:
     announce(found, progress)
     with stage(progress, "reading") as bar:
@@ -70,6 +82,8 @@ def _train(
             tokenizer = train_bytes(_texts(parts, meter), merges)
         else:
             counts = _count_words(parts, meter, workers, progress)
+    if left_out:
+        progress.say(f"left out: {in_words(by_reason(left_out))}")
     if kind == "words":
         progress.say(f"learning {merges:,} merges from {len(counts):,} distinct words")
         tokenizer = train_words(counts, merges, characters)
@@ -80,14 +94,15 @@ def _train(
 
 
 def _batches(parts: Iterator[DocumentPart | Fault], meter: Meter) -> Iterator[list[DocumentPart]]:
-    faults: list[Fault] = []
-    for batch in in_batches(parts, faults):
-        if faults:
-            raise InputError(faults[0].message)
+    for batch in in_batches(map(_sound, parts)):
         meter.read(batch)
         yield batch
-    if faults:
-        raise InputError(faults[0].message)
+
+
+def _sound(part: DocumentPart | Fault) -> DocumentPart:
+    if isinstance(part, Fault):
+        raise InputError(part.message)
+    return part
 
 
 def _texts(parts: Iterator[DocumentPart | Fault], meter: Meter) -> Iterator[str]:

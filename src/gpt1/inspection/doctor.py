@@ -20,9 +20,11 @@ import numpy as np
 from gpt1.base.errors import InputError
 from gpt1.base.parallel import cores, ordered_map
 from gpt1.base.progress import Progress, Silent, stage
+from gpt1.base.stores import is_stored
 from gpt1.base.wording import many
 from gpt1.corpus.batches import Meter, in_batches
 from gpt1.corpus.documents import DocumentPart, Fault, Found, find_sources, read_parts
+from gpt1.corpus.pages import LeftOutCounts, by_reason
 from gpt1.inspection.leakage import QUOTE, RUN, Leaks, TaskTexts, read_task_texts
 from gpt1.inspection.survey import (
     Census,
@@ -70,6 +72,7 @@ class _Tally:
     mended: list[tuple[int, Mended]] = field(default_factory=list)
     fault_reasons: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
+    left_out: LeftOutCounts = field(default_factory=Counter)
 
     def add(self, batch: int, sighting: Sighting) -> None:
         """Take in what was seen in a batch; batches come in order."""
@@ -114,14 +117,18 @@ def examine(
     if isinstance(tokenizer, str | Path):
         tokenizer = load_tokenizer(tokenizer)
     found = find_sources([str(path) for path in paths], field=field)
-    parts = read_parts(found.sources, document=document, field=field, encoding=encoding)
+    workers = workers or cores()
+    left_out: LeftOutCounts = Counter()
+    parts = read_parts(
+        found.sources, document=document, field=field, encoding=encoding, workers=workers, left_out=left_out
+    )
     with stage(progress, "reading the tasks"):
         tasks = read_task_texts([str(path) for path in against], encoding)
     with tempfile.TemporaryDirectory(prefix="gpt1-doctor-") as folder:
-        tally = _Tally(Leaks(tasks))
+        tally = _Tally(Leaks(tasks), left_out=left_out)
         with stage(progress, "reading") as bar:
             meter = Meter(found.sources, bar)
-            _survey(parts, tally, tokenizer, tasks, Path(folder), workers or cores(), meter)
+            _survey(parts, tally, tokenizer, tasks, Path(folder), workers, meter)
         return _report(found, tally, tokenizer, bool(against))
 
 
@@ -138,7 +145,7 @@ def _survey(
     np.save(runs_file, tasks.distinct)
 
     def batches() -> Iterator[tuple[Path, list[DocumentPart]]]:
-        for batch in in_batches(tally.without_faults(parts), []):
+        for batch in in_batches(tally.without_faults(parts)):
             meter.read(batch)
             tally.files.append(folder / f"{len(tally.files):06}.npz")
             yield tally.files[-1], batch
@@ -162,7 +169,7 @@ def _report(found: Found, tally: _Tally, tokenizer: Tokenizer | None, compared: 
     places = Places(census, tally.files, found.sources)
     report: Report = {
         "sources": _describe_sources(found),
-        "text": _describe_text(census),
+        "text": _describe_text(census, tally),
         "tokens": _describe_tokens(census, tally, tokenizer) if tokenizer else None,
         "lengths": describe_lengths(census, places),
         "wrapped_documents": int((census.wrapped & census.good).sum()),
@@ -196,11 +203,12 @@ def _describe_sources(found: Found) -> SourceFigures:
     }
 
 
-def _describe_text(census: Census) -> TextFigures:
+def _describe_text(census: Census, tally: _Tally) -> TextFigures:
     good = census.good
     return {
         "documents": int(good.sum()),
         "empty_documents": int((~good & ~census.documents.broken).sum()),
+        "left_out_documents": dict(sorted(by_reason(tally.left_out).items())),
         "bytes": int(census.documents.raw_bytes[good].sum()),
         "characters": int(census.characters[good].sum()),
         "lines": int(census.lines[good].sum()),
@@ -291,6 +299,8 @@ def _describe_leakage(tally: _Tally, places: Places) -> LeakageFigures:
 
 def _common_folder(names: Sequence[str]) -> str:
     """Return the folder that all of the files lie in or below, or an empty string."""
+    if any(map(is_stored, names)):
+        return ""
     try:
         return os.path.commonpath([Path(name).parent for name in names])
     except ValueError:  # files given by full and by relative paths

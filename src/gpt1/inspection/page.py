@@ -96,6 +96,8 @@ def _text(report: Report) -> Iterator[str]:
             yield f"    {_name(skipped['source'], sources['folder'], 46)} ({skipped['reason']})"
     empty = text["empty_documents"]
     yield _count("documents", text["documents"], f"and {empty:,} empty ones" if empty else "")
+    for reason, count in text["left_out_documents"].items():
+        yield _count("left out", count, reason)
     yield _count("bytes", text["bytes"], _size(text["bytes"]))
     yield _count("characters", text["characters"])
     yield _count("lines", text["lines"])

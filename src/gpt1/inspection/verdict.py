@@ -63,6 +63,7 @@ class TextFigures(TypedDict):
 
     documents: int
     empty_documents: int
+    left_out_documents: dict[str, int]
     bytes: int
     characters: int
     lines: int

@@ -68,7 +68,7 @@ def make_lessons(
     found = find_sources([str(path) for path in paths], field=field)
     announce(found, progress)
     workers = workers or cores()
-    read = partial(read_parts, found.sources, field=field, encoding=encoding, unwrap=unwrap)
+    read = partial(read_parts, found.sources, field=field, encoding=encoding, unwrap=unwrap, workers=workers)
     drawn = draw_passages(read(), passages, seed, workers, wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
