@@ -69,6 +69,9 @@ class Timed(Trainer):
         """Save as the trainer does."""
         super().save()
 
+    def finish(self) -> None:
+        """Wait until all is on the disk, which the trainer itself has seen to."""
+
     def _hear(self, event: Event) -> None:
         if isinstance(event, Stepped):
             now = time.perf_counter()
@@ -90,10 +93,14 @@ class Peers(Timed):
         if self.waits:
             dcp.save(state, checkpoint_id=to, no_dist=alone)
             return
-        if self._before is not None:
-            self._before.result()  # as its makers ask for
+        self.finish()  # as its makers ask for
         group = None if alone else gloo_group()
         self._before = cast(Future[Any], dcp.async_save(state, checkpoint_id=to, process_group=group, no_dist=alone))
+
+    def finish(self) -> None:
+        """Wait for the save that is on its way."""
+        if self._before is not None:
+            self._before.result()
 
 
 class PeersBeside(Peers):
@@ -133,6 +140,7 @@ def train(kind: Callable[..., Timed], recipe: Recipe, folder: Path, world: World
         world=world,
     )
     trainer.train()
+    trainer.finish()
     return trainer
 
 

@@ -120,11 +120,10 @@ class Client:
     async def run(self, until: float) -> None:
         """Ask until then; what is asked by then is waited for. Of a connection that is lost the status is 0."""
         while time.perf_counter() < until:
-            began = time.perf_counter()
             try:
                 await self._ask(until)
             except (ConnectionError, asyncio.IncompleteReadError):
-                self.answers.append((0, time.perf_counter() - began))
+                self.answers.append((0, float("nan")))
 
     async def _ask(self, until: float) -> None:
         reader, writer = await asyncio.open_connection(self.host, self.port)
@@ -182,7 +181,7 @@ def measure(run: Path, texts: list[str], kind: str, how: Served, given: argparse
         else:
             answers, took = asyncio.run(load(clients[1], given.seconds))
         statuses = Counter(status for status, _ in answers)
-        times = np.array([seconds for _, seconds in answers])
+        times = np.array([seconds for status, seconds in answers if status])
         return {
             "asked": kind,
             "server": how.name,

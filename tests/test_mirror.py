@@ -86,6 +86,7 @@ BY_HAND = {"demo/tuning.py"}
 OF_SEVERAL = {
     "serve/test_path.py",
     "benchmarks/test_checkpoints.py",  # benchmarks/
+    "benchmarks/test_failures.py",  # benchmarks/
     "benchmarks/test_laptop.py",
     "benchmarks/test_ngrams.py",
     "benchmarks/test_pretraining.py",

@@ -1,7 +1,7 @@
 """Measure what small networks keep of a large one: `python tools/students.py TASKS --corpus CORPUS --out students`.
 
 A student base of a tenth of the parameters is pre-trained on a corpus, once alone and once taught by the base; the
-base itself goes on reading it, once with LayerDrop and once without, and loses half of its layers then, which a short
+base itself goes on reading it, once with LayerDrop and once without, and loses half of its layers then, which more
 reading brings back. Each of them is fine-tuned on rows of each task, students that have a teacher by the fine-tuned
 base, on further rows without their labels too; counted words learn the same rows. The table tells what each reaches on
 rows of none of them, medians over seeds, how much of the base's gain over counted words that is, and how fast it
@@ -18,6 +18,7 @@ import argparse
 import csv
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -62,14 +64,28 @@ AGAIN = ("optimizer.lr=1e-3", "optimizer.matrix_lr=0.007")  # of a base that goe
 LAYER_DROP = 0.2
 NETWORK_ALONE = ("finetuning.ensemble=false", "finetuning.calibrate=false", "logging.save_every=1000000")
 WHOLE, WORDS = "whole", "words"
-# By the name of an arm: the base that it starts from (none: that of the call), and whether the whole one teaches it.
-ARMS: dict[str, tuple[str | None, bool]] = {
-    WHOLE: (None, False),
-    "half after LayerDrop": ("half", False),
-    "half": ("half-kept", False),
-    "half after LayerDrop, taught": ("half", True),
-    "student alone": ("student", False),
-    "student taught": ("student-taught", True),
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How a network comes to a task."""
+
+    base: str | None  # that it starts from; None: that of the call
+    is_taught: bool = False  # by the whole one, which has learned the same rows
+    is_halved: bool = False  # it learns the task with LayerDrop, loses half of its layers, and learns again
+
+
+# A base that goes on reading loses what its special tokens have learned of lessons: what is pruned after that is to be
+# held against the whole one that read as long.
+ARMS = {
+    WHOLE: Arm(None),
+    "whole, read on": Arm("kept"),
+    "whole, read on with LayerDrop": Arm("dropped"),
+    "half, read on": Arm("half-kept"),
+    "half, read on with LayerDrop": Arm("half"),
+    "half of the task's, taught": Arm(None, is_taught=True, is_halved=True),
+    "student alone": Arm("student"),
+    "student taught": Arm("student-taught", is_taught=True),
 }
 REHEARSED = {"steps": 2, "again": 2, "updates": 2, "labels": 24, "texts": 8, "test": 16, "seeds": 1, "batch": 2}
 FIGURES, SETTINGS, SPEED = "figures.json", "settings.json", "speed"
@@ -153,18 +169,35 @@ def learned(name: str, arm: str, seed: int, given: argparse.Namespace, folder: P
         return judged(task, test, answer_by_words(task, known, test))
     write_table(folder / "known.csv", task, known, labels=True)
     write_table(folder / "texts.csv", task, rows["texts"], labels=False)
-    base, is_taught = ARMS[arm]
-    init = given.init if base is None else given.out / f"base-{base}" / "run"
+    how = ARMS[arm]
+    init = given.init if how.base is None else given.out / f"base-{how.base}" / "run"
     updates = [] if given.updates is None else [f"training.steps={given.updates}"]
     changes = [*NETWORK_ALONE, f"training.seed={seed}", *updates, *given.changes]
     source = Source(train=folder / "known.csv", symmetric=task.shape == BOTH)
-    out, how = folder / "run", {"changes": changes, "device": given.device, "resume": True}
-    if is_taught:
-        teacher = cell_folder(given, name, WHOLE, seed) / "run"
-        run = distill_task([teacher], init, out, source=source, texts=folder / "texts.csv", **how)  # type: ignore[arg-type]
+    own = {"changes": changes, "device": given.device, "resume": True}
+    if how.is_halved:
+        init = half_of_the_tasks(init, source, own, folder)
+    if how.is_taught:
+        teacher, texts = cell_folder(given, name, WHOLE, seed) / "run", folder / "texts.csv"
+        run = distill_task([teacher], init, folder / "run", source=source, texts=texts, **own)  # type: ignore[arg-type]
     else:
-        run = finetune(init, out, train=source.train, symmetric=source.symmetric, **how)  # type: ignore[arg-type]
+        run = learn(init, folder / "run", source, own)
     return judged(task, test, answer(run, task_of(run), test).answers)
+
+
+def learn(init: str | Path, out: Path, source: Source, own: dict[str, object]) -> Run:
+    """Return a network that has learned a task without a teacher."""
+    return finetune(init, out, train=source.train, symmetric=source.symmetric, **own)  # type: ignore[arg-type]
+
+
+def half_of_the_tasks(init: str | Path, source: Source, own: dict[str, object], folder: Path) -> Path:
+    """Return a network that has learned a task with LayerDrop, without half of its layers."""
+    dropping = {**own, "changes": [*cast(list[str], own["changes"]), f"shape.layer_drop={LAYER_DROP}"]}
+    whole, pruned = learn(init, folder / "whole", source, dropping), folder / "pruned"
+    if not is_run(pruned):
+        layers = max(1, whole.recipe.shape.layers // 2)
+        prune(whole.path, pruned, layers=layers, device=str(whole.device))
+    return pruned
 
 
 def judged(task: Task, test: Sequence[Example], answers: np.ndarray) -> Figures:
@@ -217,7 +250,7 @@ class Cell:
 
 def cell_folder(given: argparse.Namespace, name: str, arm: str, seed: int) -> Path:
     """Return where an arm of a task lies."""
-    return Path(given.out / f"{name}-{arm.replace(', ', '-').replace(' ', '-')}-{seed}")
+    return Path(given.out / "-".join([name, *re.findall(r"\w+", arm), str(seed)]))
 
 
 def cells(given: argparse.Namespace) -> Iterator[Cell]:
@@ -235,7 +268,7 @@ def cells(given: argparse.Namespace) -> Iterator[Cell]:
     for seed in range(given.seeds):
         for task in given.tasks:
             for arm in (*ARMS, WORDS):
-                stage = 3 if arm != WORDS and ARMS[arm][1] else 2
+                stage = 3 if arm != WORDS and ARMS[arm].is_taught else 2
                 make_cell = partial(learned, task, arm, seed, given)
                 yield Cell(stage, cell_folder(given, task, arm, seed), make_cell)
 

@@ -180,6 +180,9 @@ def test_texts_are_read_once_each_without_labels_and_without_those_that_have_one
     found, told = read_texts(table, rows, "utf-8", skip_bad=False)
     assert [(row.texts, row.label) for row in found] == [(("new",), None), (("newer",), None)]
     assert f"{table}: 3 rows left out that stand there twice or among the labelled rows" in told
+    table.write_text("body\nnewest\n")
+    with pytest.raises(InputError, match=r"has no column 'text' \(columns: body\); its columns are to have the names"):
+        read_texts(table, rows, "utf-8", skip_bad=False)
     table.write_text("text\none text\n")
     with pytest.raises(InputError, match=r"more.csv has no text that is not among the labelled rows"):
         read_texts(table, rows, "utf-8", skip_bad=False)

@@ -47,8 +47,8 @@ from gpt1.model import build_model
 from gpt1.recipes.catalog import PAPER
 from gpt1.recipes.values import Shape
 from gpt1.records.run import PRETRAINING, Imported, RunRecord
-from gpt1.runs.checkpoints import Tensors, clean_up, save_checkpoint
-from gpt1.runs.folder import begin_run, is_begun_copy, made_for
+from gpt1.runs.checkpoints import Tensors, clean_up, require_new_run, save_checkpoint
+from gpt1.runs.folder import begin_run, made_for
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer, new_tokenizer
 from gpt1.text.training import import_tokenizer
@@ -63,7 +63,7 @@ HEAD_WIDTH = 64
 def import_openai(folder: str | Path, out: str | Path, *, device: str | None = None) -> Run:
     """Make a run of the released weights and vocabulary in `folder`, and open it."""
     folder, out = Path(folder), Path(out)
-    _check_target(out)
+    require_new_run(out)
     for name in (SHAPES_FILE, ARRAY_FILE.format(0), OPENAI_VOCABULARY, OPENAI_MERGES):
         if not (folder / name).is_file():
             raise missing(folder / name, "is not there; the release has it in its folder 'model'")
@@ -168,7 +168,7 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 def import_transformers(source: str | Path, out: str | Path, *, device: str | None = None) -> Run:
     """Make a run of an OpenAIGPT in a folder, or on the hub under this name, and open it."""
     out = Path(out)
-    _check_target(out)
+    require_new_run(out)
     folder = Path(source) if Path(source).is_dir() else _download(str(source))
     check_sums(folder)
     shape = _read_shape(folder / CONFIG_FILE)
@@ -251,12 +251,6 @@ def _download(name: str) -> Path:
 # ---- the run ----
 
 
-def _check_target(out: Path) -> None:
-    """Refuse a folder for a new run that holds anything but what an import that was killed left there."""
-    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or is_begun_copy(out, 0, {TOKENIZER_FILE}))):
-        raise InputError(f"{out} is there already; choose a new or empty folder for the run")
-
-
 def _write_run(
     out: Path, source: Imported, shape: Shape, weights: Tensors, tokenizer: Tokenizer, *, device: str | None
 ) -> Run:
@@ -270,7 +264,7 @@ def _write_run(
         PRETRAINING, recipe, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size, imported=source
     )
     with lock_folder(out):
-        _check_target(out)
+        require_new_run(out)
         clean_up(out)
         save_checkpoint(out, 0, weights, {}, {}, made_for(record))
         tokenizer.save(out / TOKENIZER_FILE, overwrite=True)

@@ -43,8 +43,8 @@ class TrainSet:
     def counted(self, examples: Integers) -> float:
         """Return how much examples count; one without a label, of which nothing is added up, counts as one."""
         weights = self.weights[examples]
-        own = weights if weights.ndim == 1 else weights.mean(1)
-        return float(own.sum()) + float((~self.split.labelled[examples]).sum())
+        own = float(weights.sum() if weights.ndim == 1 else weights.mean(1).sum())
+        return own if self.taught is None else own + float((~self.split.labelled[examples]).sum())
 
 
 def make_lesson(encoded: EncodedTask, *, class_weights: bool, teaching: TaskTeaching | None = None) -> TrainSet:

@@ -51,7 +51,13 @@ def read_texts(path: Path, rows: Labelled, encoding: str, *, skip_bad: bool) -> 
     Those that stand among the labelled rows are left out: train has them, and dev and test are to be new.
     """
     task = replace(rows.task, dev_splits=(), test_splits=(_TEXTS,))
-    found, told = read_further(task, path, _TEXTS, encoding=encoding, skip_bad=skip_bad)
+    try:
+        found, told = read_further(task, path, _TEXTS, encoding=encoding, skip_bad=skip_bad)
+    except InputError as error:
+        cause, *remedy = str(error).split("; ")
+        if "columns=" not in "".join(remedy):
+            raise
+        raise InputError(f"{cause}; its columns are to have the names that they have in the labelled table") from None
     known = {text for examples in rows.splits.values() for text in same_texts(rows.task, examples)}
     new: dict[tuple[str, ...], Example] = {}
     for text, example in zip(same_texts(rows.task, found), found, strict=True):

@@ -23,7 +23,7 @@ from gpt1.pruning.choosing import Removal, remove_layers, strongest_units
 from gpt1.pruning.held_out import HeldOutRows, Tell, find_held_out
 from gpt1.recipes.values import TRANSFORMER, Shape
 from gpt1.records.run import RecordedPruning, RunRecord
-from gpt1.runs.checkpoints import write_run
+from gpt1.runs.checkpoints import require_new_run, write_run
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 
@@ -52,6 +52,7 @@ def prune(
     What goes is chosen by the loss on the `corpus`'s text for validation, or on the rows of a `table` of its task;
     without either on the run's own. Nothing is trained: `pretrain`, `finetune` and `distill` begin with it as `init`.
     """
+    require_new_run(Path(out))  # before it is measured for minutes
     whole = load_run(run, device=device)
     own = whole.recipe.shape
     shape = pruned_shape(own, layers, feed_forward)

@@ -20,6 +20,7 @@ OFFERS = {
         "rank",
         "read_state",
         "remove_old",
+        "require_new_run",
         "require_there",
         "save_checkpoint",
         "weights_hash",

@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -96,6 +96,13 @@ class State(TypedDict):
     made_for: NotRequired[dict[str, object]]
 
 
+def require_new_run(out: Path, step: int = 0, besides: Collection[str] = ()) -> None:
+    """Refuse a folder for a run of one checkpoint that holds anything but what a killed writer of it left there."""
+    is_new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+    if not is_new and not (out.is_dir() and is_begun_copy(out, step, {TOKENIZER_FILE, *besides})):
+        raise InputError(f"{out} is there already; choose a new or empty folder for the run")
+
+
 def write_run(
     out: Path,
     record: RunRecord,
@@ -109,8 +116,7 @@ def write_run(
     """Write a run that is not trained: one checkpoint, and files `besides`; a folder that holds another is refused."""
     others = besides or {}
     with lock_folder(out):
-        if any(out.iterdir()) and not is_begun_copy(out, step, {TOKENIZER_FILE, *others}):
-            raise InputError(f"{out} is there already; choose a new or empty folder for the run")
+        require_new_run(out, step, others)
         clean_up(out)
         save_checkpoint(out, step, model, None, progress or {}, made_for(record))
         for name, content in others.items():

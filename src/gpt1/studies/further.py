@@ -43,11 +43,9 @@ def plan(
     """Return the cells of which no other study has any: of `texts`, runs by what they read, and of several tasks."""
     cells: Plan[str] = {}
     for seed in training.seed_numbers:
-        for task in LONG if CONTIGUOUS in texts and SHUFFLED in texts else ():
+        for task in (task for task in LONG if task in labelled):
             for name, run in texts.items():
-                if task in labelled:
-                    rows = all_rows(labelled[task], run)
-                    cells[task, name, seed] = finetuning_cell(Arm(name, run), rows, training, seed)
+                cells[task, name, seed] = finetuning_cell(Arm(name, run), all_rows(labelled[task], run), training, seed)
         for task, other in LEARNED_BESIDE.items():
             if task in labelled and other in labelled:
                 rows = replace(all_rows(labelled[task], start), beside=(all_rows(labelled[other], start),))
