@@ -36,7 +36,7 @@ class LostRank(Gpt1Error):
 
 
 class RollCall:
-    """The processes of one run, seen by one of them; all call the same methods in the same order, but for the last."""
+    """The processes of one run, seen by one of them; all gather and agree in the same order."""
 
     def __init__(self, store: Store, rank: int, size: int, minutes: float = RANK_TIMEOUT) -> None:
         self.store, self.rank, self.size, self.minutes = store, rank, size, minutes
@@ -61,8 +61,9 @@ class RollCall:
 
     def beside(self, name: str) -> RollCall:
         """Return the same processes for what threads of theirs tell each other meanwhile."""
+        self._calls += 1
         own = self.store.clone()  # type: ignore[attr-defined] # a connection that waits for one thing at a time
-        call = RollCall(PrefixStore(name, own), self.rank, self.size, self.minutes)
+        call = RollCall(PrefixStore(f"{self._calls}/{name}", own), self.rank, self.size, self.minutes)
         call._hosts = self._hosts
         return call
 
