@@ -116,7 +116,7 @@ def bounded_server(app: FastAPI, log_config: dict[str, object] | None, share: Sh
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(served.limits.grace_seconds),
     )
-    return BoundedServer(config, served.limits, served.meters, served.draining, share or Share())
+    return BoundedServer(config, served.limits, served.meters, served.drain, share or Share())
 
 
 def _tell_ready(meters: Meters, name: str, status: str) -> None:

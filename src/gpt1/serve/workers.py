@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import logging.config
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -135,7 +136,8 @@ class Supervisor:
         how = worker.error or f"it ended with {worker.process.exitcode}"
         if not self._was_ready:
             raise worker.error or WorkerDied(
-                f"a worker did not become ready: {how}, perhaps for want of memory; use fewer `workers`"
+                f"a worker did not become ready: {how}, perhaps for want of memory, or of room for temporary files; "
+                "use fewer `workers`"
             )
         if not worker.is_ready:
             self._failures += 1
@@ -173,7 +175,8 @@ def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> 
 
 def _work(settings: ServerSettings, listening: socket.socket, share: Share, told: Connection) -> None:
     """Answer requests in a process of its own, and tell the supervisor when that begins, or why it does not."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    tidy_up = partial(shutil.rmtree, os.environ[SHARED_FIGURES], ignore_errors=True)  # where nobody else can any more
+    threading.Thread(target=end_with_parent, args=(tidy_up,), daemon=True).start()
     from gpt1.serve.server import answer_requests, make_app  # with torch, which the supervisor has no use for
 
     try:
