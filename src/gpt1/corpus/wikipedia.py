@@ -35,6 +35,8 @@ _NO_WORDS = frozenset(
 _OWN_LINE = frozenset(("blockquote", "br", "dd", "div", "dt", "hr", "li", "p", "poem"))
 # XML has no such characters, so no page has: where something was dropped, and how deep a heading is.
 _HOLE, _HEADING = "\x01", "\0"
+_UNSEEN_BEGINS = re.compile(r"<!--|<ref\b[^>]{0,1000}>", re.IGNORECASE)
+_UNSEEN_ENDS = {"<!--": re.compile("-->"), "<ref": re.compile(r"</ref\s*>", re.IGNORECASE)}
 _SWITCH = re.compile("__[A-Z]+__")  # such as __NOTOC__
 _HOLLOW_BRACKETS = re.compile(r" ?\([\s,;:/]*\x01[\s,;:/\x01]*\)")
 _HOLE_AFTER_BRACKET = re.compile(r"\((?:[\s,;:]*\x01)+[\s,;:]*")
@@ -201,9 +203,24 @@ def plain_text(markup: str, unseen: frozenset[str] = frozenset()) -> str:
     """Return the running text of wikitext: its words, a line for each heading and each entry of a list."""
     import mwparserfromhell
 
-    words = "".join(_words(mwparserfromhell.parse(markup), unseen))
+    words = "".join(_words(mwparserfromhell.parse(_without_footnotes(markup)), unseen))
     lines = [_without_holes(line) for line in _SWITCH.sub("", words).split("\n")]
     return _BLANK_LINES.sub("\n\n", "\n".join(_without_empty_headings(lines))).strip()
+
+
+def _without_footnotes(markup: str) -> str:
+    """Return wikitext without comments and footnotes: they are most of its markup, and the parser is slow."""
+    kept: list[str] = []
+    at = 0
+    while begin := _UNSEEN_BEGINS.search(markup, at):
+        end: re.Match[str] | None = begin
+        if not begin[0].endswith("/>"):
+            end = _UNSEEN_ENDS[begin[0][:4].lower()].search(markup, begin.end())
+        if end is None:  # the rest is for the parser, which knows what to make of it
+            break
+        kept += [markup[at : begin.start()], "" if begin[0] == "<!--" else _HOLE]
+        at = end.end()
+    return "".join(kept) + markup[at:]
 
 
 def _words(code: Any, unseen: frozenset[str]) -> Iterator[str]:
