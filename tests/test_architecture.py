@@ -131,6 +131,7 @@ MANY_PARAMETERS = {
     "model/kernels/gelu.py: _columns": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm": "a kernel has its pointers and sizes",
     "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
+    "pretraining/pretrain.py: pretrain": "for users: one for each way to begin a run, to bound it and to watch it",
     "tuning/tune.py: tune": "for users: one for each way to bound a search",
     "tasks/preparing.py: prepare_task": "for users: one for each way to name what is encoded",
 }
