@@ -22,7 +22,7 @@ import pytest
 
 from gpt1.base.parallel import Context, WorkerDied
 from gpt1.serve.monitoring import SHARED_FIGURES
-from gpt1.serve.shares import Share
+from gpt1.serve.shares import ConnectionShare
 from gpt1.serve.workers import LONGEST_DELAY, Supervisor, Worker, delay_after
 from tests.serve.test_server import command
 from tests.waiting import eventually
@@ -198,7 +198,7 @@ def started(target: Callable[..., object], *arguments: object) -> Worker:
     process = Context().Process(target=target, args=(told, *arguments), daemon=True)
     process.start()
     told.close()
-    return Worker(process, tells, Share())
+    return Worker(process, tells, ConnectionShare())
 
 
 def die(told: Connection) -> None:

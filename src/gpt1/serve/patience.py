@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gpt1.base.strict_json import to_json
 from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.monitoring import Meters
-from gpt1.serve.shares import MOMENT, Share
+from gpt1.serve.shares import MOMENT, ConnectionShare
 
 LOG = logging.getLogger("gpt1.serve")
 ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, and those let in or refused
@@ -149,7 +149,9 @@ class BoundedServer(uvicorn.Server):
     connection, are told that it ends (`guards.py`), and then it ends.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, meters: Meters, drain: Drain, share: Share) -> None:
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, meters: Meters, drain: Drain, share: ConnectionShare
+    ) -> None:
         super().__init__(config)
         self._limits, self._meters, self._drain, self._share = limits, meters, drain, share
         self._sockets: list[socket.socket] = []

@@ -31,7 +31,7 @@ from gpt1.base.parallel import Context, WorkerDied, cores, end_with_parent
 from gpt1.serve.listening import address_of, listen
 from gpt1.serve.monitoring import SHARED_FIGURES, logging_settings
 from gpt1.serve.settings import ServerSettings
-from gpt1.serve.shares import Share, shared_counts
+from gpt1.serve.shares import ConnectionShare, shared_counts
 
 LOG = logging.getLogger("gpt1.serve")
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -57,7 +57,7 @@ def serve_by_workers(settings: ServerSettings, started: Callable[[str], None]) -
         counts = shared_counts(Context(), settings.workers)
 
         def start(place: int) -> Worker:
-            return _start(settings, listening, Share(counts, place))
+            return _start(settings, listening, ConnectionShare(counts, place))
 
         Supervisor(start, settings.workers, ears, figures, settings.limits.grace_seconds + MARGIN).run()
 
@@ -68,7 +68,7 @@ class Worker:
 
     process: SpawnProcess
     tells: Connection
-    share: Share
+    share: ConnectionShare
     is_ready: bool = False
     error: Exception | None = None
 
@@ -173,7 +173,7 @@ def delay_after(failures: int) -> float:
     return float(min(LONGEST_DELAY, 2.0 ** (failures - 1)))
 
 
-def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> Worker:
+def _start(settings: ServerSettings, listening: socket.socket, share: ConnectionShare) -> Worker:
     context = Context()
     tells, told = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(settings, listening, share, told), daemon=True)
@@ -182,7 +182,7 @@ def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> 
     return Worker(process, tells, share)
 
 
-def _work(settings: ServerSettings, listening: socket.socket, share: Share, told: Connection) -> None:
+def _work(settings: ServerSettings, listening: socket.socket, share: ConnectionShare, told: Connection) -> None:
     """Answer requests in a process of its own, and tell the supervisor when that begins, or why it does not."""
     tidy_up = partial(shutil.rmtree, os.environ[SHARED_FIGURES], ignore_errors=True)  # where nobody else can any more
     threading.Thread(target=end_with_parent, args=(tidy_up,), daemon=True).start()
