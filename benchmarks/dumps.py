@@ -184,7 +184,7 @@ def main() -> None:
         print(f"made {path.stat().st_size:,} bytes in {time.perf_counter() - began:,.0f} s: {dict(made)}")
         began = time.process_time()
         pages = sum(1 for _ in read_sources(find_sources([str(path)]).sources, TextReading()))
-        print(f"found {pages:,} pages in {time.process_time() - began:,.1f} CPU seconds, which each of several parts takes")
+        print(f"found {pages:,} pages in {time.process_time() - began:,.1f} CPU seconds, as each of several parts does")
         began = time.perf_counter()
         read, left_out = count(path, given.workers)
         seconds = time.perf_counter() - began
