@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,8 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx
@@ -190,22 +192,57 @@ def test_a_run_that_no_worker_can_load_ends_the_server_with_one_error(trained: P
     assert "Traceback" not in done.stderr
 
 
+def started(target: Callable[..., object], *arguments: object) -> Worker:
+    """Return a process that is told of as a worker; the target is given what it tells by, and more."""
+    tells, told = Context().Pipe(duplex=False)
+    process = Context().Process(target=target, args=(told, *arguments), daemon=True)
+    process.start()
+    told.close()
+    return Worker(process, tells, Share())
+
+
+def die(told: Connection) -> None:
+    os._exit(3)
+
+
+def be_ready(told: Connection) -> None:
+    told.send(None)
+    signal.pause()
+
+
+def test_a_worker_that_cannot_be_started_for_now_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    ears, mouth = socket.socketpair()
+    begun: list[Worker] = []
+    places: list[int] = []
+
+    def start(place: int) -> Worker:
+        places.append(place)
+        if len(places) == 3:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        begun.append(started(be_ready))
+        return begun[-1]
+
+    with closing(ears), closing(mouth):
+        supervising = threading.Thread(target=Supervisor(start, 2, ears, "/nowhere", 600).run)
+        supervising.start()
+        eventually(lambda: len(begun) == 2 and all(one.is_ready for one in begun), "both are ready")
+        begun[0].process.kill()
+        eventually(lambda: len(begun) == 3 and begun[2].is_ready, "it has been tried again")
+        mouth.send(b"!")
+        supervising.join()
+    assert places == [0, 1, 0, 0]
+    assert "no worker can be started: Cannot allocate memory; another try follows" in caplog.text
+    assert not any(one.process.is_alive() for one in begun)
+
+
 def test_a_worker_that_dies_before_any_was_ready_ends_the_server() -> None:
     ears, mouth = socket.socketpair()
     with closing(ears), closing(mouth):
-        supervisor = Supervisor(_dying, 2, ears, "/nowhere", 600)
+        supervisor = Supervisor(lambda place: started(die), 2, ears, "/nowhere", 600)
         with pytest.raises(
             WorkerDied, match=r"a worker did not become ready: it ended with 3, .*; use fewer `workers`"
         ):
             supervisor.run()
-
-
-def _dying(place: int) -> Worker:
-    tells, told = Context().Pipe(duplex=False)
-    process = Context().Process(target=os._exit, args=(3,), daemon=True)
-    process.start()
-    told.close()
-    return Worker(process, tells, Share())
 
 
 def test_workers_that_cannot_begin_are_tried_again_later_and_later() -> None:

@@ -91,18 +91,28 @@ class Supervisor:
         """Keep the workers going until told to end, and then let them."""
         try:
             while not self._told:
-                delay = max(0.0, self._not_before - time.monotonic())
-                if not delay:
-                    self._workers |= {place: self._start(place) for place in self._free_places()}
-                self._hear(delay or None)
+                if time.monotonic() >= self._not_before:
+                    self._fill_places()
+                self._hear(max(0.0, self._not_before - time.monotonic()) or None)
             self._end()
         finally:
             for worker in self._workers.values():
                 worker.process.kill()
                 worker.process.join()
 
-    def _free_places(self) -> list[int]:
-        return [place for place in range(self._number) if place not in self._workers]
+    def _fill_places(self) -> None:
+        for place in sorted(set(range(self._number)) - self._workers.keys()):
+            try:
+                self._workers[place] = self._start(place)
+            except OSError as error:  # such as no memory, for now
+                if not self._was_ready:
+                    raise
+                LOG.warning("no worker can be started: %s; another try follows", error.strerror)
+                return self._try_later()
+
+    def _try_later(self) -> None:
+        self._failures += 1
+        self._not_before = time.monotonic() + delay_after(self._failures)
 
     def _hear(self, seconds: float | None) -> None:
         """Wait until something happens, so long at most, and see to it."""
@@ -140,8 +150,7 @@ class Supervisor:
                 "use fewer `workers`"
             )
         if not worker.is_ready:
-            self._failures += 1
-            self._not_before = time.monotonic() + delay_after(self._failures)
+            self._try_later()
         LOG.warning("worker %d is no more: %s; another takes its place", worker.process.pid, how)
 
     def _end(self) -> None:
