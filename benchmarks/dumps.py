@@ -23,7 +23,7 @@ from typing import IO
 from xml.sax.saxutils import escape
 
 from gpt1.base.parallel import cores
-from gpt1.corpus.documents import DocumentPart, Fault, find_sources, read_parts
+from gpt1.corpus.documents import DocumentPart, Fault, TextReading, find_sources, read_parts, read_sources
 from gpt1.corpus.pages import LeftOutCounts, by_reason
 
 WORDS = [f"{first}{second}" for first in ("sto", "ra", "ne", "wi", "la", "mo") for second in ("ne", "ver", "st", "d")]
@@ -182,6 +182,9 @@ def main() -> None:
             else:
                 file.writelines(random_records(given.kind, int(given.gigabytes * 1e9), made))
         print(f"made {path.stat().st_size:,} bytes in {time.perf_counter() - began:,.0f} s: {dict(made)}")
+        began = time.process_time()
+        pages = sum(1 for _ in read_sources(find_sources([str(path)]).sources, TextReading()))
+        print(f"found {pages:,} pages in {time.process_time() - began:,.1f} CPU seconds, as each of several parts does")
         began = time.perf_counter()
         read, left_out = count(path, given.workers)
         seconds = time.perf_counter() - began

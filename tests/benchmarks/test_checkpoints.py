@@ -16,7 +16,7 @@ CHANGES = [word for setting in SMALL for word in ("--set", f"shape.{setting}")] 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_each_contender_has_figures_of_its_saves_and_its_updates(tmp_path: Path, processes: str) -> None:
-    sizes = ["--steps", "4", "--every", "2", "--rounds", "1", "--device", "cpu", "--processes", processes]
+    sizes = ["--steps", "4", "--every", "2", "--rounds", "2", "--device", "cpu", "--processes", processes]
     options = [*CHANGES, *sizes, "--json", str(tmp_path / "results.json")]
     subprocess.run([sys.executable, "-m", "benchmarks.checkpoints", *options], cwd=ROOT, check=True)
     rows = read(tmp_path / "results.json")

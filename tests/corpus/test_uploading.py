@@ -65,7 +65,7 @@ def test_who_puts_the_parts_together_uploads_the_corpus_and_a_part_called_again_
 ) -> None:
     given: tuple[Any, ...] = ("memory://books", words_tokenizer, tmp_path / "out")
     assert prepare_part(*given, (2, 2), upload="memory://corpora", workers=1) is None
-    assert not memory.exists("/corpora")
+    assert contents(memory, "/corpora") == {}
     assert prepare_part(*given, (1, 2), upload="memory://corpora", workers=1) is not None
     assert contents(memory, "/corpora") == local(tmp_path / "out")
     memory.rm("/corpora/corpus.json")

@@ -998,7 +998,7 @@ from tests.waiting import eventually
 
 init, out, *tasks = sys.argv[1:]
 begin, report = dist.init_process_group, module.report_seeds
-dist.init_process_group = lambda *how: None if dist.is_initialized() else begin(*how)  # one group for all the runs
+dist.init_process_group = lambda *a, **how: None if dist.is_initialized() else begin(*a, **how)  # one for all the runs
 dist.destroy_process_group = lambda: None
 runs = [
     ("one", tasks[:1], "ddp", []),

@@ -163,3 +163,22 @@ def test_processes_that_do_not_agree_tell_each_difference_before_the_first_step(
         ), name
     assert "the tokenizer is" not in errors
     assert not (tmp_path / "run").exists()
+
+
+ONE_AFTER_ANOTHER = """
+import sys
+from gpt1 import pretrain
+corpus, out, *changes = sys.argv[1:]
+for number, how in enumerate(("ddp", "fsdp", "fsdp")):
+    own = [*changes, f"parallelism={how}", "steps=3", f"seed={number}"]
+    pretrain("tiny", corpus, f"{out}/{number}", changes=own, device="cpu", rank_timeout=10 + number)
+"""
+
+
+@pytest.mark.parametrize("shared", ["0", "1"], ids=["the store is torchrun's", "the store is the first process's"])
+def test_the_same_processes_may_train_one_run_after_another(corpus: Path, tmp_path: Path, shared: str) -> None:
+    script = tmp_path / "one_after_another.py"
+    script.write_text(ONE_AFTER_ANOTHER)
+    options = ["--standalone", "--nproc-per-node=2", str(script), str(corpus), str(tmp_path), *SETTINGS]
+    finish(start([sys.executable, "-m", "torch.distributed.run", *options], TORCH_DISABLE_SHARE_RDZV_TCP_STORE=shared))
+    assert [list_checkpoints(tmp_path / number)[-1][0] for number in "012"] == [3, 3, 3]

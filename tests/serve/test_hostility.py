@@ -290,7 +290,7 @@ def test_a_server_that_is_told_to_end_does_so_in_its_time_whoever_does_not_read(
         crowd = [client.connected(sent, receives=65_536) for sent in (LARGE_ANSWER, endless, b"GET ")]
         eventually(lambda: protocol_of(client, crowd[0])._unread_since, "the answer is more than the client takes")
         eventually(lambda: client.engine()._at_work, "a text is being written")
-        client.server.drain()
+        client.server.handle_exit(signal.SIGTERM, None)
         eventually(lambda: client.server._cutting, "it has begun to end")
         client.loop.set_forward(LONG)
     for one in crowd:  # it has ended

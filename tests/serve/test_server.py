@@ -35,7 +35,7 @@ from gpt1.serve.listening import PORT, address_of, is_loopback, listen
 from gpt1.serve.monitoring import JsonLines
 from gpt1.serve.server import answer_requests, make_app
 from gpt1.serve.settings import ServerSettings
-from gpt1.serve.shares import NOT_THERE, Share
+from gpt1.serve.shares import NOT_THERE, ConnectionShare
 from tests.serve.tools import serving
 from tests.waiting import eventually
 
@@ -280,7 +280,7 @@ def test_one_of_several_processes_opens_when_its_run_is_loaded_and_ends_when_it_
     listening, counts = listen("127.0.0.1", 0), [NOT_THERE, NOT_THERE]
     address = address_of(listening, "127.0.0.1")
     opened = threading.Event()
-    others = {"json_logs": False, "share": Share(counts, 1), "opened": opened.set}
+    others = {"json_logs": False, "share": ConnectionShare(counts, 1), "opened": opened.set}
     answering = threading.Thread(target=answer_requests, args=(app, listening), kwargs=others)
     answering.start()
     assert httpx.get(f"{address}/readyz", timeout=600).status_code == 200  # who comes early waits until it is opened

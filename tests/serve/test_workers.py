@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,15 +12,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gpt1.base.parallel import Context, WorkerDied
-from gpt1.serve.shares import Share
+from gpt1.serve.monitoring import SHARED_FIGURES
+from gpt1.serve.shares import ConnectionShare
 from gpt1.serve.workers import LONGEST_DELAY, Supervisor, Worker, delay_after
 from tests.serve.test_server import command
 from tests.waiting import eventually
@@ -62,6 +65,12 @@ def only(worker: int, among: list[int]) -> Iterator[None]:
 def figures(address: str) -> dict[str, float]:
     lines = [line for line in httpx.get(f"{address}/metrics", timeout=600).text.splitlines() if line[:1] != "#"]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def figures_of(workers: list[int]) -> Path:
+    """Return the folder in which workers keep their figures."""
+    told = Path(f"/proc/{workers[0]}/environ").read_text()
+    return Path(told.split(f"{SHARED_FIGURES}=")[1].split("\0")[0])
 
 
 def what_was_answered(address: str) -> dict[str, object]:
@@ -125,10 +134,7 @@ def test_told_to_end_all_answer_what_is_in_flight_and_leave_nothing(trained: Pat
             found.append(httpx.post(f"{address}/v1/completions", json=asked, timeout=600))
 
         both = workers_of(process)
-        (folder,) = {
-            Path(f"/proc/{one}/environ").read_text().split("PROMETHEUS_MULTIPROC_DIR=")[1].split("\0")[0]
-            for one in both
-        }
+        folder = figures_of(both)
         asking = [threading.Thread(target=ask) for _ in both]
         for number, (one, thread) in enumerate(zip(both, asking, strict=True), 1):
             with only(one, both):
@@ -139,12 +145,13 @@ def test_told_to_end_all_answer_what_is_in_flight_and_leave_nothing(trained: Pat
                     ),
                     "it has been let in",
                 )
-        process.send_signal(signal.SIGTERM)
+        for one in (process.pid, *both) * 20:  # as who ends a whole group does; more of it is the same
+            os.kill(one, signal.SIGTERM)
         for thread in asking:
             thread.join()
         assert process.wait(timeout=600) == 0
         assert [answer.json()["usage"]["completion_tokens"] for answer in found] == [500, 500]
-        assert not Path(folder).exists()
+        assert not folder.exists()
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/healthz")
 
@@ -163,9 +170,12 @@ def test_any_worker_answers_the_same_and_none_outlives_the_supervisor(taught: Pa
         assert told['gpt1_run_ready{model="taught"}'] == 1
         assert told['gpt1_requests_open{model="taught"}'] == 0
         assert told['gpt1_drift_watched{model="taught",task="moods"}'] == 0
+        folder = figures_of(both)
+        assert folder.exists()
         process.kill()
         process.wait()
         eventually(lambda: not any(Path(f"/proc/{one}").exists() for one in both), "they have ended")
+        assert not folder.exists()
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/healthz")
 
@@ -182,22 +192,57 @@ def test_a_run_that_no_worker_can_load_ends_the_server_with_one_error(trained: P
     assert "Traceback" not in done.stderr
 
 
+def started(target: Callable[..., object], *arguments: object) -> Worker:
+    """Return a process that is told of as a worker; the target is given what it tells by, and more."""
+    tells, told = Context().Pipe(duplex=False)
+    process = Context().Process(target=target, args=(told, *arguments), daemon=True)
+    process.start()
+    told.close()
+    return Worker(process, tells, ConnectionShare())
+
+
+def die(told: Connection) -> None:
+    os._exit(3)
+
+
+def be_ready(told: Connection) -> None:
+    told.send(None)
+    signal.pause()
+
+
+def test_a_worker_that_cannot_be_started_for_now_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    ears, mouth = socket.socketpair()
+    begun: list[Worker] = []
+    places: list[int] = []
+
+    def start(place: int) -> Worker:
+        places.append(place)
+        if len(places) == 3:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        begun.append(started(be_ready))
+        return begun[-1]
+
+    with closing(ears), closing(mouth):
+        supervising = threading.Thread(target=Supervisor(start, 2, ears, "/nowhere", 600).run)
+        supervising.start()
+        eventually(lambda: len(begun) == 2 and all(one.is_ready for one in begun), "both are ready")
+        begun[0].process.kill()
+        eventually(lambda: len(begun) == 3 and begun[2].is_ready, "it has been tried again")
+        mouth.send(b"!")
+        supervising.join()
+    assert places == [0, 1, 0, 0]
+    assert "no worker can be started: Cannot allocate memory; another try follows" in caplog.text
+    assert not any(one.process.is_alive() for one in begun)
+
+
 def test_a_worker_that_dies_before_any_was_ready_ends_the_server() -> None:
     ears, mouth = socket.socketpair()
     with closing(ears), closing(mouth):
-        supervisor = Supervisor(_dying, 2, ears, "/nowhere", 600)
+        supervisor = Supervisor(lambda place: started(die), 2, ears, "/nowhere", 600)
         with pytest.raises(
             WorkerDied, match=r"a worker did not become ready: it ended with 3, .*; use fewer `workers`"
         ):
             supervisor.run()
-
-
-def _dying(place: int) -> Worker:
-    tells, told = Context().Pipe(duplex=False)
-    process = Context().Process(target=os._exit, args=(3,), daemon=True)
-    process.start()
-    told.close()
-    return Worker(process, tells, Share())
 
 
 def test_workers_that_cannot_begin_are_tried_again_later_and_later() -> None:

@@ -91,8 +91,10 @@ def test_who_said_that_it_ends_is_not_waited_for() -> None:
     assert f"process 1 of 2 (on {HOST}) ended: no room; up to" in str(told)
 
 
-def test_threads_tell_each_other_other_things() -> None:
+def test_threads_tell_each_other_other_things_and_those_of_the_next_training_others_again() -> None:
     calls = processes(2)
-    beside = [call.beside("checkpoints") for call in calls]
-    assert together(beside, lambda call: call.gather("a folder", call.rank)) == [[0, 1]] * 2
-    assert together(calls, lambda call: call.gather("a folder", "other")) == [["other"] * 2] * 2
+    assert together(calls, lambda call: call.gather("a folder", "own")) == [["own"] * 2] * 2
+    for what in ("of the first training", "of the second"):
+        beside = [call.beside("checkpoints") for call in calls]
+        heard = together(beside, lambda call, what=what: call.gather("a folder", what))
+        assert heard == [[what] * 2] * 2

@@ -230,9 +230,10 @@ def _work(function: Callable[[Any], Any], slot: int, size: int) -> Any:
     return function(pickle.loads(os.pread(_items, size, slot * _SLOT_BYTES)))
 
 
-def end_with_parent() -> None:
+def end_with_parent(tidy_up: Callable[[], None] = lambda: None) -> None:
     """Wait for the parent process to end, however it ends, and end this one: for a thread of a worker."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
+        tidy_up()
         os._exit(1)

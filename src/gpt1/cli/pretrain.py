@@ -51,7 +51,7 @@ def command(
     """Pre-train a model on a prepared corpus.
 
     Ctrl-C, SIGTERM or the end of --minutes stop it with its state saved; the same command with --resume goes on, bit
-    for bit. With torchrun it uses several devices.
+    for bit. With torchrun it uses several devices, on one machine or more.
 
     \b
     Examples:

@@ -160,7 +160,7 @@ class Training:
     """How long, on how much at once, and how carefully."""
 
     batch: int = 64  # sequences an update
-    micro_batch: int | None = None  # sequences at once on a device; None: its whole share of the batch
+    micro_batch: int | None = None  # sequences at once on a device; None: its whole share, or as many as ever before
     epochs: float = 100
     steps: int | None = None  # updates; None: as many as the epochs give
     seed: int = 0

@@ -7,7 +7,6 @@ request says is logged.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypedDict, TypeVar
@@ -39,7 +38,7 @@ from gpt1.serve.guards import Guards, Turns, Watched, error_response
 from gpt1.serve.limits import ApiError, Limits, busy, gone, no_numbers, too_slow
 from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import add_page
-from gpt1.serve.patience import ANSWERING, Courtesy
+from gpt1.serve.patience import ANSWERING, Courtesy, Drain
 from gpt1.serve.schemas import (
     AttentionRequest,
     ClassifyRequest,
@@ -108,7 +107,7 @@ class Server:
         self, engines: dict[str, Engine], limits: Limits, meters: Meters, watches: dict[str, DriftWatch]
     ) -> None:
         self.engines, self.limits, self.meters, self.watches = engines, limits, meters, watches
-        self.draining = threading.Event()  # set where it ends: what is in flight is answered, and nothing else
+        self.drain = Drain()
 
     def engine(self, name: str) -> Engine:
         """Return the engine of a run, or say that there is none."""
@@ -158,7 +157,7 @@ def build_app(server: Server, *, token: str | None = None, hosts: tuple[str, ...
     add_page(app)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits, draining=server.draining)
+    app.add_middleware(Guards, token=token, hosts=hosts, limits=server.limits, drain=server.drain)
     app.add_middleware(Watched, meters=server.meters, paths=paths)
     app.add_middleware(Turns)
     return app
@@ -261,7 +260,7 @@ def _add_checks(app: FastAPI, server: Server) -> None:
         """Tell whether requests would be answered by every run."""
         runs = {name: engine.status for name, engine in server.engines.items()}
         waiting, lost = ([name for name, found in runs.items() if found == status] for status in (LOADING, FAILED))
-        status = "draining" if server.draining.is_set() else "failed" if lost else "waiting" if waiting else "ready"
+        status = "draining" if server.drain.has_begun else "failed" if lost else "waiting" if waiting else "ready"
         return JSONResponse({"status": status, "for": waiting, "failed": lost}, 200 if status == "ready" else 503)
 
     @app.head("/metrics", include_in_schema=False)

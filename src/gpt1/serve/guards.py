@@ -11,7 +11,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Iterable
-from threading import Event
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers
@@ -21,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gpt1.serve.limits import ApiError, Limits, ends
 from gpt1.serve.monitoring import Meters
 from gpt1.serve.page import PAGE
-from gpt1.serve.patience import BEGUN, HEALTH
+from gpt1.serve.patience import BEGUN, HEALTH, Drain
 
 LOG = logging.getLogger("gpt1.serve")
 LAST_PORT = 65535
@@ -58,9 +57,9 @@ class Guards:
     """Refuses what is not meant for the server before any of it is read."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, limits: Limits, draining: Event
+        self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] | None, limits: Limits, drain: Drain
     ) -> None:
-        self.app, self.token, self.limits, self.draining = app, token, limits, draining
+        self.app, self.token, self.limits, self.drain = app, token, limits, drain
         self.hosts = None if hosts is None else set(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +89,7 @@ class Guards:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self.limits.body_bytes:
             raise self._too_large()
-        if method == "POST" and self.draining.is_set():  # what can be read of the server still is
+        if method == "POST" and self.drain.has_begun:  # what can be read of the server still is
             raise ends()
         # A page elsewhere may have its reader's browser send other kinds here without being asked for leave.
         if method == "POST" and not _JSON.match(headers.get("content-type", "")):

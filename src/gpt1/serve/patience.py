@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gpt1.base.strict_json import to_json
 from gpt1.serve.limits import Limits, no_room
 from gpt1.serve.monitoring import Meters
-from gpt1.serve.shares import MOMENT, Share
+from gpt1.serve.shares import MOMENT, ConnectionShare
 
 LOG = logging.getLogger("gpt1.serve")
 ACCEPTS, LOOKED_AT = 24, 256  # connections let in in a turn of the event loop, and those let in or refused
@@ -127,6 +127,20 @@ def impatient(limits: Limits, meters: Meters) -> type[asyncio.Protocol]:
     return Impatient
 
 
+class Drain:
+    """Whether a server has been told to end, and only answers what is in flight.
+
+    It is told by signals, one of which may interrupt the other, so there is no lock in it.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Note that it has been told."""
+        self.has_begun = True
+
+
 class BoundedServer(uvicorn.Server):
     """Uvicorn's server, which has so many connections at most and ends in the time it is given.
 
@@ -136,10 +150,10 @@ class BoundedServer(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, limits: Limits, meters: Meters, draining: threading.Event, share: Share
+        self, config: uvicorn.Config, limits: Limits, meters: Meters, drain: Drain, share: ConnectionShare
     ) -> None:
         super().__init__(config)
-        self._limits, self._meters, self._draining, self._share = limits, meters, draining, share
+        self._limits, self._meters, self._drain, self._share = limits, meters, drain, share
         self._sockets: list[socket.socket] = []
         self._is_open = False
         self._cutting: asyncio.TimerHandle | None = None  # cuts off what is still in flight
@@ -165,25 +179,21 @@ class BoundedServer(uvicorn.Server):
     def leave(self) -> None:
         """Take no more connections, which others may, and end when what is in flight is answered; in any thread."""
         self._is_open = False
-        self.drain()
+        self._drain.begin()
         if self.started:
             self._loop.call_soon_threadsafe(self._change_door)
 
-    def drain(self) -> None:
-        """Answer what is in flight and tell others that the server ends, which it then does."""
-        self._draining.set()
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain when told to end by a signal; a second Ctrl-C waits for nobody."""
-        if self._draining.is_set() and sig == signal.SIGINT:
+        if self._drain.has_begun and sig == signal.SIGINT:
             self.should_exit = self.force_exit = True
-        self.drain()
+        self._drain.begin()
 
     async def on_tick(self, counter: int) -> bool:
         """Look, ten times a second, whether to end, and tell how many connections are left."""
         if self._is_open:
             self._share.has_fewest(self._connections())
-        if self._draining.is_set():
+        if self._drain.has_begun:
             self._cut_off_later()
             self.should_exit |= not self.server_state.tasks
         return await super().on_tick(counter)

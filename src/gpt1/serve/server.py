@@ -25,7 +25,7 @@ from gpt1.serve.listening import address_of, is_loopback, listen
 from gpt1.serve.monitoring import Meters, logging_settings
 from gpt1.serve.patience import BoundedServer, impatient
 from gpt1.serve.settings import ServerSettings
-from gpt1.serve.shares import Share
+from gpt1.serve.shares import ConnectionShare
 
 TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
 
@@ -68,7 +68,7 @@ def answer_requests(
     listening: socket.socket,
     *,
     json_logs: bool,
-    share: Share | None = None,
+    share: ConnectionShare | None = None,
     opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests that come in at a socket until told to stop.
@@ -104,7 +104,9 @@ def answer_requests(
             raise engine.failure
 
 
-def bounded_server(app: FastAPI, log_config: dict[str, object] | None, share: Share | None = None) -> BoundedServer:
+def bounded_server(
+    app: FastAPI, log_config: dict[str, object] | None, share: ConnectionShare | None = None
+) -> BoundedServer:
     """Return what serves the application within its limits."""
     served: Server = app.state.server
     config = uvicorn.Config(
@@ -116,7 +118,7 @@ def bounded_server(app: FastAPI, log_config: dict[str, object] | None, share: Sh
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(served.limits.grace_seconds),
     )
-    return BoundedServer(config, served.limits, served.meters, served.draining, share or Share())
+    return BoundedServer(config, served.limits, served.meters, served.drain, share or ConnectionShare())
 
 
 def _tell_ready(meters: Meters, name: str, status: str) -> None:

@@ -20,11 +20,11 @@ def shared_counts(context: BaseContext, processes: int) -> MutableSequence[int]:
     """Return a count for each process, in memory that they share when they are started with it."""
     counts = cast(MutableSequence[int], context.RawArray(ctypes.c_int, processes))
     for place in range(processes):
-        Share(counts, place).leave()
+        ConnectionShare(counts, place).leave()
     return counts
 
 
-class Share:
+class ConnectionShare:
     """What a process knows of the connections of all, and tells of its own."""
 
     def __init__(self, counts: MutableSequence[int] | None = None, place: int = 0) -> None:

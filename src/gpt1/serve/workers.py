@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import logging.config
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -30,7 +31,7 @@ from gpt1.base.parallel import Context, WorkerDied, cores, end_with_parent
 from gpt1.serve.listening import address_of, listen
 from gpt1.serve.monitoring import SHARED_FIGURES, logging_settings
 from gpt1.serve.settings import ServerSettings
-from gpt1.serve.shares import Share, shared_counts
+from gpt1.serve.shares import ConnectionShare, shared_counts
 
 LOG = logging.getLogger("gpt1.serve")
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -56,7 +57,7 @@ def serve_by_workers(settings: ServerSettings, started: Callable[[str], None]) -
         counts = shared_counts(Context(), settings.workers)
 
         def start(place: int) -> Worker:
-            return _start(settings, listening, Share(counts, place))
+            return _start(settings, listening, ConnectionShare(counts, place))
 
         Supervisor(start, settings.workers, ears, figures, settings.limits.grace_seconds + MARGIN).run()
 
@@ -67,7 +68,7 @@ class Worker:
 
     process: SpawnProcess
     tells: Connection
-    share: Share
+    share: ConnectionShare
     is_ready: bool = False
     error: Exception | None = None
 
@@ -90,18 +91,28 @@ class Supervisor:
         """Keep the workers going until told to end, and then let them."""
         try:
             while not self._told:
-                delay = max(0.0, self._not_before - time.monotonic())
-                if not delay:
-                    self._workers |= {place: self._start(place) for place in self._free_places()}
-                self._hear(delay or None)
+                if time.monotonic() >= self._not_before:
+                    self._fill_places()
+                self._hear(max(0.0, self._not_before - time.monotonic()) or None)
             self._end()
         finally:
             for worker in self._workers.values():
                 worker.process.kill()
                 worker.process.join()
 
-    def _free_places(self) -> list[int]:
-        return [place for place in range(self._number) if place not in self._workers]
+    def _fill_places(self) -> None:
+        for place in sorted(set(range(self._number)) - self._workers.keys()):
+            try:
+                self._workers[place] = self._start(place)
+            except OSError as error:  # such as no memory, for now
+                if not self._was_ready:
+                    raise
+                LOG.warning("no worker can be started: %s; another try follows", error.strerror)
+                return self._try_later()
+
+    def _try_later(self) -> None:
+        self._failures += 1
+        self._not_before = time.monotonic() + delay_after(self._failures)
 
     def _hear(self, seconds: float | None) -> None:
         """Wait until something happens, so long at most, and see to it."""
@@ -135,11 +146,11 @@ class Supervisor:
         how = worker.error or f"it ended with {worker.process.exitcode}"
         if not self._was_ready:
             raise worker.error or WorkerDied(
-                f"a worker did not become ready: {how}, perhaps for want of memory; use fewer `workers`"
+                f"a worker did not become ready: {how}, perhaps for want of memory, or of room for temporary files; "
+                "use fewer `workers`"
             )
         if not worker.is_ready:
-            self._failures += 1
-            self._not_before = time.monotonic() + delay_after(self._failures)
+            self._try_later()
         LOG.warning("worker %d is no more: %s; another takes its place", worker.process.pid, how)
 
     def _end(self) -> None:
@@ -162,7 +173,7 @@ def delay_after(failures: int) -> float:
     return float(min(LONGEST_DELAY, 2.0 ** (failures - 1)))
 
 
-def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> Worker:
+def _start(settings: ServerSettings, listening: socket.socket, share: ConnectionShare) -> Worker:
     context = Context()
     tells, told = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(settings, listening, share, told), daemon=True)
@@ -171,9 +182,10 @@ def _start(settings: ServerSettings, listening: socket.socket, share: Share) -> 
     return Worker(process, tells, share)
 
 
-def _work(settings: ServerSettings, listening: socket.socket, share: Share, told: Connection) -> None:
+def _work(settings: ServerSettings, listening: socket.socket, share: ConnectionShare, told: Connection) -> None:
     """Answer requests in a process of its own, and tell the supervisor when that begins, or why it does not."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    tidy_up = partial(shutil.rmtree, os.environ[SHARED_FIGURES], ignore_errors=True)  # where nobody else can any more
+    threading.Thread(target=end_with_parent, args=(tidy_up,), daemon=True).start()
     from gpt1.serve.server import answer_requests, make_app  # with torch, which the supervisor has no use for
 
     try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch.distributed as dist
@@ -36,7 +37,7 @@ class LostRank(Gpt1Error):
 
 
 class RollCall:
-    """The processes of one run, seen by one of them; all call the same methods in the same order, but for the last."""
+    """The processes of one run, seen by one of them; all gather and agree in the same order."""
 
     def __init__(self, store: Store, rank: int, size: int, minutes: float = RANK_TIMEOUT) -> None:
         self.store, self.rank, self.size, self.minutes = store, rank, size, minutes
@@ -61,8 +62,9 @@ class RollCall:
 
     def beside(self, name: str) -> RollCall:
         """Return the same processes for what threads of theirs tell each other meanwhile."""
+        self._calls += 1
         own = self.store.clone()  # type: ignore[attr-defined] # a connection that waits for one thing at a time
-        call = RollCall(PrefixStore(name, own), self.rank, self.size, self.minutes)
+        call = RollCall(PrefixStore(f"{self._calls}/{name}", own), self.rank, self.size, self.minutes)
         call._hosts = self._hosts
         return call
 
@@ -139,14 +141,27 @@ class RollCall:
 
 
 def open_store(rank: int, minutes: float) -> Store:
-    """Return the store of the processes that torchrun started, kept by the first one or by torchrun."""
-    is_kept_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    """Return what only this training of the processes that torchrun started writes and reads, in the store of all."""
+    store = _connect(rank, minutes)
+    # What those left behind who were there before torchrun started all again, or these same processes in a training
+    # before this one, is not to be taken for theirs.
+    store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if _is_kept_by_torchrun() else "", store)
+    return PrefixStore(str(store.add(f"trainings/{rank}", 1)), store)
+
+
+def _is_kept_by_torchrun() -> bool:
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+@cache  # as long as the process lives: in the store that the first one keeps others may be ahead of it
+def _connect(rank: int, minutes: float) -> Store:
+    """Return the store of all processes, kept by the first one or by torchrun."""
     host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     try:
-        store = TCPStore(
+        return TCPStore(
             host,
             int(port),
-            is_master=rank == 0 and not is_kept_by_torchrun,
+            is_master=rank == 0 and not _is_kept_by_torchrun(),
             wait_for_workers=False,
             multi_tenant=True,
             timeout=timedelta(minutes=minutes),
@@ -156,10 +171,6 @@ def open_store(rank: int, minutes: float) -> Store:
             f"process {rank}: nobody answered within {minutes:g} minutes at {host}:{port}, where all processes meet; "
             f"the first one keeps it ({_in_short(error)})"
         ) from error
-    if not is_kept_by_torchrun:
-        return store
-    # What those left behind who were there before torchrun started all again is not to be taken for theirs.
-    return PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
 
 
 def _in_short(error: Exception) -> str:

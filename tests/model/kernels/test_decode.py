@@ -99,3 +99,12 @@ def test_texts_longer_than_what_is_looked_at_in_one_go() -> None:
 def test_what_cannot_be_decoded_so_is_told(model: Callable[[], Model], reason: str) -> None:
     assert reason in (why_not(model().to(DEVICE)) or "")
     assert why_not(ready(PAPER)) is None
+
+
+def test_weights_that_are_not_all_here_are_told() -> None:
+    class Spread(torch.Tensor):
+        pass
+
+    model = ready(PAPER)
+    model.positions = torch.nn.Parameter(model.positions.detach().as_subclass(Spread))  # as FSDP has them
+    assert "spread over several devices" in (why_not(model) or "")

@@ -46,6 +46,7 @@ def why_not(model: Model) -> str | None:
         "the network is an LSTM": model.shape.kind == LSTM,
         f"it computes in {model.compute}": model.compute == torch.float64,
         "its heads are of an odd width": model.shape.width // model.shape.heads % 2 == 1,
+        "its weights are spread over several devices": any(type(x) is not nn.Parameter for x in model.parameters()),
         "its matrices are not in the type it computes in": any(
             matrix.dtype != model.compute for matrix in model.blocks.parameters() if matrix.ndim == 2
         ),
