@@ -156,7 +156,7 @@ def test_a_text_without_scores_is_told_and_the_others_draw_as_before(several: li
     drawing = SamplingParams(**WAYS["all of few"])
     wanted = continue_ids(model, [[1, 2]], replace(drawing, max_new_tokens=12, seed=7))[0]
     writer = BatchGenerator(model, VOCAB, rows=2)
-    sound, ruined = writer.join([1, 2], drawing, 7), writer.join([3], drawing, 8)
+    sound, ruined = writer.join([1, 2], drawing, seed=7), writer.join([3], drawing, seed=8)
     writer.step()
     writer.memory.first[0][1] = torch.nan  # of the second row
     with pytest.raises(RuinedScores) as found:
