@@ -48,14 +48,14 @@ MOST_TRAIN, FEWEST_JUDGING, MOST_JUDGING = 6_000, 300, 1_500  # rows
 def tenths(
     tasks: Path,
     out: Path,
-    names: Sequence[str] = TASKS,
+    names: Sequence[str] | None = None,
     *,
     most_train: int = MOST_TRAIN,
     most_judging: int = MOST_JUDGING,
 ) -> None:
     """Make tasks of the rows for training alone: a tenth of them stands where those for dev did."""
-    for name in names:
-        (rows,) = (rows for split, rows in shuffled_rows(tasks / name) if split == "train")
+    for name in TASKS if names is None else names:
+        ((_, rows),) = shuffled_rows(tasks / name, "train")
         judging = max(len(rows) // 10, min(FEWEST_JUDGING, len(rows) // 2))
         parts = {
             "train": rows[judging:][:most_train],
@@ -67,9 +67,9 @@ def tenths(
                 written.write("".join(some).encode())
 
 
-def shuffled_rows(task: Path) -> Iterator[tuple[str, list[str]]]:
+def shuffled_rows(task: Path, split: str = "*") -> Iterator[tuple[str, list[str]]]:
     """Yield the splits of a task with their rows, which stand in another order than in the files, always the same."""
-    for path in sorted([*task.glob("*.jsonl"), *task.glob("*.jsonl.xz")]):
+    for path in sorted([*task.glob(f"{split}.jsonl"), *task.glob(f"{split}.jsonl.xz")]):
         with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
             rows = file.readlines()
         Random(0).shuffle(rows)
