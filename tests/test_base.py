@@ -101,6 +101,7 @@ def test_ways_to_teach_are_judged_by_what_they_cost_and_bring(
     monkeypatch.setattr(ways, "WAYS", {"few": FEW})
     monkeypatch.setattr(ways, "LABELS", 8)
     monkeypatch.setattr(ways, "READ", 2)
+    monkeypatch.setattr(ways, "FEWEST_JUDGING", 60)
     rows = [{"text": f"a {word} day", "label": label} for word in ("good", "fine") for label in (0, 1)] * 100
     (tmp_path / "tasks" / "sst2").mkdir(parents=True)
     with lzma.open(tmp_path / "tasks" / "sst2" / "train.jsonl.xz", "wt") as file:
