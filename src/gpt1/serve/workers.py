@@ -93,7 +93,8 @@ class Supervisor:
             while not self._told:
                 if time.monotonic() >= self._not_before:
                     self._fill_places()
-                self._hear(max(0.0, self._not_before - time.monotonic()) or None)
+                is_whole = len(self._workers) == self._number
+                self._hear(None if is_whole else max(0.0, self._not_before - time.monotonic()))
             self._end()
         finally:
             for worker in self._workers.values():
