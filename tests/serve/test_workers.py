@@ -228,7 +228,7 @@ def test_a_worker_that_cannot_be_started_for_now_is_tried_again(caplog: pytest.L
         eventually(lambda: len(begun) == 2 and all(one.is_ready for one in begun), "both are ready")
         begun[0].process.kill()
         eventually(lambda: len(begun) == 3 and begun[2].is_ready, "it has been tried again")
-        mouth.send(b"!")
+        mouth.send(bytes([signal.SIGTERM]))
         supervising.join()
     assert places == [0, 1, 0, 0]
     assert "no worker can be started: Cannot allocate memory; another try follows" in caplog.text

@@ -85,7 +85,7 @@ class Supervisor:
         self._was_ready = False  # any of them, ever
         self._failures = 0  # deaths before a worker was ready, since one was
         self._not_before = 0.0  # when the next may be started
-        self._told = 0  # how often to end
+        self._told = b""  # the signals that came, each of which says to end
 
     def run(self) -> None:
         """Keep the workers going until told to end, and then let them."""
@@ -93,7 +93,8 @@ class Supervisor:
             while not self._told:
                 if time.monotonic() >= self._not_before:
                     self._fill_places()
-                self._hear(max(0.0, self._not_before - time.monotonic()) or None)
+                is_whole = len(self._workers) == self._number
+                self._hear(None if is_whole else max(0.0, self._not_before - time.monotonic()))
             self._end()
         finally:
             for worker in self._workers.values():
@@ -124,7 +125,7 @@ class Supervisor:
         for sentinel in ending.keys() & set(happened):
             self._bury(self._workers.pop(ending[sentinel]))
         if self._ears in happened:
-            self._told += len(self._ears.recv(100))
+            self._told += self._ears.recv(100)
 
     def _listen_to(self, worker: Worker) -> None:
         with closing(worker.tells):
@@ -155,15 +156,15 @@ class Supervisor:
 
     def _end(self) -> None:
         """Have all workers answer what is in flight and end; those that do not are killed."""
-        heard, deadline = 1, time.monotonic() + self._ending_seconds
+        deadline, is_interrupted = time.monotonic() + self._ending_seconds, False
         for worker in self._workers.values():
             worker.process.terminate()
         while self._workers and (left := deadline - time.monotonic()) > 0:
-            self._hear(left)
-            if self._told > heard:  # once more: at once then
-                heard = self._told
+            if signal.SIGINT in self._told[1:] and not is_interrupted:  # told once more by Ctrl-C: at once then
+                is_interrupted = True
                 for worker in self._workers.values():
                     os.kill(worker.process.pid or 0, signal.SIGINT)
+            self._hear(left)
         for worker in self._workers.values():
             LOG.error("worker %d has not ended in time and is killed", worker.process.pid)
 
@@ -212,10 +213,10 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _heard(signals: tuple[signal.Signals, ...]) -> Iterator[socket.socket]:
-    """Give a socket at which a byte comes for each signal, which does nothing else meanwhile."""
+    """Give a socket at which the number of each signal comes, which does nothing else meanwhile."""
     ears, mouth = socket.socketpair()
     mouth.setblocking(False)
-    before = {one: signal.signal(one, lambda *_: mouth.send(b"!")) for one in signals}
+    before = {one: signal.signal(one, lambda number, _: mouth.send(bytes([number]))) for one in signals}
     try:
         yield ears
     finally:
