@@ -63,6 +63,7 @@ def test_sizes_are_those_of_the_files(write: Write) -> None:
     assert report["text"] == {
         "documents": 3,
         "empty_documents": 1,
+        "left_out_documents": {},
         "bytes": sum(len(text.encode()) for text in texts),
         "characters": sum(map(len, texts)),
         "lines": sum(len(text.splitlines()) for text in texts),
@@ -254,5 +255,5 @@ def test_text_without_text_is_an_error(write: Write, tmp_path: Path) -> None:
 
 
 def test_choices_that_do_not_fit_are_refused(write: Write) -> None:
-    with pytest.raises(SettingError, match="unknown kind of document 'page'"):
-        examine([write("a.txt", prose(1))], document="page", workers=1)
+    with pytest.raises(SettingError, match="unknown kind of document 'chapter'"):
+        examine([write("a.txt", prose(1))], document="chapter", workers=1)

@@ -98,7 +98,7 @@ def test_planted_errors_are_found_by_counted_words(run: Run, tmp_path: Path) -> 
 
 
 def test_what_the_run_is_answers(parent: Path, bytes_tokenizer: Tokenizer, tmp_path: Path) -> None:
-    rows = write(tmp_path / "rows.csv", make_examples(MOODS, 60))
+    rows = write(tmp_path / "rows.csv", make_examples(MOODS, 30))
     both = learn(parent, rows, tmp_path / "run", "finetuning.ensemble=true", "optimizer.lr=1e-6")
     ensemble, (task,) = both.ensembles["rows"], both.tasks.values()
     assert set(ensemble.weights) == {NETWORK, WORDS}
