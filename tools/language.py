@@ -1,6 +1,7 @@
 """Make a base of text in any language, and tell what it is worth: `python tools/language.py TEXT... --out base`.
 
-A vocabulary of bytes, a corpus, one pre-training (recipe `small`), and for each labelled folder a study: what is
+A vocabulary of bytes, a corpus, one pre-training (recipe `small`), lessons made of the same text where `--lessons`
+names some (recipe `lessons`), and for each labelled folder a study: what is
 learned from so many labels with the base, by the same network without pre-training (`--scratch-lr` gives that its own
 rate), and by TF-IDF, which needs scikit-learn: where it is not installed it is left for later. Given again, it goes on
 where it was; elsewhere, where the text need not be, with `--init base/pretrained` instead of it.
@@ -19,29 +20,32 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from base import MERGES, PRETRAINED, Plain, figures, tell  # tools/base.py
+from base import MERGES, PRETRAINED, TAUGHT, Plain, figures, tell  # tools/base.py
 from figures import SAVE_NOTHING, side_by_side  # tools/figures.py
 
-from gpt1 import prepare, pretrain, train_tokenizer
+from gpt1 import finetune, prepare, pretrain, train_tokenizer
 from gpt1.base.errors import Busy, InputError
 from gpt1.base.files import read_json
 from gpt1.base.tables import FORMATS, file_format
 from gpt1.base.wording import hundred, many
 from gpt1.corpus.documents import find_sources
 from gpt1.finetuning.data import Source
+from gpt1.finetuning.seeds import is_done
+from gpt1.lessons.making import make_lessons
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
 from gpt1.records.study import arm_name
+from gpt1.runs.folder import is_run
 from gpt1.studies.cells import Nobody
 from gpt1.studies.finetuned import FinetuningSettings
-from gpt1.studies.labels import study_labels
+from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.material import check_learnable, read_tasks
 from gpt1.text.language import look_at_language
 
@@ -49,7 +53,7 @@ ALL: Literal["all"] = "all"
 COUNTS: tuple[int | Literal["all"], ...] = (200, 1000, ALL)
 TOY = ["shape.layers=2", "shape.width=64", "shape.heads=2", "shape.feed_forward=128", "shape.context=64"]
 TOY += ["training.steps=20", "training.batch=8", "training.compile=false", "logging.log_every=5"]
-TOY_MERGES, TOY_COUNTS, TOY_STEPS = 500, (60,), ["training.steps=4"]
+TOY_MERGES, TOY_COUNTS, TOY_STEPS, TOY_LESSONS = 500, (60,), ["training.steps=4"], 40
 
 
 class Told(Nobody):
@@ -67,8 +71,11 @@ class Settings:
     document: str | None = None  # what a document of the text is; none: a file
     merges: int = MERGES
     pretraining: Sequence[str] = ()  # changes of recipe `small`
+    lessons: Mapping[str, int] = field(default_factory=dict)  # how many examples of which; none: it is not taught
+    teaching: Sequence[str] = ()  # changes of recipe `lessons`
     finetuning: Sequence[str] = ()
     counts: Sequence[int | Literal["all"]] = COUNTS
+    arms: Sequence[str] = USUAL
     seeds: int = 3
     scratch_lr: float | None = None
     device: str | None = None
@@ -119,7 +126,34 @@ def make_base(texts: Sequence[str], out: Path, settings: Settings) -> Path:
     trained = pretrain("small", corpus, run, resume=True, changes=changes, device=settings.device, listeners=[tell])
     print(f"pre-training: {trained.checkpoint.step:,} updates, {trained.checkpoint.seconds:,.0f} s", flush=True)
     print(f"logged last: {figures(trained)}", flush=True)
-    return run
+    return teach(texts, run, out, settings) if settings.lessons else run
+
+
+def teach(texts: Sequence[str], run: Path, out: Path, settings: Settings) -> Path:
+    """Teach the network tasks that are made of the text, if that is not done; return what has learned them."""
+    lessons, taught = [out / "lessons" / name for name in settings.lessons], out / TAUGHT
+    if not all(folder.exists() for folder in lessons):
+        make_lessons(
+            list(texts),
+            run,
+            out / "lessons",
+            counts=settings.lessons,
+            document=settings.document,
+            restart=True,
+            progress=Plain(),
+        )
+    if not is_done(taught):
+        finetune(
+            run,
+            taught,
+            encoded=lessons,
+            recipe="lessons",
+            resume=is_run(taught),
+            changes=list(settings.teaching),
+            device=settings.device,
+            listeners=[tell],
+        )
+    return taught
 
 
 def ask(base: Path, name: str, own: Source, out: Path, settings: Settings, *, beside: bool = False) -> None:
@@ -132,6 +166,7 @@ def ask(base: Path, name: str, own: Source, out: Path, settings: Settings, *, be
             changes=[SAVE_NOTHING, *settings.finetuning], seeds=settings.seeds, device=settings.device
         ),
         counts=list(settings.counts),
+        arms=settings.arms,
         scratch_lr=settings.scratch_lr,
         part=(1, 1) if beside else None,
         watcher=Told(),
@@ -156,6 +191,14 @@ def scores(study: Path) -> dict[str, dict[int, dict[str, list[float]]]]:
     return found
 
 
+def asked_lessons(given: Sequence[str], count: int | None) -> dict[str, int]:
+    """Return how many examples of which lessons were asked for, or `count` of each."""
+    asked = dict(one.partition("=")[::2] for one in given)
+    if wrong := [name for name, number in asked.items() if not number.isdigit()]:
+        raise InputError(f"--lessons takes NAME=COUNT, such as similar=60000, not {', '.join(wrong)}")
+    return {name: count or int(number) for name, number in asked.items()}
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -167,9 +210,11 @@ def main() -> None:
     parser.add_argument("--labels", type=Path, nargs="*", default=[], metavar="DIR")
     parser.add_argument("--scores", type=Path, nargs="*", default=[], metavar="DIR")
     parser.add_argument("--counts", default="200,1000,all", help="of labels to learn from")
+    parser.add_argument("--arms", default=",".join(USUAL), help="of the studies; chosen is what fine-tuning chooses")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scratch-lr", type=float, metavar="RATE")
     parser.add_argument("--pretraining", nargs="*", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--lessons", nargs="*", default=[], metavar="NAME=COUNT", help="to be learned before labels")
     parser.add_argument("--finetuning", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--device")
     parser.add_argument("--processes", type=int, default=1, help="that make the studies side by side")
@@ -182,8 +227,11 @@ def main() -> None:
         given.document,
         TOY_MERGES if given.rehearse else given.merges,
         [*TOY, *given.pretraining] if given.rehearse else given.pretraining,
+        asked_lessons(given.lessons, TOY_LESSONS if given.rehearse else None),
+        TOY_STEPS if given.rehearse else (),
         [*TOY_STEPS, *given.finetuning] if given.rehearse else given.finetuning,
         TOY_COUNTS if given.rehearse else [ALL if one == ALL else int(one) for one in given.counts.split(",")],
+        given.arms.split(","),
         1 if given.rehearse else given.seeds,
         given.scratch_lr,
         given.device,

@@ -67,6 +67,10 @@ def test_likeness_is_the_cosine_of_words_weighted_by_their_rarity() -> None:
     assert MATERIAL.likeness(texts[0], "Nothing shared here") == 0.0
 
 
+def test_a_word_counts_by_its_beginning_which_is_shorter_where_signs_are_syllables() -> None:
+    assert stems("The Fishermen's boats, 영화를 보았다") == ["the", "fishe", "boats", "영화", "보았"]
+
+
 def test_similar_pairs_have_the_likeness_of_their_texts_and_cover_the_scale() -> None:
     scores = []
     for (one, other), score in made(similar):

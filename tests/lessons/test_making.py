@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -78,10 +78,23 @@ def test_what_cannot_be_made_is_said(books: Path, tokenizer: Path, tmp_path: Pat
     (tmp_path / "short.txt").write_text("It was a short story. There is no more of it.")
     with pytest.raises(InputError, match=r"the text has 0 passages of 6 sentences in a row"):
         make_lessons(tmp_path / "short.txt", tokenizer, tmp_path / "out")
-    (tmp_path / "korean.txt").write_text("옛날에 왕이 살았다. 그는 배를 보았다. " * 400)
-    with pytest.raises(InputError, match=r"has 0 passages .* begin with a capital from A to Z"):
-        make_lessons(tmp_path / "korean.txt", tokenizer, tmp_path / "out")
+    (tmp_path / "small.txt").write_text("there once was a king. he saw a ship at sea. " * 400)
+    with pytest.raises(InputError, match=r"has 0 passages .* do not begin with a small letter"):
+        make_lessons(tmp_path / "small.txt", tokenizer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_script_without_capitals_makes_lessons(tokenizer: Path, tmp_path: Path) -> None:
+    who, what = (
+        ("왕이", "배가", "아이가", "노인이", "고양이가"),
+        ("산을", "바다를", "마을을", "하늘을", "영화를", "그림을"),
+    )
+    lines = [f"{one} 어제 {other} 오래 보았다" for one in who for other in what]
+    (tmp_path / "korean.txt").write_text("\n\n".join("\n".join(lines[at:] + lines[:at]) for at in range(30)))
+    asked: dict[str, Any] = {"counts": {"similar": 40}, "document": "blank"}
+    similar = make_lessons(tmp_path / "korean.txt", tokenizer, tmp_path / "out", **asked)["similar"]
+    assert len(similar.splits["train"].labels) == 40
+    assert len(set(similar.splits["train"].labels.tolist())) > 5  # scores of all kinds of pairs
 
 
 def test_a_lesson_that_the_text_has_nothing_for_is_left_out(tokenizer: Path, tmp_path: Path) -> None:

@@ -25,6 +25,15 @@ def test_sentences_end_where_a_reader_ends_them() -> None:
     ]
 
 
+def test_a_script_without_capitals_has_sentences_too() -> None:
+    lines = ["영화가 너무 짧아서 정말 아쉽다. 그래도 다시 한 번 보고 싶다.", "끝까지 눈을 뗄 수 없었음"]
+    text = "\n".join([*lines, "짧다.", "왜 이렇게 끝나는지 모르겠다…"])
+    assert sentences(text) == [
+        ["영화가 너무 짧아서 정말 아쉽다.", "그래도 다시 한 번 보고 싶다.", "끝까지 눈을 뗄 수 없었음"],
+        ["왜 이렇게 끝나는지 모르겠다…"],
+    ]
+
+
 @pytest.mark.parametrize(
     "between", ["CHAPTER THE SECOND OF IT.", "* * * * *", "Table 1234 has a few rows of it.", "Oh!", "without an end"]
 )

@@ -15,6 +15,7 @@ from gpt1.cli import options, words
 @click.option("--out", required=True, metavar="DIR", help="Folder for the lessons, a folder each.")
 @click.option("--passages", type=options.WholeNumber(1), metavar="N", help="Passages to draw from the text.  [100000]")
 @click.option("--seed", type=options.WholeNumber(0), metavar="N", help="Which passages are drawn, and how.  [0]")
+@options.document
 @options.field
 @options.encoding
 @options.unwrap

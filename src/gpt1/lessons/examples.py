@@ -22,13 +22,13 @@ from functools import cached_property
 
 import numpy as np
 
-from gpt1.lessons.passages import Passage
+from gpt1.lessons.passages import Passage, has_no_capitals
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 
 HIGHEST = 5.0  # of the scores of `similar`, as STS-B has them
-STEM = 5  # letters of a word that count when sentences are compared
+STEM, SIGNS = 5, 2  # letters of a word that count when sentences are compared, and of one in a script without capitals
 LIKELY = 40  # sentences of a document among which the likest is looked for
 RELATED = 4  # letters that bent forms of a word share
 MOST_TURNS = 4  # examples of one lesson from one passage
@@ -141,7 +141,7 @@ class Material:
 
 def stems(sentence: str) -> list[str]:
     """Return the beginnings of a sentence's words."""
-    return [word[:STEM].lower() for word in _WORD.findall(sentence)]
+    return [word[: SIGNS if has_no_capitals(word[0]) else STEM].lower() for word in _WORD.findall(sentence)]
 
 
 Random = np.random.Generator

@@ -39,6 +39,7 @@ def make_lessons(
     counts: Mapping[str, int] | None = None,
     passages: int = PASSAGES,
     seed: int = 0,
+    document: str | None = None,
     field: str | None = None,
     encoding: str = "utf-8",
     unwrap: bool = False,
@@ -68,12 +69,14 @@ def make_lessons(
     found = find_sources([str(path) for path in paths], field=field)
     announce(found, progress)
     workers = workers or cores()
-    read = partial(read_parts, found.sources, field=field, encoding=encoding, unwrap=unwrap, workers=workers)
+    read = partial(
+        read_parts, found.sources, document=document, field=field, encoding=encoding, unwrap=unwrap, workers=workers
+    )
     drawn = draw_passages(read(), passages, seed, workers, wrapped=lambda: progress.say(HARD_WRAPPED))
     if len(drawn) < FEWEST_PASSAGES:
         raise InputError(
             f"the text has {many(len(drawn), 'passage')} of {SENTENCES} sentences in a row, which end in a full stop "
-            f"and begin with a capital from A to Z; lessons are made of at least {FEWEST_PASSAGES}: give more text, "
+            f"and do not begin with a small letter; lessons are made of at least {FEWEST_PASSAGES}: give more text, "
             "and if its lines are broken at a margin, `unwrap=True`"
         )
     short, long = _Pool.of(drawn, seed), _Pool.of([], seed)

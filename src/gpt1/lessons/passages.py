@@ -19,11 +19,12 @@ SENTENCES = 6  # in a passage
 FEWEST_WORDS, MOST_WORDS = 4, 40  # of a sentence that is taken
 STRETCH_LENGTH = 1_800  # characters: most of a context of 512 tokens
 
-# A full stop after which something begins: a capital, perhaps behind a quotation mark.
-_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
+# A full stop after which something begins, perhaps behind a quotation mark: a capital, or a letter of a script that
+# has none (that is: no small letter).
+_END = re.compile(r"(?<=[.!?。！？])[\"'”’)]*\s+(?=[\"'“‘(]?([^\W\d_]))")
 _TITLES = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|Prof|Capt|Col|Gen|Rev|Hon|Esq|Jr|Sr|No|Vol|[A-Z])\.$")
 _PARAGRAPH = re.compile(r"\n\s*\n|\n")
-_ODD = re.compile(r"[^\w\s.,;:!?'\"“”‘’()—-]|_|\d{3,}")  # headings, tables, notes, rules of asterisks
+_ODD = re.compile(r"[^\w\s.,;:!?'\"“”‘’()—。！？，、…~-]|_|\d{3,}")  # headings, tables, notes, rules of asterisks
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ def _split(paragraph: str) -> Iterator[str]:
     held = ""
     start = 0
     for end in _END.finditer(paragraph):
+        if end[1].islower():
+            continue
         piece = paragraph[start : end.end()]
         start = end.end()
         held += piece
@@ -61,9 +64,16 @@ def _split(paragraph: str) -> Iterator[str]:
         yield last
 
 
+def has_no_capitals(letter: str) -> bool:
+    """Whether this is a letter of a script that does not know capitals, such as Hangul."""
+    return letter.isalpha() and letter.lower() == letter.upper()
+
+
 def _is_prose(sentence: str) -> bool:
     count = sentence.count(" ") + 1
-    ends = sentence.rstrip("\"'”’)")[-1:] in ".!?"
+    last = sentence.rstrip("\"'”’)")[-1:]
+    # Who writes in a script without capitals often leaves the full stop out at the end of a line.
+    ends = last in ".!?。！？…" or has_no_capitals(last)
     return FEWEST_WORDS <= count <= MOST_WORDS and ends and not _ODD.search(sentence) and not sentence.isupper()
 
 
