@@ -36,7 +36,7 @@ from gpt1.inference.run import Run, load_run
 from gpt1.labelling.choosing import next_labels
 from gpt1.labelling.confident import find_doubts
 from gpt1.labelling.cross_validating import answers_of_others
-from gpt1.linear.ensemble import ALONE, pool
+from gpt1.linear.ensemble import choose_members, pool
 from gpt1.linear.words import answer_by_words
 from gpt1.records.ensemble import NETWORK, WORDS
 from gpt1.tasks.answers import Floats
@@ -114,8 +114,7 @@ def suspects(name: str, seed: int, given: argparse.Namespace, folder: Path) -> F
         given_rows = [replace(row, label=int(label)) for row, label in zip(rows, labels, strict=True)]
         encoded = encode_task(own, {"train": given_rows}, run.tokenizer, run.recipe.shape.context)
         members = answers_of_others(run, encoded, (NETWORK, WORDS), folder / "workings", print, [])
-        ensemble = run.ensembles.get("rows")
-        weights = ALONE if ensemble is None else ensemble.weights
+        weights = choose_members(own, members, labels).weights  # as cross-validation chooses, without a second one
         answers = {"run": tempered(own, pool(own, members, weights), temperature_of(run, own)), **members}
     else:
         answers = {WORDS: _by_words(own, rows, labels)}
