@@ -136,7 +136,7 @@ _ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
     ("shape.kind", LSTM): ("shape.units",),
     ("shape.kind", TRANSFORMER): (
         *("shape.heads", "shape.feed_forward", "shape.norm", "shape.norm_first", "shape.positions"),
-        *("shape.activation", "shape.qk_norm", "shape.window", "shape.layer_drop"),
+        *("shape.activation", "shape.qk_norm", "shape.window", "shape.global_tokens", "shape.layer_drop"),
     ),
     ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
     ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
