@@ -124,7 +124,7 @@ def make_corpus(folder: Path, size: Size) -> Tokenizer:
 
 
 def compare(folder: Path, size: Size) -> dict[str, tuple[float, float]]:
-    """Return which share of logs that it has not read each network answers rightly, and otherwise for the other name."""
+    """Return what share of new logs each network answers rightly, and otherwise where the name is the other one."""
     asked = rows(size.asked, seed=2)
     reach = LAYERS * (WINDOW - 1)
     behind = tokens_behind(make_corpus(folder, size), asked)

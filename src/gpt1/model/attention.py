@@ -3,7 +3,8 @@
 Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
 A window is computed block by block, in time and memory of T x window; it drops what full attention would drop. Global
-tokens are further keys of each block, and as queries they are computed once more, over all that came before.
+tokens are further keys of each block, and as queries they are computed once more, over all that came before. On a GPU
+in 16 bits a kernel of our own does all of that, with our own masks.
 A packed row is attended to by a kernel that knows where sequences begin; where there is none, over a grid and back.
 With a past, keys and values are kept for the tokens to come, and a token that goes on looks at what was kept.
 """
@@ -11,8 +12,10 @@ With a past, keys and values are kept for the tokens to come, and a token that g
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +38,7 @@ from gpt1.model.fusing import fuses
 from gpt1.model.global_tokens import GlobalTokens
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear, Rotary, UnitRMS
-from gpt1.model.packing import Packing
+from gpt1.model.packing import Packing, grid_packing
 from gpt1.recipes.values import Shape
 
 # B sequences, T positions, C width, H heads, D width per head; in a packed row, N tokens for B and T.
@@ -50,6 +53,7 @@ BACKENDS = [
     SDPBackend.MATH,
 ]
 
+SIXTEEN_BITS = torch.bfloat16, torch.float16
 SHORT = 256  # tokens up to which a CPU learns faster without its fused kernel, whose gradient is slow
 
 
@@ -59,6 +63,8 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
         self.heads, self.window, self.dropout = shape.heads, shape.window, shape.dropout
+        in_window = shape.window is not None and shape.window < shape.context
+        self.kernel = _window_kernel(shape.width // shape.heads) if in_window else None
         self.weights_site, self.branch_site = layer_site(layer, Place.INSIDE), layer_site(layer, Place.BRANCH_1)
         self.qkv = Linear(shape.width, 3 * shape.width, shape.bias)
         self.out = Linear(shape.width, shape.width, shape.bias)
@@ -86,7 +92,7 @@ class Attention(nn.Module):
             y = past.attend(q)
         else:
             attending = attend if packing is None else partial(attend_packed, packing=packing)
-            looking = Looking(self.window, everywhere)
+            looking = Looking(self.window, everywhere, self.kernel)
             y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, looking=looking)
         return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
@@ -119,13 +125,41 @@ class Attention(nn.Module):
 
 
 class Looking(NamedTuple):
-    """Where positions look: at the last `window`, the own one among them (None: at all), and at global ones."""
+    """Where positions look: at the last `window`, the own one among them (None: at all), and at global ones.
+
+    The kernel is for GPUs, in 16 bits.
+    """
 
     window: int | None
     everywhere: GlobalTokens | None = None
+    kernel: Callable[..., Tensor] | None = None
+
+    def fuses(self, q: Tensor) -> bool:
+        """Whether the kernel takes these queries."""
+        return self.kernel is not None and q.is_cuda and q.dtype in SIXTEEN_BITS
 
 
 EVERYWHERE = Looking(None)
+
+
+def _window_kernel(width: int) -> Callable[..., Tensor] | None:
+    """Return the kernel for windows where there is a GPU, and say so where it cannot be had."""
+    if not torch.cuda.is_available():
+        return None
+    try:
+        from gpt1.model.kernels.attention import HEAD_WIDTHS
+        from gpt1.model.kernels.windows import window_attention
+    except ImportError:
+        warnings.warn("Triton is not installed: windows are computed without their kernel, more slowly", stacklevel=2)
+        return None
+    if width not in HEAD_WIDTHS:
+        warnings.warn(
+            f"heads are {width} wide, not one of {', '.join(map(str, HEAD_WIDTHS))}: windows are computed without "
+            "their kernel, more slowly",
+            stacklevel=2,
+        )
+        return None
+    return window_attention
 
 
 def attend(
@@ -141,6 +175,12 @@ def attend(
     """Return softmax(q k^T / sqrt(D)) v over the positions that each one looks at."""
     H, T = q_BHTD.shape[1:3]
     if looking.window is not None and looking.window < T:
+        if looking.fuses(q_BHTD):
+            q, k, v = (x.transpose(1, 2).flatten(0, 1).transpose(0, 1) for x in (q_BHTD, k_BHTD, v_BHTD))
+            packing = grid_packing(len(q_BHTD), T, q_BHTD.device)
+            y_HND = attend_packed(q, k, v, packing=packing, rate=rate, noise=noise, site=site, looking=looking)
+            y_HBTD: Tensor = y_HND.unflatten(1, (-1, T))
+            return y_HBTD.transpose(0, 1)
         local = _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, looking)
         if looking.everywhere is None:
             return local
@@ -167,12 +207,18 @@ def attend_packed(
     looking: Looking = EVERYWHERE,
 ) -> Tensor:
     """Do as `attend` does, for each sequence of a packed row."""
-    if q_HND.is_cuda and q_HND.dtype in (torch.bfloat16, torch.float16) and looking.window is None:
-        q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
+    everything = looking.window is None or looking.window >= packing.longest
+    q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
+    if looking.fuses(q_HND) and not everything:
+        places = None if looking.everywhere is None else looking.everywhere.places
+        where: dict[str, Any] = {"packing": packing, "window": looking.window, "places_BG": places}
+        kernel = cast(Callable[..., Tensor], looking.kernel)
+        return kernel(q_NHD, k_NHD, v_NHD, **where, rate=rate, noise=noise, site=site).transpose(0, 1)
+    if q_HND.is_cuda and q_HND.dtype in SIXTEEN_BITS and everything:
         dropout = 0.0 if noise is None else rate
         y_NHD = packed_attention(q_NHD, k_NHD, v_NHD, offsets=packing.offsets, longest=packing.longest, dropout=dropout)
         return y_NHD.transpose(0, 1)
-    q, k, v = (packing.to_grid(x.transpose(0, 1)).transpose(1, 2) for x in (q_HND, k_HND, v_HND))
+    q, k, v = (packing.to_grid(x_NHD).transpose(1, 2) for x_NHD in (q_NHD, k_NHD, v_NHD))
     y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, looking=looking)
     return packing.from_grid(y_BHTD.transpose(1, 2)).transpose(0, 1)
 

@@ -44,7 +44,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv_N3HD: Tensor, masks: Masks) -> Tensor:
         qkv_N3HD = qkv_N3HD.contiguous()
-        words = _words(qkv_N3HD.shape[2], masks)
+        words = words_of(qkv_N3HD.shape[2], masks)
         y_NHD, sums_HN = _forward(qkv_N3HD, words, masks)
         ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *words)
         ctx.masks = masks
@@ -57,7 +57,7 @@ class _Attention(torch.autograd.Function):
         return _backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), ctx.masks), None
 
 
-def _words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
+def words_of(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
     """Return the word of each query in each head [H, N], and of each key's position [longest]."""
     packing, N = masks.packing, len(masks.packing.sequence)
     rows_HN = torch.empty((heads, N), dtype=torch.int32, device=masks.word.device)
