@@ -245,3 +245,36 @@ def test_memory_grows_with_length_and_not_with_length_squared(dropping: bool) ->
     short, long = (largest_tensor(length, dropping) for length in (2048, 4096))
     assert 0 < short <= B * H * 2048 * (64 + 3)
     assert long == 2 * short
+
+
+LONGER = Shape(layers=2, width=32, heads=2, feed_forward=64, context=200, dropout=0.2, window=20, global_tokens=1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("packed", [False, True], ids=["grid", "packed"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("shape", [LONGER, replace(LONGER, global_tokens=0)], ids=["global", "window"])
+def test_a_gpu_in_sixteen_bits_looks_at_and_drops_what_a_cpu_does(shape: Shape, compiled: bool, packed: bool) -> None:
+    exact = learner(shape)
+    half = build_model(shape, VOCAB, compute=torch.bfloat16, specials=SPECIALS)
+    half.load_state_dict(exact.state_dict())
+    half.cuda()
+    ids, noise = pairs(3, 150), noise_for(3)
+    places = [10, 90, 130]
+    for row, place in enumerate(places):
+        ids[row, place] = DELIMITER
+    wanted_hidden, _ = exact(ids, noise)
+    wanted = gradients(wanted_hidden.square().sum(), dict(exact.named_parameters()))
+
+    on_gpu = DropoutKey(noise.word.cuda(), noise.rows.cuda())
+    run = torch.compile(half) if compiled else half
+    if packed:
+        hidden, _ = run(ids.flatten().cuda(), on_gpu, pack(torch.tensor([150, 150, 150], device="cuda")))
+        hidden = hidden.view(3, 150, -1)
+    else:
+        hidden, _ = run(ids.cuda(), on_gpu)
+    assert half.blocks[0].attention.kernel is not None
+    assert relative_error({"h": hidden.double().cpu()}, {"h": wanted_hidden}) < 0.03
+    found = gradients(hidden.float().square().sum(), dict(half.named_parameters()))
+    flat = [torch.cat([x.double().cpu().flatten() for x in slopes.values()]) for slopes in (found, wanted)]
+    assert relative_error({"all": flat[0]}, {"all": flat[1]}) < 0.05
