@@ -143,7 +143,7 @@ EVERYWHERE = Looking(None)
 
 
 def _window_kernel(width: int) -> Callable[..., Tensor] | None:
-    """Return the kernel for windows where there is a GPU, and say so where it cannot be had."""
+    """Return the kernel for windows where there is a GPU and it knows heads so wide; say so where it cannot be had."""
     if not torch.cuda.is_available():
         return None
     try:
@@ -152,14 +152,7 @@ def _window_kernel(width: int) -> Callable[..., Tensor] | None:
     except ImportError:
         warnings.warn("Triton is not installed: windows are computed without their kernel, more slowly", stacklevel=2)
         return None
-    if width not in HEAD_WIDTHS:
-        warnings.warn(
-            f"heads are {width} wide, not one of {', '.join(map(str, HEAD_WIDTHS))}: windows are computed without "
-            "their kernel, more slowly",
-            stacklevel=2,
-        )
-        return None
-    return window_attention
+    return window_attention if width in HEAD_WIDTHS else None
 
 
 def attend(
