@@ -48,10 +48,12 @@ SHAPE = (
     "shape.heads=4",
     "shape.feed_forward=128",
     "shape.context=192",
+    "training.precision=fp32",
 )
 READING = ("training.batch=8", "logging.evaluate_every=none", "logging.sample_every=none", "logging.save_every=none")
 LEARNING = (
     "training.batch=8",
+    "training.precision=fp32",
     "optimizer.lr=5e-3",
     "shape.dropout=0",
     "finetuning.windows=off",
@@ -96,16 +98,15 @@ def tokens_behind(tokenizer: Tokenizer, examples: Sequence[Example]) -> int:
     return min(len(tokenizer.encode(text)) for text in behind) + 1
 
 
-def learn(folder: Path, changes: Sequence[str], size: Size, device: str) -> Run:
+def learn(folder: Path, changes: Sequence[str], size: Size) -> Run:
     """Return a network that has read logs and learned of some who opened the gate; `folder` has a corpus."""
     arm = folder / ("-".join(changes) or "full")
-    precision = f"training.precision={'fp32' if device == 'cpu' else 'bf16'}"
-    reading = [*SHAPE, *READING, precision, f"training.steps={size.steps}", *changes]
-    base = pretrain("tiny", folder / "corpus", arm / "base", changes=reading, device=device)
+    reading = [*SHAPE, *READING, f"training.steps={size.steps}", *changes]
+    base = pretrain("tiny", folder / "corpus", arm / "base", changes=reading, device="cpu")
     examples = rows(size.rows + 40, seed=1)
     labelled = Labelled(TASK, {"train": examples[:-40], "dev": examples[-40:]})
-    learning = [*LEARNING, precision, f"training.epochs={size.epochs}"]
-    return finetune(base.path, arm / "run", examples=labelled, recipe="auto", changes=learning, device=device)
+    learning = [*LEARNING, f"training.epochs={size.epochs}"]
+    return finetune(base.path, arm / "run", examples=labelled, recipe="auto", changes=learning, device="cpu")
 
 
 def make_corpus(folder: Path, size: Size) -> Tokenizer:
@@ -122,7 +123,7 @@ def make_corpus(folder: Path, size: Size) -> Tokenizer:
     return tokenizer
 
 
-def compare(folder: Path, size: Size, device: str = "cpu") -> dict[str, tuple[float, float]]:
+def compare(folder: Path, size: Size) -> dict[str, tuple[float, float]]:
     """Return what share of new logs each network answers rightly, and otherwise where the name is the other one."""
     asked = rows(size.asked, seed=2)
     reach = LAYERS * (WINDOW - 1)
@@ -132,7 +133,7 @@ def compare(folder: Path, size: Size, device: str = "cpu") -> dict[str, tuple[fl
     found = {}
     for name, changes in ARMS.items():
         began = time.perf_counter()
-        run = learn(folder, changes, size, device)
+        run = learn(folder, changes, size)
         answers, others = (answer(run, TASK, some).answers for some in (asked, rows(size.asked, 2, exchanged=1)))
         right, changed = (answers == [row.label for row in asked]).mean(), (answers != others).mean()
         found[name] = float(right), float(changed)
@@ -143,12 +144,10 @@ def compare(folder: Path, size: Size, device: str = "cpu") -> dict[str, tuple[fl
 
 def main() -> None:
     """Teach three networks and print what they know."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    given = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        compare(Path(folder), Size(), given.device)
+        compare(Path(folder), Size())
 
 
 if __name__ == "__main__":

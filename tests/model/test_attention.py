@@ -47,7 +47,7 @@ def test_a_window_is_full_attention_in_a_band(length: int, window: int, dropping
     assert found.shape == wanted.shape
     assert relative_error({"y": found}, {"y": wanted}) < 1e-12
     slopes = [dict(zip("qkv", torch.autograd.grad(y, inputs, weight), strict=True)) for y in (found, wanted)]
-    assert relative_error(*slopes) < 1e-10
+    assert relative_error(*slopes) < 1e-9  # of a window of one token the queries' gradients are 0, but for rounding
 
 
 @pytest.mark.parametrize("dropping", [False, True], ids=["without dropout", "with dropout"])

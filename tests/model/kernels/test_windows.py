@@ -101,3 +101,13 @@ def test_the_gradient_is_the_slope_of_the_dropped_function() -> None:
         lambda x: fused(x, packing, 3, places, noise_of(1, 2))[0], normal(30, 3, 1, WIDTH)
     )
     assert by_gradient == pytest.approx(by_differences, rel=2e-3)
+
+
+@pytest.mark.filterwarnings("default")  # the compiler's own
+def test_a_compiler_takes_it_as_one_operation() -> None:
+    packing, places, noise = packed(21, 9), torch.tensor([[0, 20], [0, 4]], device=DEVICE), noise_of(1, 2)
+    x = normal(30, 3, 1, WIDTH, dtype=DTYPES[1])
+    compiled = torch.compile(lambda x: fused(x, packing, 3, places, noise), backend="aot_eager", fullgraph=True)
+    found = results_and_gradients(compiled, x)
+    wanted = results_and_gradients(lambda x: fused(x, packing, 3, places, noise), x)
+    assert_near(found, wanted, ERRORS[DTYPES[1]])
