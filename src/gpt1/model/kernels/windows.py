@@ -20,7 +20,7 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 from torch import Tensor
 
 from gpt1.model.dropout import DropoutKey
-from gpt1.model.kernels.attention import TOKENS, _dot, _put, _tile, words_of
+from gpt1.model.kernels.attention import TOKENS, put_rows, row_dots, tile_of, words_of
 from gpt1.model.kernels.dropout import keeps
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.packing import Packing
@@ -115,7 +115,7 @@ def _attention_backward(
     q, k, v, dy = (_in_heads(x) for x in (q_NHD, k_NHD, v_NHD, grad_NHD.contiguous()))
     dq, dk, dv = (torch.empty_like(y_NHD) for _ in range(3))
     dots_HN = torch.empty_like(sums_HN)
-    _dot[(triton.cdiv(N, TOKENS), H)](y_NHD, dy, dots_HN, N, D=D, BLOCK=TOKENS)
+    row_dots[(triton.cdiv(N, TOKENS), H)](y_NHD, dy, dots_HN, N, D=D, BLOCK=TOKENS)
     queries, keys, warps, stages = BACKWARD
     _attend_backward[(triton.cdiv(longest, keys), H, len(offsets) - 1)](
         *(q, k, v, dy, sums_HN, dots_HN, dq, dk, dv, offsets, *words_of(H, masks), places_BG, N),
@@ -235,7 +235,7 @@ def _attend(  # type: ignore[no-untyped-def]
         line = head.to(tl.int64) * tokens + token
         own = places + sequence * count
         m = block * BM + tl.arange(0, BM)
-        q = _tile(q_own, m, q_step, size, D)
+        q = tile_of(q_own, m, q_step, size, D)
         row = m
         if DROP:
             row = tl.load(rows + line + m, m < size, 0)
@@ -249,7 +249,7 @@ def _attend(  # type: ignore[no-untyped-def]
             begin = tl.where(tl.max(is_global, 0) > 0, 0, begin)
         for start in range(begin, tl.minimum((block + 1) * BM, size), BN):
             n = start + tl.arange(0, BN)
-            k, v = _tile(k_own, n, k_step, size, D), _tile(v_own, n, v_step, size, D)
+            k, v = tile_of(k_own, n, k_step, size, D), tile_of(v_own, n, v_step, size, D)
             distance = m[:, None] - n[None, :]
             allowed = (distance >= 0) & ((distance < window) | (is_global[:, None] > 0))
             column = n
@@ -260,7 +260,7 @@ def _attend(  # type: ignore[no-untyped-def]
             for start in range(0, count, GLOBAL):
                 slot = start + tl.arange(0, GLOBAL)
                 n_2 = tl.load(own + slot, slot < count, size)
-                k_2, v_2 = _tile(k_own, n_2, k_step, size, D), _tile(v_own, n_2, v_step, size, D)
+                k_2, v_2 = tile_of(k_own, n_2, k_step, size, D), tile_of(v_own, n_2, v_step, size, D)
                 allowed = (m[:, None] - n_2[None, :] >= window) & (is_global[:, None] == 0)
                 column = n_2
                 if DROP:
@@ -271,7 +271,7 @@ def _attend(  # type: ignore[no-untyped-def]
         tl.store(sums + line + m, top + tl.log2(total), m < size)
         if DROP:
             gathered *= scale
-        _put(y + token * C + head * D, m, C, size, gathered / total[:, None], D)
+        put_rows(y + token * C + head * D, m, C, size, gathered / total[:, None], D)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -356,7 +356,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
 
         # This block as keys and values, met by the queries of their windows, and by global ones or, global, by all.
         n = block * BN + tl.arange(0, BN)
-        k, v = _tile(k_own, n, k_step, size, D), _tile(v_own, n, v_step, size, D)
+        k, v = tile_of(k_own, n, k_step, size, D), tile_of(v_own, n, v_step, size, D)
         column = n
         if DROP:
             column = tl.load(columns + n, n < size, 0)
@@ -369,7 +369,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
         dv = tl.zeros((BN, D), tl.float32)
         for start in range(block * BN, end, BM):
             m = start + tl.arange(0, BM)
-            q, dy = _tile(q_own, m, q_step, size, D), _tile(come, m, C, size, D)
+            q, dy = tile_of(q_own, m, q_step, size, D), tile_of(come, m, C, size, D)
             sum = tl.load(sums + line + m, m < size, float("inf"))  # beyond the sequence: weight 0
             dot = tl.load(dots + line + m, m < size, 0.0)
             row = m
@@ -382,7 +382,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
             for start in range(0, count, GLOBAL):
                 slot = start + tl.arange(0, GLOBAL)
                 m_2 = tl.load(own + slot, slot < count, size)
-                q_2, dy_2 = _tile(q_own, m_2, q_step, size, D), _tile(come, m_2, C, size, D)
+                q_2, dy_2 = tile_of(q_own, m_2, q_step, size, D), tile_of(come, m_2, C, size, D)
                 sum_2 = tl.load(sums + line + m_2, m_2 < size, float("inf"))
                 dot_2 = tl.load(dots + line + m_2, m_2 < size, 0.0)
                 row_2 = m_2
@@ -394,11 +394,11 @@ def _attend_backward(  # type: ignore[no-untyped-def]
                 )
         if DROP:
             dv *= scale
-        _put(dk_all + into, n, C, size, dk * factor, D)
-        _put(dv_all + into, n, C, size, dv, D)
+        put_rows(dk_all + into, n, C, size, dk * factor, D)
+        put_rows(dv_all + into, n, C, size, dv, D)
 
         # This block as queries, who meet the keys of their windows, and global ones or, global, all before them.
-        q_3, dy_3 = _tile(q_own, n, q_step, size, D), _tile(come, n, C, size, D)
+        q_3, dy_3 = tile_of(q_own, n, q_step, size, D), tile_of(come, n, C, size, D)
         sum_3 = tl.load(sums + line + n, n < size, float("inf"))
         dot_3 = tl.load(dots + line + n, n < size, 0.0)
         row_3 = n
@@ -410,7 +410,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
         dq = tl.zeros((BN, D), tl.float32)
         for start in range(begin, tl.minimum((block + 1) * BN, size), BM):
             n_3 = start + tl.arange(0, BM)
-            k_3, v_3 = _tile(k_own, n_3, k_step, size, D), _tile(v_own, n_3, v_step, size, D)
+            k_3, v_3 = tile_of(k_own, n_3, k_step, size, D), tile_of(v_own, n_3, v_step, size, D)
             column_3 = n_3
             if DROP:
                 column_3 = tl.load(columns + n_3, n_3 < size, 0)
@@ -423,7 +423,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
             for start in range(0, count, GLOBAL):
                 slot_4 = start + tl.arange(0, GLOBAL)
                 n_4 = tl.load(own + slot_4, slot_4 < count, size)
-                k_4, v_4 = _tile(k_own, n_4, k_step, size, D), _tile(v_own, n_4, v_step, size, D)
+                k_4, v_4 = tile_of(k_own, n_4, k_step, size, D), tile_of(v_own, n_4, v_step, size, D)
                 column_4 = n_4
                 if DROP:
                     column_4 = tl.load(columns + n_4, n_4 < size, 0)
@@ -431,4 +431,4 @@ def _attend_backward(  # type: ignore[no-untyped-def]
                 dq = _meet_keys(
                     q_3, dy_3, k_4, v_4, allowed_4, sum_3, dot_3, row_3, column_4, dq, factor_2, limit, scale, DROP
                 )
-        _put(dq_all + into, n, C, size, dq * factor, D)
+        put_rows(dq_all + into, n, C, size, dq * factor, D)
