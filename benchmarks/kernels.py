@@ -73,12 +73,12 @@ def cases() -> Iterator[Case]:
 
     def plain_attention(packing: Packing, noise: DropoutKey, qkv: Tensor) -> Sequence[Tensor]:
         q, k, v = (x.transpose(0, 1) for x in qkv.view(-1, 3, H, C // H).unbind(1))
-        y = attend_packed(q, k, v, packing=packing, rate=RATE, noise=noise, site=SITE, window=None)
+        y = attend_packed(q, k, v, packing=packing, rate=RATE, noise=noise, site=SITE)
         return (y.transpose(0, 1),)
 
     def library_attention(packing: Packing, noise: DropoutKey, qkv: Tensor) -> Sequence[Tensor]:
         q, k, v = qkv.view(-1, T, 3, H, C // H).transpose(1, 3).unbind(2)
-        return (attend(q, k, v, rate=RATE, noise=noise, site=SITE, window=None).transpose(1, 2).reshape(-1, H, C // H),)
+        return (attend(q, k, v, rate=RATE, noise=noise, site=SITE).transpose(1, 2).reshape(-1, H, C // H),)
 
     def norm(packing: Packing, noise: DropoutKey, *x: Tensor) -> Sequence[Tensor]:
         masks = masks_at(RATE, noise, SITE, packing)

@@ -72,6 +72,7 @@ NETWORK = {
 SET_ON_LIBRARIES = {
     "cli/words.py": {"warnings.showwarning"},  # as Python documents it
     "base/parallel.py": {"script.__file__", "script.__spec__"},  # Python's __main__, while workers begin
+    "model/kernels/windows.py": {"ctx.settings"},  # torch's, as it documents for operations of one's own
     "corpus/wikipedia.py": {  # expat's handlers
         "self.parser.CharacterDataHandler",
         "self.parser.EndElementHandler",
@@ -144,6 +145,13 @@ MANY_PARAMETERS = {
     "model/kernels/adam.py: _adam": "a kernel has its pointers and sizes",
     "model/kernels/attention.py: _attend": "a kernel has its pointers and sizes",
     "model/kernels/attention.py: _attend_backward": "a kernel has its pointers and sizes",
+    "model/kernels/windows.py: _attention": "an operation of the library has tensors and numbers",
+    "model/kernels/windows.py: _attention_backward": "an operation of the library has tensors and numbers",
+    "model/kernels/windows.py: _gather": "a kernel has its pointers and sizes",
+    "model/kernels/windows.py: _attend": "a kernel has its pointers and sizes",
+    "model/kernels/windows.py: _meet_queries": "a kernel has its pointers and sizes",
+    "model/kernels/windows.py: _meet_keys": "a kernel has its pointers and sizes",
+    "model/kernels/windows.py: _attend_backward": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _attend_next": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _finish": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _project_rows": "a kernel has its pointers and sizes",

@@ -47,7 +47,7 @@ def test_json_is_the_plan_and_its_names_are_stable(capsys: pytest.CaptureFixture
         "parameters": ["embeddings", "layers", "output", "total"],
         "updates": ["tokens_an_update", "an_epoch", "epochs", "total", "tokens", "warmup", "warmup_of_recipe"],
         "flops": ["a_token", "an_update", "total"],
-        "layer": ["parts", "contexts"],
+        "layer": ["parts", "contexts", "window"],
         "disk": ["checkpoint_bytes", "checkpoints", "weights_bytes", "weights", "total"],
         "time": ["seconds_an_update", "tokens_a_second", "seconds"],
         "memory": [

@@ -576,6 +576,7 @@ NETWORKS = {
     "lstm": ("shape.kind=lstm", "shape.layers=1", "shape.units=20"),
     "modern": ("shape.norm=rms", "shape.norm_first=true", "shape.positions=rotary", "shape.tied=false"),
     "window": ("shape.window=3",),
+    "global tokens": ("shape.window=3", "shape.global_tokens=1"),
 }
 
 

@@ -129,6 +129,24 @@ def test_a_window_and_an_lstm_cost_less_a_token() -> None:
     assert flops(PAPER_LSTM) < flops(PAPER)
 
 
+def test_with_a_window_the_scores_of_a_longer_context_cost_a_token_no_more() -> None:
+    full, windowed, far = (
+        plan(change(PAPER, changes), **TEXT, gpu="H200").figures
+        for changes in ([], ["window=64"], ["window=64", "global_tokens=2"])
+    )
+    growth = {
+        name: figures.layer.contexts[-1].flops_a_token / figures.layer.contexts[0].flops_a_token
+        for name, figures in (("full", full), ("windowed", windowed), ("far", far))
+    }
+    assert growth["full"] > 1.1
+    assert growth["windowed"] < 1.01
+    assert growth["far"] < 1.01
+    assert full.flops.a_token > far.flops.a_token > windowed.flops.a_token
+    page = describe(plan(change(PAPER, ["window=64"]), **TEXT, gpu="H200"))
+    assert any(line.endswith("n w d, w = 64") for line in page)
+    assert not any("w = " in line for line in describe(plan(PAPER, **TEXT, gpu="H200")))
+
+
 def test_a_gpu_without_bf16_computes_in_fp16_and_the_page_says_so() -> None:
     found = plan(PAPER, **TEXT, gpu="T4")
     assert found.machine.precision == "fp16"

@@ -35,6 +35,9 @@ SHAPES = {
     "rotary": Shape(**SMALL, layers=1, positions="rotary"),
     "window": Shape(**SMALL, layers=1, window=8),
     "window without dropout": Shape(**SMALL, layers=1, window=8, dropout=0.0),
+    "window and global tokens": Shape(**SMALL, layers=1, window=8, global_tokens=2),
+    "window and global tokens without dropout": Shape(**SMALL, layers=1, window=8, global_tokens=2, dropout=0.0),
+    "modern with a window and global tokens": replace(MODERN.shape, **SMALL, layers=1, window=8, global_tokens=2),
     "lstm": Shape(**SMALL, layers=1, kind=LSTM, units=256),
 }
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpt1.model.attention import attend
+from gpt1.model.attention import Looking, attend
 from gpt1.model.dropout import DropoutKey, keep_mask
 from tests.model.tools import noise_for, relative_error
 
@@ -41,13 +41,13 @@ def test_a_window_is_full_attention_in_a_band(length: int, window: int, dropping
     keep = keep_mask((H, length, length), RATE, noise, SITE) if noise else None
     weight = torch.randn(B, H, length, D, dtype=torch.float64)
     found, wanted = (
-        attend(*inputs, rate=RATE, noise=noise, site=SITE, window=window),
+        attend(*inputs, rate=RATE, noise=noise, site=SITE, looking=Looking(window)),
         banded(*inputs, window, keep),
     )
     assert found.shape == wanted.shape
     assert relative_error({"y": found}, {"y": wanted}) < 1e-12
     slopes = [dict(zip("qkv", torch.autograd.grad(y, inputs, weight), strict=True)) for y in (found, wanted)]
-    assert relative_error(*slopes) < 1e-10
+    assert relative_error(*slopes) < 1e-9  # of a window of one token the queries' gradients are 0, but for rounding
 
 
 @pytest.mark.parametrize("dropping", [False, True], ids=["without dropout", "with dropout"])
@@ -55,7 +55,7 @@ def test_no_window_is_a_window_over_everything(dropping: bool) -> None:
     inputs = queries_keys_values(9)
     noise = noise_for(B) if dropping else None
     keep = keep_mask((H, 9, 9), RATE, noise, SITE) if noise else None
-    found = attend(*inputs, rate=RATE, noise=noise, site=SITE, window=None)
+    found = attend(*inputs, rate=RATE, noise=noise, site=SITE)
     assert relative_error({"y": found}, {"y": banded(*inputs, 9, keep)}) < 1e-12
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_dropped_at_rate_0() -> None:
     inputs = queries_keys_values(9)
     for window in (None, 4):
         with_noise, without = (
-            attend(*inputs, rate=0.0, noise=n, site=SITE, window=window) for n in (noise_for(B), None)
+            attend(*inputs, rate=0.0, noise=n, site=SITE, looking=Looking(window)) for n in (noise_for(B), None)
         )
         assert torch.equal(with_noise, without)
 
@@ -80,7 +80,7 @@ def largest_tensor(length: int, window: int, dropping: bool) -> int:
 
     inputs = queries_keys_values(length, torch.float32)
     with Watch():
-        attend(*inputs, rate=RATE, noise=noise_for(B) if dropping else None, site=SITE, window=window)
+        attend(*inputs, rate=RATE, noise=noise_for(B) if dropping else None, site=SITE, looking=Looking(window))
     return max(sizes)
 
 
@@ -95,7 +95,9 @@ def test_memory_grows_with_length_times_window_and_not_with_length_squared(dropp
 @pytest.mark.parametrize("window", [None, 16])
 def test_a_gpu_drops_about_the_share_it_should(window: int | None) -> None:
     q = torch.zeros(4, 4, 128, 64, device="cuda", dtype=torch.bfloat16)
-    y = attend(q, q, torch.ones_like(q), rate=RATE, noise=on_gpu(noise_for(4)), site=SITE, window=window).float()
+    y = attend(
+        q, q, torch.ones_like(q), rate=RATE, noise=on_gpu(noise_for(4)), site=SITE, looking=Looking(window)
+    ).float()
     assert y.mean().item() == pytest.approx(1, abs=0.05)
     first = y[:, :, 0]  # it attends to itself alone: all or nothing
     assert ((first == 0) | ((first - 1 / (1 - RATE)).abs() < 0.01)).all()
@@ -106,9 +108,9 @@ def test_a_gpu_drops_about_the_share_it_should(window: int | None) -> None:
 @pytest.mark.parametrize("window", [None, 4])
 def test_a_gpu_in_float64_drops_what_a_cpu_drops(window: int | None) -> None:
     inputs = queries_keys_values(13)
-    wanted = attend(*inputs, rate=RATE, noise=noise_for(B), site=SITE, window=window)
+    wanted = attend(*inputs, rate=RATE, noise=noise_for(B), site=SITE, looking=Looking(window))
     moved = [x.cuda() for x in inputs]
-    found = attend(*moved, rate=RATE, noise=on_gpu(noise_for(B)), site=SITE, window=window).cpu()
+    found = attend(*moved, rate=RATE, noise=on_gpu(noise_for(B)), site=SITE, looking=Looking(window)).cpu()
     assert relative_error({"y": found}, {"y": wanted}) < 1e-12
 
 

@@ -249,7 +249,11 @@ def test_every_recipe_shape_can_be_built_and_run_on_the_meta_device() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # the compiler's own
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
-@pytest.mark.parametrize("shape", [PAPER, replace(MODERN, window=4)], ids=["paper", "modern with a window"])
+@pytest.mark.parametrize(
+    "shape",
+    [PAPER, replace(MODERN, window=4), replace(PAPER, window=3, global_tokens=1)],
+    ids=["paper", "modern with a window", "paper with global tokens"],
+)
 def test_a_compiled_network_is_the_network_and_compiled_once(shape: Shape) -> None:
     model, (ids, _, _) = shaken(shape, dtype=torch.float32), batch()
     compiled = torch.compile(model, fullgraph=True)

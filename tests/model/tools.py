@@ -20,6 +20,8 @@ SHAPES = {
     "modern": MODERN,
     "modern with a window": replace(MODERN, window=4),
     "a window of one token": replace(PAPER, window=1),
+    "a window and a global token": replace(PAPER, window=3, global_tokens=1),
+    "modern with a window and global tokens": replace(MODERN, window=2, global_tokens=3),
     "pre-norm with layer norms and biases": replace(PAPER, norm_first=True),
     "post-norm, rms, rotary, tied": replace(PAPER, norm="rms", positions="rotary", bias=False, window=5),
     "layer norms without biases, untied, relu2": replace(PAPER, bias=False, tied=False, activation="relu2"),

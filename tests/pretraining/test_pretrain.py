@@ -33,7 +33,7 @@ from gpt1.runs.events import Event, Noticed
 from gpt1.text.tokenizer import Tokenizer, load_tokenizer
 from gpt1.training.trainer import Diverged
 from tests.conftest import make_text
-from tests.finetuning.tools import Told
+from tests.finetuning.tools import Told, make_pretrained
 from tests.moments import changes_told, counted, signalled
 from tests.pretraining.tools import add_sums, write_corpus
 from tests.processes import finish, kill_after, start, wait_for_metrics
@@ -241,6 +241,35 @@ def test_training_can_begin_with_another_runs_weights(unbroken: Path, corpus: Pa
     assert losses_of(tmp_path / "adapted")[1] < losses_of(unbroken)[1] - 0.3
     with pytest.raises(SettingError, match=r"shape.layers is decided by"):
         pretrain("tiny", corpus, tmp_path / "no", init=unbroken, changes=["layers=3"], device="cpu")
+
+
+def test_a_base_with_rotary_positions_goes_on_reading_farther_than_it_did(
+    corpus: Path, words_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    near = make_pretrained(tmp_path / "near", words_tokenizer, "shape.positions=rotary")
+    far = ["shape.context=64", "shape.window=8", "shape.global_tokens=1"]
+    steps = ["steps=2", "batch=4", "precision=fp32"]
+    run = pretrain(None, corpus, tmp_path / "far", init=near, changes=[*steps, *far], device="cpu")
+    shape = run.recipe.shape
+    assert (shape.context, shape.window, shape.global_tokens) == (64, 8, 1)
+    again = pretrain(None, corpus, tmp_path / "far", resume=True, changes=["steps=3"], device="cpu")
+    assert again.recipe.shape == shape
+    text = " ".join(["a silver key"] * 10)
+    (tmp_path / "rows.csv").write_text("text,label\n" + f"{text},1\nan umbrella,0\n" * 4)
+    learning = ["training.steps=1", "finetuning.windows=off"]
+    tuned = finetune(run.path, tmp_path / "tuned", train=tmp_path / "rows.csv", changes=learning, device="cpu")
+    assert tuned.recipe.shape.global_tokens == 1
+    assert tuned.classifier.body.specials == 3
+    assert len(list(tuned.predict([{"text": text}]))) == 1
+
+
+def test_a_base_with_learned_positions_may_look_less_far_but_reads_no_more_at_once(
+    unbroken: Path, corpus: Path, tmp_path: Path
+) -> None:
+    changes = ["steps=1", "window=4"]
+    assert pretrain(None, corpus, tmp_path / "run", init=unbroken, changes=changes, device="cpu").recipe.shape.window
+    with pytest.raises(SettingError, match=r"shape.context is decided by"):
+        pretrain(None, corpus, tmp_path / "no", init=unbroken, changes=["context=64"], device="cpu")
 
 
 def test_a_fine_tuned_run_goes_on_reading_without_its_heads(unbroken: Path, corpus: Path, tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_no_setting_is_shown_that_a_recipe_does_not_use() -> None:
     assert {"optimizer.matrix_lr", "optimizer.momentum", "schedule.cooldown_share"} < modern.keys()
     assert "shape.units" in lstm
     assert not {"shape.heads", "shape.feed_forward", "shape.positions", "shape.layer_drop"} & lstm.keys()
+    assert "shape.global_tokens" not in lstm
     assert not any(name.startswith("finetuning.") for name in (*paper, *modern, *lstm))
     assert [name for name in finetune if name.startswith("shape.")] == ["shape.dropout", "shape.layer_drop"]
     assert "finetuning.lm_weight" in finetune

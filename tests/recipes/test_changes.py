@@ -165,6 +165,10 @@ def test_json_holds_a_setting_that_came_later_where_it_is_not_its_default() -> N
     assert "layer_drop" not in recipe_as_json(TINY)["shape"]
     dropping = change(TINY, ["layer_drop=0.2"])
     assert recipe_as_json(dropping)["shape"]["layer_drop"] == 0.2
+    assert "global_tokens" not in recipe_as_json(TINY)["shape"]
+    far = change(TINY, ["window=16", "global_tokens=2"])
+    assert recipe_as_json(far)["shape"]["global_tokens"] == 2
+    assert recipe_from_json(recipe_as_json(far)) == far
     assert recipe_from_json(recipe_as_json(dropping)) == dropping
 
 

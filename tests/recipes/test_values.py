@@ -17,6 +17,7 @@ def test_the_default_shape_is_that_of_the_paper() -> None:
     assert (shape.layers, shape.width, shape.heads, shape.feed_forward, shape.context) == (12, 768, 12, 3072, 512)
     assert (shape.norm, shape.positions, shape.activation) == ("layer", "learned", "gelu")
     assert (shape.norm_first, shape.qk_norm, shape.bias, shape.tied, shape.window) == (False, False, True, True, None)
+    assert shape.global_tokens == 0
     assert (shape.dropout, shape.layer_drop, shape.init_std, shape.units) == (0.1, 0.0, 0.02, 2048)
 
 
@@ -61,6 +62,10 @@ def test_the_warm_up_is_of_2000_updates_and_at_most_its_share(schedule: Schedule
         (lambda: Shape(kind=LSTM, layers=1, layer_drop=0.1), "layer_drop is for Transformers"),
         (lambda: Shape(init_std=0.0), "init_std is above 0"),
         (lambda: Shape(window=0), "a window holds at least 1 token, not 0"),
+        (lambda: Shape(window=8, global_tokens=-1), "global_tokens is between 0 and the context of 512, not -1"),
+        (lambda: Shape(window=8, global_tokens=513), "global_tokens is between 0 and the context of 512, not 513"),
+        (lambda: Shape(global_tokens=1), "global_tokens=1 has no meaning without a window: set window"),
+        (lambda: Shape(kind=LSTM, layers=1, window=8, global_tokens=1), "global_tokens is for Transformers"),
         (lambda: Shape(kind=LSTM), "an LSTM has one layer here, not 12"),
         (lambda: Optimizer(lr=0.0), "lr is above 0, not 0.0"),
         (lambda: Optimizer(matrix_lr=-1.0), "matrix_lr is above 0"),

@@ -51,7 +51,14 @@ def rotated(x_TD):
     return torch.stack(rows)
 
 
-def attention(x_TC, weights, name, shape, mask, rate):
+def is_allowed(i, j, shape, is_global):
+    """Whether position i looks at j: never ahead; with a window at what is in it, and global ones see and are seen."""
+    if j > i:
+        return False
+    return shape.window is None or i - j < shape.window or is_global[i] or is_global[j]
+
+
+def attention(x_TC, weights, name, shape, mask, rate, is_global):
     """Attend within one sequence, head after head; `mask` [H, T, T] is of the attention weights."""
     T, C = x_TC.shape
     D = C // shape.heads
@@ -66,7 +73,7 @@ def attention(x_TC, weights, name, shape, mask, rate):
         scores = q @ k.T / math.sqrt(D)
         for i in range(T):
             for j in range(T):
-                if j > i or (shape.window is not None and i - j >= shape.window):
+                if not is_allowed(i, j, shape, is_global):
                     scores[i, j] = -1e9
         exponentials = torch.exp(scores - scores.max(-1, keepdim=True).values)
         shares = exponentials / exponentials.sum(-1, keepdim=True)
@@ -79,8 +86,8 @@ def feed_forward(x_TC, weights, name, shape):
     return linear(activation(linear(x_TC, weights, f"{name}.up"), shape), weights, f"{name}.down")
 
 
-def forward(weights, ids_BT, shape, masks=None, rate=0.0):
-    """Return the last block's outputs [B, T, C] and the output matrix [V, C]."""
+def forward(weights, ids_BT, shape, masks=None, rate=0.0, specials=()):
+    """Return the last block's outputs [B, T, C] and the output matrix [V, C]; `specials` are ids."""
     masks = masks or {}
     tokens = kept(weights["tokens"], masks.get("tokens"), rate)
     output = tokens if shape.tied else kept(weights["output"], masks.get("output"), rate)
@@ -91,6 +98,10 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0):
             mask = masks.get((name, layer))
             return kept(y, None if mask is None else mask[b], rate)
 
+        is_global = [
+            shape.global_tokens > 0 and (t < shape.global_tokens or id in specials)
+            for t, id in enumerate(ids_T.tolist())
+        ]
         x = tokens[ids_T]
         if shape.positions == "learned":
             x = x + kept(weights["positions"], masks.get("positions"), rate)[: len(ids_T)]
@@ -100,11 +111,13 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0):
             mask = None if mask is None else mask[b]
             if shape.norm_first:
                 n = norm(x, weights, f"{name}.norm_1", shape)
-                x = x + branch("branch_1", layer, attention(n, weights, f"{name}.attention", shape, mask, rate))
+                a = attention(n, weights, f"{name}.attention", shape, mask, rate, is_global)
+                x = x + branch("branch_1", layer, a)
                 n = norm(x, weights, f"{name}.norm_2", shape)
                 x = x + branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
             else:
-                a = branch("branch_1", layer, attention(x, weights, f"{name}.attention", shape, mask, rate))
+                a = attention(x, weights, f"{name}.attention", shape, mask, rate, is_global)
+                a = branch("branch_1", layer, a)
                 n = norm(x + a, weights, f"{name}.norm_1", shape)
                 m = branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
                 x = norm(n + m, weights, f"{name}.norm_2", shape)

@@ -113,7 +113,7 @@ class Run:
         """The network with those weights, on the run's device, in the precision it was trained in if that can be."""
         if self.has_tasks:
             return self.classifier.body
-        return self._loaded(self._body(self.record.vocab_size))
+        return self._loaded(self._body(specials=0))
 
     @property
     def has_tasks(self) -> bool:
@@ -138,7 +138,7 @@ class Run:
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
         heads = head_shapes(self.tasks, self.recipe.finetuning.windows)
-        return self._loaded(build_classifier(self._body(self.record.vocab_size + len(SPECIALS)), heads, seed=0))
+        return self._loaded(build_classifier(self._body(len(SPECIALS)), heads, seed=0))
 
     @cached_property
     def ensembles(self) -> dict[str, Ensemble]:
@@ -187,10 +187,11 @@ class Run:
     def _precision(self) -> str:
         return "fp32" if self.int8 else usable_precision(self.device, self.recipe.training.precision)[0]
 
-    def _body(self, vocab_size: int) -> Model:
-        check_size(self.recipe.shape, vocab_size, self.checkpoint)
+    def _body(self, specials: int) -> Model:
+        shape, vocab_size = self.recipe.shape, self.record.vocab_size + specials
+        check_size(shape, vocab_size, self.checkpoint)
         loaded = {name.removeprefix(BODY) for name in self.checkpoint.model}
-        return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision], loaded=loaded)
+        return build_model(shape, vocab_size, compute=DTYPES[self._precision], specials=specials, loaded=loaded)
 
     def _loaded(self, model: Network) -> Network:
         model = model.double() if self._precision == "fp64" else model

@@ -193,6 +193,7 @@ class LayerCosts:
 
     parts: dict[str, PartCost]
     contexts: list[ContextCost]
+    window: int | None = None  # tokens that are looked back, where those are not all
 
 
 @dataclass(frozen=True)
@@ -378,7 +379,8 @@ def layer_costs(shape: Shape, vocab_size: int, place: Execution) -> LayerCosts:
         for part in flops
     }
     longer = [replace(shape, context=times * shape.context) for times in LONGER]
-    return LayerCosts(parts, [_context_cost(one, vocab_size, place) for one in longer])
+    window = shape.window if shape.window is not None and shape.window < shape.context else None
+    return LayerCosts(parts, [_context_cost(one, vocab_size, place) for one in longer], window)
 
 
 def _context_cost(shape: Shape, vocab_size: int, place: Execution) -> ContextCost:

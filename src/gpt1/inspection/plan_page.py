@@ -73,6 +73,8 @@ _GROWTH = {SCORES: "n^2 d", PROJECTIONS: "n d^2", FEED_FORWARD: "n d^2"}  # for 
 def _describe_layer(layer: LayerCosts) -> Iterator[str]:
     for name, part in layer.parts.items():
         growth = f", {_GROWTH[name]}" if name in _GROWTH else ""
+        if name == SCORES and layer.window is not None:
+            growth = f", n w d, w = {layer.window:,}"
         yield _row(name, f"{_rough(part.flops / 1e9)} GFLOP", f"{_rough(part.saved_bytes / 2**20)} MiB kept{growth}")
     first, *longer = layer.contexts
     for one in longer:

@@ -95,11 +95,13 @@ def _saved_by_attention(shape: Shape, place: Execution) -> list[SavedTensor]:
     width, heads, size = shape.width, shape.heads, place.size
     between = size if place.compiled else place.full_size
     rotary, window = shape.positions == "rotary", shape.window or shape.context
-    in_blocks = window < shape.context
-    meeting = SavedTensor("queries, and keys and values with the block before", 5 * width, size)
-    if not in_blocks:
-        meeting = SavedTensor("queries, keys and values", 3 * width, size)
-    span = 2 * window if in_blocks else shape.context
+    in_blocks = window < shape.context and not (place.gpu and size == 2)  # which has a kernel that makes no blocks
+    span = shape.context
+    meeting = SavedTensor("queries, keys and values", 3 * width, size)
+    if in_blocks:
+        span = 2 * window + shape.global_tokens
+        name = "queries, and keys and values with the block before and global ones"
+        meeting = SavedTensor(name, width + 2 * width * span // window, size)
     if shape.dropout and (in_blocks or not place.gpu or place.precision == "fp64"):  # the weights are written out
         saved = [
             meeting,
@@ -109,18 +111,21 @@ def _saved_by_attention(shape: Shape, place: Execution) -> list[SavedTensor]:
     elif not in_blocks and shape.context <= SHORT and (not place.gpu or place.precision == "fp64"):
         saved = [meeting, SavedTensor("weights", heads * span, size, True)]
         changed = shape.qk_norm
-    elif in_blocks and not place.gpu:  # the library writes them out
-        full = place.full_size
-        saved = [SavedTensor(meeting.name, meeting.elements, full), SavedTensor("weights", heads * span, full, True)]
-        changed = shape.qk_norm
     else:
         saved = [meeting, SavedTensor("logarithms of the weights' sums", heads, 4)]
-        changed = (rotary or shape.qk_norm) and not in_blocks
-        if changed:
+        changed = shape.qk_norm or (rotary and not in_blocks)
+        if in_blocks:
+            saved.append(SavedTensor("what may be looked at", span, size, True))
+            if rotary or shape.qk_norm:
+                saved.append(SavedTensor("heads as they were", width, size))
+        elif changed:
             saved += [
                 SavedTensor("queries and keys as they meet", 2 * width, size),
                 SavedTensor("heads as they were", width, size),
             ]
+    if in_blocks and shape.global_tokens:
+        everywhere = ((5 if shape.dropout else 4) + (rotary or shape.qk_norm)) * width
+        saved.append(SavedTensor("queries, keys, values for global tokens, and what windows gather", everywhere, size))
     if changed and rotary and shape.qk_norm:
         saved.append(SavedTensor("queries and keys between rotation and norm", 2 * width, between))
     return saved

@@ -2,7 +2,9 @@
 
 Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
-A window is computed block by block, in time and memory of T x window; it drops what full attention would drop.
+A window is computed block by block, in time and memory of T x window; it drops what full attention would drop. Global
+tokens are further keys of each block, and as queries they are computed once more, over all that came before. On a GPU
+in 16 bits a kernel of our own does all of that, with our own masks.
 A packed row is attended to by a kernel that knows where sequences begin; where there is none, over a grid and back.
 With a past, keys and values are kept for the tokens to come, and a token that goes on looks at what was kept.
 """
@@ -10,8 +12,10 @@ With a past, keys and values are kept for the tokens to come, and a token that g
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +35,15 @@ from gpt1.model.dropout import (
     row_words,
 )
 from gpt1.model.fusing import fuses
+from gpt1.model.global_tokens import GlobalTokens
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear, Rotary, UnitRMS
-from gpt1.model.packing import Packing
+from gpt1.model.packing import Packing, grid_packing
 from gpt1.recipes.values import Shape
 
 # B sequences, T positions, C width, H heads, D width per head; in a packed row, N tokens for B and T.
-# In a window: N blocks of W positions; S = 2 W keys that a block may look at, its own and those of the block before.
+# In a window: N blocks of W positions; S = 2 W keys that a block may look at, its own and those of the block before;
+# G global tokens, which stand as further keys behind those.
 
 # Fastest first; each takes what the ones before it cannot.
 BACKENDS = [
@@ -47,6 +53,7 @@ BACKENDS = [
     SDPBackend.MATH,
 ]
 
+SIXTEEN_BITS = torch.bfloat16, torch.float16
 SHORT = 256  # tokens up to which a CPU learns faster without its fused kernel, whose gradient is slow
 
 
@@ -56,6 +63,8 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
         self.heads, self.window, self.dropout = shape.heads, shape.window, shape.dropout
+        in_window = shape.window is not None and shape.window < shape.context
+        self.kernel = _window_kernel(shape.width // shape.heads) if in_window else None
         self.weights_site, self.branch_site = layer_site(layer, Place.INSIDE), layer_site(layer, Place.BRANCH_1)
         self.qkv = Linear(shape.width, 3 * shape.width, shape.bias)
         self.out = Linear(shape.width, shape.width, shape.bias)
@@ -68,7 +77,12 @@ class Attention(nn.Module):
         self._rotates_and_normalises = len(self.prepare) == 2
 
     def forward(
-        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        everywhere: GlobalTokens | None = None,
     ) -> Tensor:
         """Return what each position gathers from itself and from those of its sequence before it."""
         q, k, v = self._queries_keys_values(x_BTC, packing)
@@ -78,15 +92,21 @@ class Attention(nn.Module):
             y = past.attend(q)
         else:
             attending = attend if packing is None else partial(attend_packed, packing=packing)
-            y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
+            looking = Looking(self.window, everywhere, self.kernel)
+            y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, looking=looking)
         return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
-    def weights(self, x_BTC: Tensor) -> Tensor:
+    def weights(self, x_BTC: Tensor, everywhere: GlobalTokens | None) -> Tensor:
         """Return how much each position takes from each one [B, H, T, T], in float32: what `forward` never holds."""
         q_BHTD, k_BHTD, _ = self._queries_keys_values(x_BTC, None)
-        ones_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
-        allowed_TT = ones_TT.tril() if self.window is None else ones_TT.tril().triu(1 - self.window)
-        return _weights(q_BHTD.float(), k_BHTD.float(), allowed_TT)
+        T = x_BTC.shape[1]
+        allowed = torch.ones(T, T, dtype=torch.bool, device=x_BTC.device)
+        if self.window is not None:
+            allowed = allowed.triu(1 - self.window)
+        if everywhere is not None:
+            is_global_BT = (everywhere.places.unsqueeze(-1) == torch.arange(T, device=x_BTC.device)).any(1)
+            allowed = (allowed | is_global_BT.unsqueeze(1) | is_global_BT.unsqueeze(2)).unsqueeze(1)
+        return _weights(q_BHTD.float(), k_BHTD.float(), allowed.tril())
 
     def _queries_keys_values(self, x_BTC: Tensor, packing: Packing | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return what meets in attention, heads before positions: [B, H, T, D], or of a packed row [H, N, D]."""
@@ -104,6 +124,37 @@ class Attention(nn.Module):
         return q, k, v
 
 
+class Looking(NamedTuple):
+    """Where positions look: at the last `window`, the own one among them (None: at all), and at global ones.
+
+    The kernel is for GPUs, in 16 bits.
+    """
+
+    window: int | None
+    everywhere: GlobalTokens | None = None
+    kernel: Callable[..., Tensor] | None = None
+
+    def fuses(self, q: Tensor) -> bool:
+        """Whether the kernel takes these queries."""
+        return self.kernel is not None and q.is_cuda and q.dtype in SIXTEEN_BITS
+
+
+EVERYWHERE = Looking(None)
+
+
+def _window_kernel(width: int) -> Callable[..., Tensor] | None:
+    """Return the kernel for windows where there is a GPU and it knows heads so wide; say so where it cannot be had."""
+    if not torch.cuda.is_available():
+        return None
+    try:
+        from gpt1.model.kernels.attention import HEAD_WIDTHS
+        from gpt1.model.kernels.windows import window_attention
+    except ImportError:
+        warnings.warn("Triton is not installed: windows are computed without their kernel, more slowly", stacklevel=2)
+        return None
+    return window_attention if width in HEAD_WIDTHS else None
+
+
 def attend(
     q_BHTD: Tensor,
     k_BHTD: Tensor,
@@ -112,12 +163,21 @@ def attend(
     rate: float,
     noise: DropoutKey | None,
     site: int,
-    window: int | None,
+    looking: Looking = EVERYWHERE,
 ) -> Tensor:
-    """Return softmax(q k^T / sqrt(D)) v over the last `window` positions, the own one among them (None: over all)."""
+    """Return softmax(q k^T / sqrt(D)) v over the positions that each one looks at."""
     H, T = q_BHTD.shape[1:3]
-    if window is not None and window < T:
-        return _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, window)
+    if looking.window is not None and looking.window < T:
+        if looking.fuses(q_BHTD):
+            q, k, v = (x.transpose(1, 2).flatten(0, 1).transpose(0, 1) for x in (q_BHTD, k_BHTD, v_BHTD))
+            packing = grid_packing(len(q_BHTD), T, q_BHTD.device)
+            y_HND = attend_packed(q, k, v, packing=packing, rate=rate, noise=noise, site=site, looking=looking)
+            y_HBTD: Tensor = y_HND.unflatten(1, (-1, T))
+            return y_HBTD.transpose(0, 1)
+        local = _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, looking)
+        if looking.everywhere is None:
+            return local
+        return _with_global_queries(local, q_BHTD, k_BHTD, v_BHTD, rate, noise, site, looking.everywhere)
     keeping = noise is None or rate == 0
     if q_BHTD.is_cuda and q_BHTD.dtype != torch.float64:
         return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate)
@@ -137,16 +197,22 @@ def attend_packed(
     rate: float,
     noise: DropoutKey | None,
     site: int,
-    window: int | None,
+    looking: Looking = EVERYWHERE,
 ) -> Tensor:
     """Do as `attend` does, for each sequence of a packed row."""
-    if q_HND.is_cuda and q_HND.dtype in (torch.bfloat16, torch.float16) and window is None:
-        q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
+    everything = looking.window is None or looking.window >= packing.longest
+    q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
+    if looking.fuses(q_HND) and not everything:
+        places = None if looking.everywhere is None else looking.everywhere.places
+        where: dict[str, Any] = {"packing": packing, "window": looking.window, "places_BG": places}
+        kernel = cast(Callable[..., Tensor], looking.kernel)
+        return kernel(q_NHD, k_NHD, v_NHD, **where, rate=rate, noise=noise, site=site).transpose(0, 1)
+    if q_HND.is_cuda and q_HND.dtype in SIXTEEN_BITS and everything:
         dropout = 0.0 if noise is None else rate
         y_NHD = packed_attention(q_NHD, k_NHD, v_NHD, offsets=packing.offsets, longest=packing.longest, dropout=dropout)
         return y_NHD.transpose(0, 1)
-    q, k, v = (packing.to_grid(x.transpose(0, 1)).transpose(1, 2) for x in (q_HND, k_HND, v_HND))
-    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, window=window)
+    q, k, v = (packing.to_grid(x_NHD).transpose(1, 2) for x_NHD in (q_NHD, k_NHD, v_NHD))
+    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, looking=looking)
     return packing.from_grid(y_BHTD.transpose(1, 2)).transpose(0, 1)
 
 
@@ -171,31 +237,84 @@ def _weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
 
 
 def _attend_in_blocks(
-    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, noise: DropoutKey | None, site: int, W: int
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, noise: DropoutKey | None, site: int, looking: Looking
 ) -> Tensor:
-    """Attend to the last W positions: a block of W queries looks at its own keys and at those of the block before."""
+    """Attend to the last W positions: a block of W queries looks at its own keys and at those of the block before.
+
+    Behind those stand the keys of global tokens, of which it looks at those that are out of the window.
+    """
     B, H, T, D = q_BHTD.shape
+    W, everywhere = cast(int, looking.window), looking.everywhere
     N = -(-T // W)
     fill = N * W - T
-    q_BHNWD = F.pad(q_BHTD, (0, 0, 0, fill)).view(B, H, N, W, D)
-    k_BHNSD, v_BHNSD = _with_block_before(k_BHTD, W), _with_block_before(v_BHTD, W)
-    allowed_NWS = _band(N, W, q_BHTD.device)
+    places_BG = None if everywhere is None else everywhere.places.expand(B, -1)
+    q_BNHWD = F.pad(q_BHTD, (0, 0, 0, fill)).view(B, H, N, W, D).transpose(1, 2)
+    k_BNHSD, v_BNHSD = _keys_of_blocks(k_BHTD, W, places_BG), _keys_of_blocks(v_BHTD, W, places_BG)
+    allowed_BNWS = _band(N, W, q_BHTD.device).expand(B, N, W, 2 * W)
+    if places_BG is not None:
+        query_NW1 = torch.arange(N * W, device=q_BHTD.device).view(N, W, 1)
+        allowed_BNWS = torch.cat((allowed_BNWS, query_NW1 - W >= places_BG[:, None, None]), dim=-1)
     if noise is None or rate == 0:
-        # Every block as a head of its own: the fused kernels know four dimensions.
-        q, k, v = (x.flatten(1, 2) for x in (q_BHNWD, k_BHNSD, v_BHNSD))
-        y_BHNWD = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed_NWS.repeat(H, 1, 1)).view(B, H, N, W, D)
+        # Every block as a sequence of its own: the fused kernels know four dimensions.
+        q, k, v, allowed = (x.flatten(0, 1) for x in (q_BNHWD, k_BNHSD, v_BNHSD, allowed_BNWS))
+        y_BNHWD = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed.unsqueeze(1)).view(B, N, H, W, D)
     else:
-        rows_BHNW = F.pad(row_words(noise, site, [H, T]), (0, fill)).view(B, H, N, W)
-        columns_NS = F.pad(column_words(noise, site, T), (W, fill)).unfold(0, 2 * W, W)
-        y_BHNWD = _written_out(q_BHNWD, k_BHNSD, v_BHNSD, allowed_NWS, kept(rows_BHNW, columns_NS, rate), rate)
-    return y_BHNWD.flatten(2, 3)[:, :, :T]
+        rows_BNHW = F.pad(row_words(noise, site, [H, T]), (0, fill)).view(B, H, N, W).transpose(1, 2)
+        columns_T = column_words(noise, site, T)
+        columns = F.pad(columns_T, (W, fill)).unfold(0, 2 * W, W).view(N, 1, 2 * W)
+        if places_BG is not None:
+            global_BNG = columns_T[places_BG.clamp(max=T - 1)].unsqueeze(1).expand(B, N, -1)
+            columns = torch.cat((columns.squeeze(1).expand(B, N, 2 * W), global_BNG), dim=-1).unsqueeze(2)
+        keep = kept(rows_BNHW, columns, rate)
+        y_BNHWD = _written_out(q_BNHWD, k_BNHSD, v_BNHSD, allowed_BNWS.unsqueeze(2), keep, rate)
+    return y_BNHWD.transpose(1, 2).flatten(2, 3)[:, :, :T]
 
 
-def _with_block_before(x_BHTD: Tensor, W: int) -> Tensor:
-    """Return the blocks [B, H, N, S, D] of a sequence, each behind the one before it (zeros before the first)."""
+def _with_global_queries(
+    y_BHTD: Tensor,
+    q_BHTD: Tensor,
+    k_BHTD: Tensor,
+    v_BHTD: Tensor,
+    rate: float,
+    noise: DropoutKey | None,
+    site: int,
+    everywhere: GlobalTokens,
+) -> Tensor:
+    """Return what tokens gathered, global ones anew from all that came before."""
+    B, H, T, D = q_BHTD.shape
+    places_BG = everywhere.places.expand(B, -1)
+    there_BG = places_BG.clamp(max=T - 1)
+    allowed_BGT = torch.arange(T, device=q_BHTD.device) <= there_BG.unsqueeze(-1)
+    q_BHGD = _picked(q_BHTD, there_BG)
+    if noise is None or rate == 0:
+        found_BHGD = F.scaled_dot_product_attention(q_BHGD, k_BHTD, v_BHTD, attn_mask=allowed_BGT.unsqueeze(1))
+    else:
+        rows_BHG = row_words(noise, site, [H, T]).gather(2, there_BG.unsqueeze(1).expand(B, H, -1))
+        keep = kept(rows_BHG, column_words(noise, site, T), rate)
+        found_BHGD = _written_out(q_BHGD, k_BHTD, v_BHTD, allowed_BGT.unsqueeze(1), keep, rate)
+    # Those that are not there are written behind the end.
+    into_BHGD = places_BG.clamp(max=T)[:, None, :, None].expand(B, H, -1, D)
+    return F.pad(y_BHTD, (0, 0, 0, 1)).scatter(2, into_BHGD, found_BHGD)[:, :, :T]
+
+
+def _picked(x_BHTD: Tensor, places_BG: Tensor) -> Tensor:
+    """Return what stands at these places [B, H, G, D]."""
+    B, H, _, D = x_BHTD.shape
+    return x_BHTD.gather(2, places_BG[:, None, :, None].expand(B, H, -1, D))
+
+
+def _keys_of_blocks(x_BHTD: Tensor, W: int, places_BG: Tensor | None) -> Tensor:
+    """Return the blocks [B, N, H, S, D] of a sequence, each behind the one before it (zeros before the first).
+
+    With places, what stands there follows in each block.
+    """
     B, H, T, D = x_BHTD.shape
-    x_BHMWD = F.pad(x_BHTD, (0, 0, W, -T % W)).view(B, H, -1, W, D)
-    return torch.cat((x_BHMWD[:, :, :-1], x_BHMWD[:, :, 1:]), dim=3)
+    x_BMHWD = F.pad(x_BHTD, (0, 0, W, -T % W)).view(B, H, -1, W, D).transpose(1, 2)
+    parts = [x_BMHWD[:, :-1], x_BMHWD[:, 1:]]
+    if places_BG is not None:
+        picked_BHGD = _picked(x_BHTD, places_BG.clamp(max=T - 1))
+        parts.append(picked_BHGD.unsqueeze(1).expand(-1, x_BMHWD.shape[1] - 1, -1, -1, -1))
+    return torch.cat(parts, dim=3)
 
 
 def _band(N: int, W: int, device: torch.device) -> Tensor:

@@ -24,12 +24,14 @@ SCORES, PROJECTIONS, FEED_FORWARD = "attention scores", "projections", "feed-for
 def layer_flops_per_token(shape: Shape) -> dict[str, float]:
     """Return the operations of forward and backward pass of one layer a token, by part.
 
-    For n tokens of width d the scores cost n^2 d, and all else n d^2.
+    For n tokens of width d the scores cost n^2 d, with a window of w n w d, and all else n d^2. Global tokens are those
+    of pre-training, the first ones, which look back no farther than at each other.
     """
     if shape.kind == LSTM:
         return {LSTM: 6.0 * product_weights(shape, vocab_size=0)}
     window = min(shape.window or shape.context, shape.context)
     seen = window - window * window / (2 * shape.context)  # keys a query has, on average
+    seen += shape.global_tokens * (1 - window / shape.context)  # those that are out of its window
     return {
         SCORES: 12 * shape.width * seen,
         PROJECTIONS: 6.0 * 4 * shape.width**2,

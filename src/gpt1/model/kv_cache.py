@@ -2,6 +2,8 @@
 
 Sequences lie in rows and have each a length of their own. Room for whole contexts is made once; a token writes its keys
 and values in place, and attention looks at views. What is the same for all layers of a pass stands in its `CacheStep`.
+Global tokens (`model/global_tokens.py`) are looked at beside what is in the window. Special tokens come with a
+sequence's beginning: a next token is one of the text.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gpt1.model.global_tokens import SPECIALS_BEHIND, GlobalTokens
 from gpt1.model.packing import Packing, pack
 from gpt1.recipes.values import LSTM, Shape
 
-# R rows, S positions of a context, H heads, D width per head, U units of an LSTM; N tokens of a pass.
+# R rows, S positions of a context, H heads, D width per head, U units of an LSTM; N tokens of a pass; G global tokens.
 
 # On a GPU, what is looked at begins and ends at multiples of this: for every new size its library makes a new plan,
 # and that takes longer than writing a hundred tokens.
@@ -33,11 +36,17 @@ class CacheStep(NamedTuple):
     rows: Rows  # of each sequence
     row: Tensor  # [N] of each token
     seen: slice | None  # the positions that next tokens look at; where sequences begin, they look at themselves
-    allowed: Tensor | None  # [N, 1, 1, seen]: which of those each one may look at; None: all
+    allowed: Tensor | None  # [N, 1, 1, seen + G]: which of those each one may look at; None: all
+    places: Tensor | None = None  # [N, G]: where the global tokens stand that next tokens look at besides
 
     def past(self, layer: int) -> LayerCache:
         """Return one layer's part of the memory."""
         return LayerCache(self.memory.first[layer], self.memory.second[layer], self)
+
+    def keep_global(self, found: GlobalTokens) -> None:
+        """Note which tokens are global of sequences that begin; of the first ones it is known."""
+        assert self.memory.places is not None
+        self.memory.places[self.rows, : found.places.shape[1]] = found.places
 
 
 class LayerCache(NamedTuple):
@@ -60,14 +69,18 @@ class LayerCache(NamedTuple):
 
     def attend(self, q_HND: Tensor) -> Tensor:
         """Return what the next tokens gather from their sequences, themselves among them."""
-        rows, seen = self.reading.rows, self.reading.seen
-        y_NH1D = F.scaled_dot_product_attention(
-            q_HND.transpose(0, 1).unsqueeze(2),
-            self.first[rows][:, :, seen],
-            self.second[rows][:, :, seen],
-            attn_mask=self.reading.allowed,
-        )
+        k_NHSD, v_NHSD = self._seen(self.first), self._seen(self.second)
+        q_NH1D = q_HND.transpose(0, 1).unsqueeze(2)
+        y_NH1D = F.scaled_dot_product_attention(q_NH1D, k_NHSD, v_NHSD, attn_mask=self.reading.allowed)
         return y_NH1D.squeeze(2).transpose(0, 1)
+
+    def _seen(self, kept_RHSD: Tensor) -> Tensor:
+        """Return the keys or values that the next tokens look at."""
+        seen, places_NG = kept_RHSD[self.reading.rows][:, :, self.reading.seen], self.reading.places
+        if places_NG is None:
+            return seen
+        picked_NGHD = kept_RHSD[self.reading.row.unsqueeze(1), :, places_NG]
+        return torch.cat((seen, picked_NGHD.transpose(1, 2)), dim=2)
 
     def state(self) -> tuple[Tensor, Tensor]:
         """Return the outputs and cells [N, U] that an LSTM left."""
@@ -91,6 +104,9 @@ class KVCache:
             [torch.zeros(rows, *size, dtype=dtype, device=device) for _ in range(shape.layers)] for _ in range(2)
         )
         self.lengths: list[int] = []  # tokens of each row in use
+        self.places: Tensor | None = None  # [R, G] of each row's global tokens; beyond the context: not there
+        if shape.global_tokens:
+            self.places = torch.full((rows, shape.global_tokens + SPECIALS_BEHIND), shape.context, device=device)
 
     def begin(self, rows: Sequence[int], lengths: Sequence[int]) -> CacheStep:
         """Let sequences of these lengths begin in these rows, whatever stood there; a new row follows the last one."""
@@ -108,6 +124,7 @@ class KVCache:
         first_ones = list(rows) == list(range(len(rows)))  # then a view will do, in place of a copy
         where = slice(len(rows)) if first_ones else row_N
         exact = min(places) == max(places) and seen.stop - seen.start == min(places[0] + 1, self.window)
+        exact = exact and self.places is None
         return self._next(where, row_N, position_N, seen, exact=exact)
 
     def advance(self, rows: Sequence[int], tokens: int = 1) -> list[int]:
@@ -129,14 +146,19 @@ class KVCache:
 
     def _next(self, where: Rows, row_N: Tensor, position_N: Tensor, seen: slice, *, exact: bool) -> CacheStep:
         """Return how next tokens are read; what is exactly what each may look at is not hidden from any."""
-        allowed = None
+        allowed = looked_at_NG = None
         if not exact:
             key_S = torch.arange(seen.start, seen.stop, device=self.device)
             last_N1 = position_N.unsqueeze(-1)
-            allowed = ((key_S <= last_N1) & (key_S > last_N1 - self.window))[:, None, None]
+            allowed = (key_S <= last_N1) & (key_S > last_N1 - self.window)
+            if self.places is not None:
+                places_NG = self.places[where]
+                allowed = torch.cat((allowed, places_NG <= last_N1 - self.window), dim=1)
+                looked_at_NG = places_NG.clamp(max=self._context - 1)
+            allowed = allowed[:, None, None]
         one_each = torch.arange(len(row_N) + 1, dtype=torch.int32, device=self.device)
         packing = Packing(one_each, one_each[:-1].long(), position_N, seen.stop)
-        return CacheStep(self, packing, where, row_N, seen, allowed)
+        return CacheStep(self, packing, where, row_N, seen, allowed, looked_at_NG)
 
     def leave(self, row: int) -> None:
         """Give a row up; the last one moves to its place."""
@@ -145,3 +167,5 @@ class KVCache:
             self.lengths[row] = last
             for layer in (*self.first, *self.second):
                 layer[row] = layer[len(self.lengths)]
+            if self.places is not None:
+                self.places[row] = self.places[len(self.lengths)]

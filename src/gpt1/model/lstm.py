@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gpt1.model.dropout import DropoutKey, Place, dropout, layer_site
+from gpt1.model.global_tokens import GlobalTokens
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
@@ -31,7 +32,12 @@ class LSTMBlock(nn.Module):
         self.out = Linear(shape.units, shape.width, shape.bias)
 
     def forward(
-        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        everywhere: GlobalTokens | None = None,
     ) -> Tensor:
         """Return the projected states of all positions."""
         if past is not None and packing is not None:

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
+from gpt1.model.global_tokens import GlobalTokens, find_global
 from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
 from gpt1.model.lstm import LSTMBlock
@@ -42,9 +43,11 @@ class Model(nn.Module):
         *,
         checkpoint_activations: bool = False,
         fused: bool = False,
+        specials: int = 0,
     ) -> None:
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
+        self.specials = specials  # the last so many tokens of the vocabulary are special ones
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
         self.fused = fused  # blocks have kernels of our own, which know packed rows only
         transformer = shape.kind == TRANSFORMER
@@ -85,14 +88,25 @@ class Model(nn.Module):
         size = x_BTC.shape if self.fused and packing is None and reading is None else None
         if size is not None:
             x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
+        everywhere = self._global_tokens(ids_BT, packing, reading)
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                y_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
+                y_BTC = checkpoint(block, x_BTC, noise, packing, past, everywhere, use_reentrant=False)
             else:
-                y_BTC = block(x_BTC, noise, packing, past)
+                y_BTC = block(x_BTC, noise, packing, past, everywhere)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
+
+    def _global_tokens(self, ids_BT: Tensor, packing: Packing | None, reading: CacheStep | None) -> GlobalTokens | None:
+        """Return the tokens that are global, None where there are none or a memory knows them; tell it what begins."""
+        if not self.shape.global_tokens or (reading is not None and reading.seen is not None):
+            return None
+        first_special = self.vocab_size - self.specials if self.specials else None
+        found = find_global(ids_BT, packing, self.shape, first_special)
+        if reading is not None:
+            reading.keep_global(found)
+        return found
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
@@ -134,13 +148,20 @@ def build_model(
     seed: int = 0,
     checkpoint_activations: bool = False,
     fused: bool = False,
+    specials: int = 0,
     loaded: Collection[str] = (),
 ) -> Model:
     """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next.
 
-    `fused`: for learning on a GPU, its blocks have kernels of our own.
+    `fused`: for learning on a GPU, its blocks have kernels of our own. `specials`: so many of the vocabulary's tokens,
+    the last ones, are special tokens.
     """
-    model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations, fused=fused)
+    model = Model(
+        *(shape, vocab_size, compute),
+        checkpoint_activations=checkpoint_activations,
+        fused=fused,
+        specials=specials,
+    )
     initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed, loaded=loaded)
     return model
 
@@ -158,7 +179,7 @@ def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
     attention: Any = model.blocks[layer].attention
     found: list[Tensor] = []
     # On the way, not afterwards: where weights are shared out, a block has them while it computes.
-    with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
+    with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0], given[4])[0])):
         model(ids_T.unsqueeze(0))
     return found[0]
 

@@ -21,7 +21,7 @@ from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
-from gpt1.recipes.catalog import FOR_TEXT, NOT_OF_THE_BASE
+from gpt1.recipes.catalog import FOR_TEXT, not_of_weights
 from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
@@ -143,7 +143,7 @@ class PretrainSession(Session[Model]):
         base = parent if asked.recipe is None else replace(as_recipe(asked.recipe), shape=parent.shape)
         recipe = change(base, asked.changes)
         for name in differences(replace(recipe, shape=parent.shape), recipe):
-            if name not in NOT_OF_THE_BASE:
+            if name not in not_of_weights(parent.shape):
                 raise SettingError(f"{name} is decided by {asked.init}, whose weights are taken; it cannot be changed")
         return recipe
 

@@ -10,6 +10,7 @@ OFFERS = {
         "PAPER",
         "RECIPES",
         "find_recipe",
+        "not_of_weights",
         "recipe",
         "used_settings",
     ],

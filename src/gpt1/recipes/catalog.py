@@ -8,7 +8,7 @@ from typing import Any
 from gpt1.base.errors import unknown
 from gpt1.base.modules import load_value
 from gpt1.recipes.changes import Setting, settings, with_settings
-from gpt1.recipes.values import DERIVED, LSTM, TRANSFORMER, Logging, Recipe, Schedule
+from gpt1.recipes.values import DERIVED, LSTM, TRANSFORMER, Logging, Recipe, Schedule, Shape
 
 # 64 sequences x 512 tokens = 32,768 tokens an update; section 4.1 of the paper.
 PAPER = Recipe(
@@ -136,12 +136,13 @@ _ONLY_WITH: dict[tuple[str, str], tuple[str, ...]] = {
     ("shape.kind", LSTM): ("shape.units",),
     ("shape.kind", TRANSFORMER): (
         *("shape.heads", "shape.feed_forward", "shape.norm", "shape.norm_first", "shape.positions"),
-        *("shape.activation", "shape.qk_norm", "shape.window", "shape.layer_drop"),
+        *("shape.activation", "shape.qk_norm", "shape.window", "shape.global_tokens", "shape.layer_drop"),
     ),
     ("optimizer.kind", "muon"): ("optimizer.matrix_lr", "optimizer.momentum"),
     ("schedule.kind", "trapezoid"): ("schedule.cooldown_share",),
 }
 NOT_OF_THE_BASE = ("shape.dropout", "shape.layer_drop")  # of a shape: how it is trained, and not what it is
+HOW_FAR = ("shape.window", "shape.global_tokens")  # how far a network looks: no weight depends on it
 _OF_TEXT = ("logging.evaluate_tokens", "logging.sample_every")
 
 
@@ -158,6 +159,15 @@ def used_settings(recipe: Recipe) -> dict[str, Setting]:
     if recipe.name in FOR_FINETUNING:
         unused |= {name for name in found if name.startswith("shape.") and name not in NOT_OF_THE_BASE} | {*_OF_TEXT}
     return {name: value for name, value in found.items() if name not in unused}
+
+
+def not_of_weights(shape: Shape) -> tuple[str, ...]:
+    """Return the settings that may change where a network is read on with its weights: no weight depends on them.
+
+    Those are what it drops, how far it looks, and with rotary positions how many tokens it reads at once.
+    """
+    longer = ("shape.context",) if shape.kind == TRANSFORMER and shape.positions == "rotary" else ()
+    return (*NOT_OF_THE_BASE, *HOW_FAR, *longer)
 
 
 def recipe(name: str, **changes: Any) -> Recipe:

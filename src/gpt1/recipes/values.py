@@ -64,6 +64,7 @@ class Shape:
     bias: bool = True
     tied: bool = True  # the output matrix is the token embedding
     window: int | None = None  # tokens a position looks back; None: all of them
+    global_tokens: int = 0  # with a window: first positions that see and are seen everywhere; special tokens too
     dropout: float = 0.1  # everywhere: table, attention, branches, and in fine-tuning the classifier's input
     layer_drop: float = 0.0  # LayerDrop: share of the sequences that a layer passes on as they came, others each time
     init_std: float = 0.02
@@ -94,6 +95,15 @@ class Shape:
                 or self.layer_drop == 0,
                 f"init_std is above 0, not {self.init_std}": self.init_std > 0,
                 f"a window holds at least 1 token, not {self.window}": self.window is None or self.window >= 1,
+                f"global_tokens is between 0 and the context of {self.context}, not {self.global_tokens}": 0
+                <= self.global_tokens
+                <= self.context,
+                f"global_tokens is for Transformers; an LSTM looks at no other token, not at {self.global_tokens}": (
+                    self.kind == TRANSFORMER or not self.global_tokens
+                ),
+                f"global_tokens={self.global_tokens} has no meaning without a window: set window, or leave it at 0": (
+                    self.window is not None or not self.global_tokens
+                ),
                 f"an LSTM has one layer here, not {self.layers}": self.kind == TRANSFORMER or self.layers == 1,
             }
         )

@@ -41,7 +41,7 @@ def fused(qkv: Tensor, packing: Packing, noise: DropoutKey | None) -> tuple[Tens
 
 def plain(qkv: Tensor, packing: Packing, noise: DropoutKey | None) -> tuple[Tensor]:
     q, k, v = (x.transpose(0, 1) for x in qkv.unbind(1))
-    y = attend_packed(q, k, v, packing=packing, rate=RATE, noise=noise, site=SITE, window=None)
+    y = attend_packed(q, k, v, packing=packing, rate=RATE, noise=noise, site=SITE)
     return (y.transpose(0, 1),)
 
 

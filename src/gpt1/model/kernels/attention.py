@@ -44,7 +44,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv_N3HD: Tensor, masks: Masks) -> Tensor:
         qkv_N3HD = qkv_N3HD.contiguous()
-        words = _words(qkv_N3HD.shape[2], masks)
+        words = words_of(qkv_N3HD.shape[2], masks)
         y_NHD, sums_HN = _forward(qkv_N3HD, words, masks)
         ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *words)
         ctx.masks = masks
@@ -57,7 +57,7 @@ class _Attention(torch.autograd.Function):
         return _backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), ctx.masks), None
 
 
-def _words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
+def words_of(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
     """Return the word of each query in each head [H, N], and of each key's position [longest]."""
     packing, N = masks.packing, len(masks.packing.sequence)
     rows_HN = torch.empty((heads, N), dtype=torch.int32, device=masks.word.device)
@@ -95,7 +95,7 @@ def _backward(
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     grads_N3HD, dots_HN = torch.empty_like(qkv_N3HD), torch.empty_like(sums_HN)
-    _dot[(triton.cdiv(N, TOKENS), H)](y_NHD, grad_NHD, dots_HN, N, D=D, BLOCK=TOKENS)
+    row_dots[(triton.cdiv(N, TOKENS), H)](y_NHD, grad_NHD, dots_HN, N, D=D, BLOCK=TOKENS)
     queries, keys, warps, stages = BACKWARD if packing.longest > SHORT else BACKWARD_SHORT
     programs = triton.cdiv(packing.longest, keys), H, len(packing.offsets) - 1
     _attend_backward[programs](
@@ -128,13 +128,13 @@ def _word(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _tile(base, row, stride, size, D: tl.constexpr):  # type: ignore[no-untyped-def]
+def tile_of(base, row, stride, size, D: tl.constexpr):  # type: ignore[no-untyped-def]
     """Read a head's vectors of these tokens; those beyond the sequence are 0."""
     return tl.load(base + row[:, None] * stride + tl.arange(0, D)[None, :], row[:, None] < size, 0.0)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _put(base, row, stride, size, x, D: tl.constexpr):  # type: ignore[no-untyped-def]
+def put_rows(base, row, stride, size, x, D: tl.constexpr):  # type: ignore[no-untyped-def]
     """Write a head's vectors of these tokens, but not of those beyond the sequence."""
     at = base + row[:, None] * stride + tl.arange(0, D)[None, :]
     tl.store(at, x.to(base.dtype.element_ty), row[:, None] < size)
@@ -167,7 +167,7 @@ def _attend(  # type: ignore[no-untyped-def]
         base = qkv + token * (3 * C) + head * D
         line = head.to(tl.int64) * tokens + token
         m = block * BM + tl.arange(0, BM)
-        q = _tile(base, m, 3 * C, size, D)
+        q = tile_of(base, m, 3 * C, size, D)
         if DROP:
             row = tl.load(rows + line + m, m < size, 0)
         top = tl.full((BM,), -float("inf"), tl.float32)
@@ -176,8 +176,8 @@ def _attend(  # type: ignore[no-untyped-def]
         for diagonal in tl.static_range(2):  # blocks of which every query sees every key, then those that need a look
             for start in range(diagonal * block * BM, tl.minimum((block + diagonal) * BM, size), BN):
                 n = start + tl.arange(0, BN)
-                k = _tile(base + C, n, 3 * C, size, D)
-                v = _tile(base + 2 * C, n, 3 * C, size, D)
+                k = tile_of(base + C, n, 3 * C, size, D)
+                v = tile_of(base + 2 * C, n, 3 * C, size, D)
                 x = tl.dot(q, tl.trans(k), input_precision="ieee") * factor
                 if diagonal:
                     x = tl.where(m[:, None] >= n[None, :], x, -float("inf"))
@@ -193,16 +193,17 @@ def _attend(  # type: ignore[no-untyped-def]
         tl.store(sums + line + m, top + tl.log2(total), m < size)
         if DROP:
             gathered *= scale
-        _put(y + token * C + head * D, m, C, size, gathered / total[:, None], D)
+        put_rows(y + token * C + head * D, m, C, size, gathered / total[:, None], D)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _dot(x, y, dots, tokens, D: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def row_dots(x, y, dots, tokens, D: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Multiply each token's vectors in each head with each other."""
     head, heads = tl.program_id(1), tl.num_programs(1)
     n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     n = n.to(tl.int64)
-    a = _tile(x + head * D, n, heads * D, tokens, D).to(tl.float32)
-    b = _tile(y + head * D, n, heads * D, tokens, D).to(tl.float32)
+    a = tile_of(x + head * D, n, heads * D, tokens, D).to(tl.float32)
+    b = tile_of(y + head * D, n, heads * D, tokens, D).to(tl.float32)
     tl.store(dots + head.to(tl.int64) * tokens + n, tl.sum(a * b, 1), n < tokens)
 
 
@@ -239,8 +240,8 @@ def _attend_backward(  # type: ignore[no-untyped-def]
 
         # Keys and values of this block, met by the queries from here on; what meets is [keys, queries].
         n = block * BN + tl.arange(0, BN)
-        k = _tile(base + C, n, 3 * C, size, D)
-        v = _tile(base + 2 * C, n, 3 * C, size, D)
+        k = tile_of(base + C, n, 3 * C, size, D)
+        v = tile_of(base + 2 * C, n, 3 * C, size, D)
         if DROP:
             column = tl.load(columns + n, n < size, 0)
         dk = tl.zeros((BN, D), tl.float32)
@@ -250,8 +251,8 @@ def _attend_backward(  # type: ignore[no-untyped-def]
             end = tl.minimum(begin + BN, size) if diagonal else size
             for start in range(begin, end, BM):
                 m = start + tl.arange(0, BM)
-                q = _tile(base, m, 3 * C, size, D)
-                dy = _tile(come, m, C, size, D)
+                q = tile_of(base, m, 3 * C, size, D)
+                dy = tile_of(come, m, C, size, D)
                 normalizer = tl.load(sums + line + m, m < size, float("inf"))  # beyond the sequence: weight 0
                 dot = tl.load(dots + line + m, m < size, 0.0)
                 x = tl.dot(k, tl.trans(q), input_precision="ieee") * factor_2 - normalizer[None, :]
@@ -270,13 +271,13 @@ def _attend_backward(  # type: ignore[no-untyped-def]
                 dk = tl.dot(dx.to(q.dtype), q, dk, input_precision="ieee")
         if DROP:
             dv *= scale
-        _put(into + C, n, 3 * C, size, dk * factor, D)
-        _put(into + 2 * C, n, 3 * C, size, dv, D)
+        put_rows(into + C, n, 3 * C, size, dk * factor, D)
+        put_rows(into + 2 * C, n, 3 * C, size, dv, D)
 
         # Queries of this block, who meet the keys up to here; what meets is [queries, keys].
         m_2 = block * BN + tl.arange(0, BN)
-        q_2 = _tile(base, m_2, 3 * C, size, D)
-        dy_2 = _tile(come, m_2, C, size, D)
+        q_2 = tile_of(base, m_2, 3 * C, size, D)
+        dy_2 = tile_of(come, m_2, C, size, D)
         normalizer_2 = tl.load(sums + line + m_2, m_2 < size, float("inf"))
         dot_2 = tl.load(dots + line + m_2, m_2 < size, 0.0)
         if DROP:
@@ -285,8 +286,8 @@ def _attend_backward(  # type: ignore[no-untyped-def]
         for diagonal in tl.static_range(2):
             for start_2 in range(diagonal * block * BN, tl.minimum((block + diagonal) * BN, size), BM):
                 n_2 = start_2 + tl.arange(0, BM)
-                k_2 = _tile(base + C, n_2, 3 * C, size, D)
-                v_2 = _tile(base + 2 * C, n_2, 3 * C, size, D)
+                k_2 = tile_of(base + C, n_2, 3 * C, size, D)
+                v_2 = tile_of(base + 2 * C, n_2, 3 * C, size, D)
                 x_2 = tl.dot(q_2, tl.trans(k_2), input_precision="ieee") * factor_2 - normalizer_2[:, None]
                 if diagonal:
                     x_2 = tl.where(m_2[:, None] >= n_2[None, :], x_2, -float("inf"))
@@ -297,4 +298,4 @@ def _attend_backward(  # type: ignore[no-untyped-def]
                     dp_2 = tl.where(keeps(row_2[:, None], column_2[None, :], limit), dp_2, 0.0)
                 dx_2 = p_2 * (dp_2 * scale - dot_2[:, None])
                 dq = tl.dot(dx_2.to(k_2.dtype), k_2, dq, input_precision="ieee")
-        _put(into, m_2, 3 * C, size, dq * factor, D)
+        put_rows(into, m_2, 3 * C, size, dq * factor, D)

@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from gpt1.model.dropout import DropoutKey
+from gpt1.model.global_tokens import GlobalTokens
 from gpt1.model.kernels.attention import HEAD_WIDTHS, fused_attention
 from gpt1.model.kernels.gelu import column_sums, fused_bias_gelu
 from gpt1.model.kernels.masks import Masks, masks_at
@@ -31,11 +32,16 @@ class FusedBlock(Block):
     """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one."""
 
     def forward(
-        self, x_NC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_NC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        everywhere: GlobalTokens | None = None,
     ) -> Tensor:
         """Return the block's output."""
         if packing is None or past is not None:
-            return super().forward(x_NC, noise, packing, past)
+            return super().forward(x_NC, noise, packing, past, everywhere)
         own, wide = self.attention, self.feed_forward
         weights, after_1, after_2 = (
             masks_at(own.dropout, noise, site, packing)

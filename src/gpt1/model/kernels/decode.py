@@ -44,6 +44,7 @@ def why_not(model: Model) -> str | None:
     reasons = {
         "there is no GPU": not model.tokens.is_cuda and not triton.knobs.runtime.interpret,
         "the network is an LSTM": model.shape.kind == LSTM,
+        "it has global tokens": model.shape.global_tokens > 0,
         f"it computes in {model.compute}": model.compute == torch.float64,
         "its heads are of an odd width": model.shape.width // model.shape.heads % 2 == 1,
         "its weights are spread over several devices": any(type(x) is not nn.Parameter for x in model.parameters()),
