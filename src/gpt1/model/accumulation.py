@@ -8,6 +8,9 @@ set `grad` beforehand, on one device and with no hooks on it.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -40,11 +43,36 @@ class _AccumulatingLinear(torch.autograd.Function):
         x, narrow = ctx.saved_tensors
         weight, bias = ctx.parameters
         grad_NF = grad.reshape(-1, grad.shape[-1])
-        if weight.requires_grad:
-            _add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
-        if bias is not None and bias.requires_grad:
-            bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
+        with beside(x, grad_NF):
+            if weight.requires_grad:
+                _add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
+            if bias is not None and bias.requires_grad:
+                bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
         return grad @ narrow if ctx.needs_input_grad[0] else None, None, None, None, None
+
+
+BESIDE = os.environ.get("GPT1_BESIDE") == "1"
+_stream: list[torch.cuda.Stream] = []
+_held: list[Tensor] = []
+
+
+@contextmanager
+def beside(*used: Tensor) -> Iterator[None]:
+    if not (BESIDE and used[0].is_cuda and torch.cuda.is_current_stream_capturing()):
+        yield
+        return
+    if not _stream:
+        _stream.append(torch.cuda.Stream())
+    _held.extend(used)
+    _stream[0].wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(_stream[0]):
+        yield
+
+
+def join_beside() -> None:
+    if _held:
+        torch.cuda.current_stream().wait_stream(_stream[0])
+        _held.clear()
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:

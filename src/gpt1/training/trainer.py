@@ -26,6 +26,7 @@ from gpt1.base.devices import device_name, memory_peak, peak_flops
 from gpt1.base.errors import FormatError, Gpt1Error, SettingError
 from gpt1.base.records import check_record
 from gpt1.model import DropoutKey, dropout_key
+from gpt1.model.accumulation import join_beside
 from gpt1.model.cuda_graphs import Pass, Recorder
 from gpt1.model.layers import adding_in_products
 from gpt1.recipes.values import FSDP, Logging
@@ -371,6 +372,7 @@ class Trainer:
         means = torch.stack([sums[name] for name in self._weights]) / divisors
         loss = torch.stack([weight * mean for weight, mean in zip(self._weights.values(), means, strict=True)]).sum()
         (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
+        join_beside()
         return means.detach()
 
     def _update(self, k: int, following: int, means: Tensor) -> StepFigures:

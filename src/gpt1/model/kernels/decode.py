@@ -13,6 +13,7 @@ for many it goes along them piece by piece, with products of tiles.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -36,6 +37,8 @@ PROGRAMS = 264  # about, where the matrix has so many rows: two for each multipr
 TEXTS, PIECE, SMALLEST_TILE = 64, 64, 16  # texts of a tile at most, inputs it goes along by, sides at least
 POSITIONS = 128  # of a text that are looked at in one go
 ACTIVATIONS = {"gelu": 1, "relu2": 2}
+EARLY = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9 and os.environ.get("GPT1_PDL") == "1"
+STARTS: dict[str, Any] = {"EARLY": EARLY} | ({"launch_pdl": True} if EARLY else {})
 PLAIN, ROOT, CENTRED = 0, 1, 2  # what is done to a row before it is read
 
 
@@ -90,6 +93,7 @@ class Decoder:
             *(ids_R, position_R, tokens_VC, positions_TC, sum_RC, C),
             LEARNED=learned is not None,
             BLOCK=triton.next_power_of_2(C),
+            **STARTS,
         )
         return sum_RC
 
@@ -110,6 +114,7 @@ class Decoder:
             BLOCK=triton.next_power_of_2(D // 2),
             POSITIONS=POSITIONS,
             num_warps=8,
+            **STARTS,
         )
         return y_RC
 
@@ -164,6 +169,7 @@ def _project(
         ROWS=rows,
         PIECE=piece,
         num_warps=8 if few and rows * piece > MANY else 4,
+        **STARTS,
     )
     return y_RJ
 
@@ -181,8 +187,17 @@ def _kind(norm: Norm | None) -> int:
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _embed(  # type: ignore[no-untyped-def]
-    ids, position, tokens, positions, sums, width, LEARNED: tl.constexpr, BLOCK: tl.constexpr
+    ids,
+    position,
+    tokens,
+    positions,
+    sums,
+    width,
+    LEARNED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    _take_turns(EARLY)
     text, column = tl.program_id(0), tl.arange(0, BLOCK)
     inside = column < width
     value = tl.load(tokens + tl.load(ids + text) * width + column, inside, 0.0)
@@ -190,6 +205,14 @@ def _embed(  # type: ignore[no-untyped-def]
         place = tl.load(positions + tl.load(position + text) * width + column, inside, 0.0)
         value = (value.to(tl.float32) + place.to(tl.float32)).to(value.dtype)
     tl.store(sums + text * width + column, value, inside)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _take_turns(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Let the next kernel begin, and wait for what the one before this writes."""
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -288,6 +311,7 @@ def _project_rows(  # type: ignore[no-untyped-def]
     TEXTS: tl.constexpr,
     ROWS: tl.constexpr,
     PIECE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     output = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     kept = output[:, None] < OUTPUTS
@@ -295,7 +319,9 @@ def _project_rows(  # type: ignore[no-untyped-def]
     from_row = weight + output[:, None].to(tl.int64) * INPUTS
     if FEW:
         along = column < INPUTS
-        w = tl.load(from_row + column, kept & along, 0.0).to(tl.float32)
+        w = tl.load(from_row + column, kept & along, 0.0)  # on its way before the kernel before this has ended
+        _take_turns(EARLY)
+        w = w.to(tl.float32)
         for text in tl.static_range(TEXTS):
             row = tl.full((1, 1), text, tl.int32)
             inside = row < texts
@@ -307,6 +333,7 @@ def _project_rows(  # type: ignore[no-untyped-def]
             _finish(y, row, inside, output[None, :], bias, onto, onto_gain, onto_shift, found, onto_epsilon,
                     OUTPUTS, BIAS, ACTIVATION, ONTO, ONTO_NORM, ONTO_SHIFT, ONTO_PIECE)  # fmt: skip
     else:
+        _take_turns(EARLY)
         row = (tl.program_id(1) * TEXTS + tl.arange(0, TEXTS))[:, None]
         inside = row < texts
         if NORM > 0:
@@ -342,7 +369,9 @@ def _attend_next(  # type: ignore[no-untyped-def]
     HALF: tl.constexpr,
     BLOCK: tl.constexpr,
     POSITIONS: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    _take_turns(EARLY)
     head, text = tl.program_id(0), tl.program_id(1).to(tl.int64)
     at = tl.load(position + text)
     feature = tl.arange(0, BLOCK)  # of the first half of a head; the second follows it
