@@ -31,8 +31,9 @@ from gpt1.recipes.values import LSTM
 
 # R texts, C width, I inputs and J outputs of a matrix, V vocabulary.
 
-FEW = 4  # texts that are vectors each; more of them are a tile
-LARGEST, MANY = 2**14, 2**12  # elements of a matrix that a program holds at once; above the second it has more warps
+FEW, LONGEST = 4, 2**12  # texts that are vectors each, of so many inputs at most; more of them are a tile
+PIECE_FEW = 256  # inputs that a warp goes along by: eight in 16 bits for each of its threads
+SHORT, MANY = 2**10, 2**14  # inputs, and outputs, for which programs are of other sizes
 PROGRAMS = 264  # about, where the matrix has so many rows: two for each multiprocessor of an H200
 TEXTS, PIECE, SMALLEST_TILE = 64, 64, 16  # texts of a tile at most, inputs it goes along by, sides at least
 POSITIONS = 128  # of a text that are looked at in one go
@@ -145,12 +146,14 @@ def _project(
     R, (J, width) = len(x_RI), weight_JI.shape
     y_RJ = x_RI.new_empty(R, J)
     after = None if onto is None else onto.norm
-    few = R <= FEW
-    piece = triton.next_power_of_2(width) if few else PIECE
-    most = LARGEST // piece if few else PIECE
-    rows = max(1 if few else SMALLEST_TILE, min(most, triton.next_power_of_2(max(1, J // PROGRAMS))))
-    texts = triton.next_power_of_2(R) if few else min(TEXTS, max(SMALLEST_TILE, triton.next_power_of_2(R)))
-    _project_rows[(triton.cdiv(J, rows), triton.cdiv(R, texts))](
+    few = R <= FEW and width <= LONGEST
+    if few:
+        piece, texts, warps = PIECE_FEW, R, 8 if width <= SHORT and J > SHORT else 4
+        rows = warps * (2 if J > MANY else 1)
+    else:
+        piece, texts, warps = PIECE, min(TEXTS, max(SMALLEST_TILE, triton.next_power_of_2(R))), 4
+        rows = max(SMALLEST_TILE, min(PIECE, triton.next_power_of_2(max(1, J // PROGRAMS))))
+    (_project_few if few else _project_rows)[(triton.cdiv(J, rows), 1 if few else triton.cdiv(R, texts))](
         *(x_RI, weight_JI, weight_JI if bias_J is None else bias_J, *_pointers(norm, weight_JI)),
         *(y_RJ if onto is None else onto.rows, *_pointers(after, weight_JI), y_RJ),
         *(0.0 if norm is None else norm.epsilon, 0.0 if after is None else after.epsilon, R),
@@ -163,12 +166,10 @@ def _project(
         ONTO=onto is not None,
         ONTO_NORM=_kind(after),
         ONTO_SHIFT=after is not None and after.bias is not None,
-        ONTO_PIECE=triton.next_power_of_2(J) if few and after is not None else PIECE,
-        FEW=few,
         TEXTS=texts,
         ROWS=rows,
         PIECE=piece,
-        num_warps=8 if few and rows * piece > MANY else 4,
+        num_warps=warps,
         **STARTS,
     )
     return y_RJ
@@ -197,7 +198,8 @@ def _embed(  # type: ignore[no-untyped-def]
     BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    _take_turns(EARLY)
+    _let_next_begin(EARLY)
+    _wait_for_last(EARLY)
     text, column = tl.program_id(0), tl.arange(0, BLOCK)
     inside = column < width
     value = tl.load(tokens + tl.load(ids + text) * width + column, inside, 0.0)
@@ -208,10 +210,14 @@ def _embed(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _take_turns(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Let the next kernel begin, and wait for what the one before this writes."""
+def _let_next_begin(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
     if EARLY:
         tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _wait_for_last(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+    if EARLY:
         tl.extra.cuda.gdc_wait()
 
 
@@ -243,44 +249,119 @@ def _normalised(value, mean, inverse, gain, shift, column, across, SHIFT: tl.con
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _finish(  # type: ignore[no-untyped-def]
-    y,
-    row,
-    inside,
-    output,
-    bias,
-    onto,
-    onto_gain,
-    onto_shift,
-    found,
-    onto_epsilon,
-    OUTPUTS: tl.constexpr,
-    BIAS: tl.constexpr,
-    ACTIVATION: tl.constexpr,
-    ONTO: tl.constexpr,
-    ONTO_NORM: tl.constexpr,
-    ONTO_SHIFT: tl.constexpr,
-    ONTO_PIECE: tl.constexpr,
-):
-    """Add what comes after a product [R, J] and write it, rounded wherever the plain network rounds."""
-    across = output < OUTPUTS
-    if BIAS:
-        y += tl.load(bias + output, across, 0.0).to(tl.float32)
-    y = y.to(found.dtype.element_ty)
+def _activated(y, ACTIVATION: tl.constexpr):  # type: ignore[no-untyped-def]
     if ACTIVATION == 1:
         wide = y.to(tl.float32)
         y = (wide * logistic(wide)).to(y.dtype)
     if ACTIVATION == 2:
         wide = tl.maximum(y.to(tl.float32), 0.0)
         y = (wide * wide).to(y.dtype)
-    at = row * OUTPUTS + output
-    if ONTO:
-        base = tl.load(onto + at, inside & across, 0.0)
+    return y
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _in_pieces(x, row, inside, COLUMNS: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Rows [R, 1] of `x`, piece by piece."""
+    column = tl.arange(0, PIECE)[None, :]
+    pieces = ()
+    for start in tl.static_range(0, COLUMNS, PIECE):
+        own = inside & (start + column < COLUMNS)
+        pieces = pieces + (tl.load(x + row * COLUMNS + start + column, own, 0.0),)
+    return pieces
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _moments_of(pieces, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """What `_moments` finds, of rows that are at hand."""
+    column = tl.arange(0, PIECE)[None, :]
+    total = tl.zeros_like(pieces[0]).to(tl.float32)
+    if NORM == 2:
+        for k in tl.static_range(len(pieces)):
+            total += pieces[k].to(tl.float32)
+    mean = tl.sum(total, 1, keep_dims=True) / COLUMNS
+    square = tl.zeros_like(total)
+    for k in tl.static_range(len(pieces)):
+        value = tl.where(k * PIECE + column < COLUMNS, pieces[k].to(tl.float32) - mean, 0.0)
+        square += value * value
+    return mean, tl.rsqrt(tl.sum(square, 1, keep_dims=True) / COLUMNS + epsilon)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _project_few(  # type: ignore[no-untyped-def]
+    x,
+    weight,
+    bias,
+    gain,
+    shift,
+    onto,
+    onto_gain,
+    onto_shift,
+    found,
+    epsilon,
+    onto_epsilon,
+    texts,
+    INPUTS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    BIAS: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    NORM: tl.constexpr,
+    SHIFT: tl.constexpr,
+    ONTO: tl.constexpr,
+    ONTO_NORM: tl.constexpr,
+    ONTO_SHIFT: tl.constexpr,
+    TEXTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    PIECE: tl.constexpr,
+    EARLY: tl.constexpr,
+):
+    """Each warp has whole rows of the matrix, and reads and normalises a text's row for itself: nobody waits."""
+    _let_next_begin(EARLY)
+    output = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    kept = output < OUTPUTS
+    first = tl.zeros_like(output)
+    # Weights are on their way before the kernel before this has ended.
+    w = _in_pieces(weight, output.to(tl.int64), kept, INPUTS, PIECE)
+    if NORM > 0:
+        g = _in_pieces(gain, first, kept, INPUTS, PIECE)
+        if SHIFT:
+            s = _in_pieces(shift, first, kept, INPUTS, PIECE)
+    if BIAS:
+        b = tl.load(bias + output, kept, 0.0).to(tl.float32)
+    if ONTO_NORM > 0:
+        onto_g = tl.load(onto_gain + output, kept, 0.0).to(tl.float32)
+        if ONTO_SHIFT:
+            onto_s = tl.load(onto_shift + output, kept, 0.0).to(tl.float32)
+    _wait_for_last(EARLY)
+    for text in tl.static_range(TEXTS):
+        v = _in_pieces(x, first + text, kept, INPUTS, PIECE)
+        if ONTO:
+            base = tl.load(onto + text * OUTPUTS + output, kept, 0.0)
         if ONTO_NORM > 0:
-            mean, inverse = _moments(onto, row, inside, onto_epsilon, OUTPUTS, ONTO_NORM, ONTO_PIECE)
-            base = _normalised(base, mean, inverse, onto_gain, onto_shift, output, across, ONTO_SHIFT)
-        y = (base.to(tl.float32) + y.to(tl.float32)).to(y.dtype)
-    tl.store(found + at, y, inside & across)
+            mean, inverse = _moments_of(
+                _in_pieces(onto, first + text, kept, OUTPUTS, PIECE), onto_epsilon, OUTPUTS, ONTO_NORM, PIECE
+            )
+            wide = (base.to(tl.float32) - mean) * inverse * onto_g
+            if ONTO_SHIFT:
+                wide += onto_s
+            base = wide.to(base.dtype)
+        if NORM > 0:
+            mean, inverse = _moments_of(v, epsilon, INPUTS, NORM, PIECE)
+        total = tl.zeros((ROWS, PIECE), tl.float32)
+        for k in tl.static_range(len(w)):
+            value = v[k]
+            if NORM > 0:
+                wide = (value.to(tl.float32) - mean) * inverse * g[k].to(tl.float32)
+                if SHIFT:
+                    wide += s[k].to(tl.float32)
+                value = wide.to(value.dtype)
+            total += w[k].to(tl.float32) * value.to(tl.float32)
+        y = tl.sum(total, 1, keep_dims=True)
+        if BIAS:
+            y += b
+        y = _activated(y.to(found.dtype.element_ty), ACTIVATION)
+        if ONTO:
+            y = (base.to(tl.float32) + y.to(tl.float32)).to(y.dtype)
+        tl.store(found + text * OUTPUTS + output, y, kept)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -306,48 +387,42 @@ def _project_rows(  # type: ignore[no-untyped-def]
     ONTO: tl.constexpr,
     ONTO_NORM: tl.constexpr,
     ONTO_SHIFT: tl.constexpr,
-    ONTO_PIECE: tl.constexpr,
-    FEW: tl.constexpr,
     TEXTS: tl.constexpr,
     ROWS: tl.constexpr,
     PIECE: tl.constexpr,
     EARLY: tl.constexpr,
 ):
+    _let_next_begin(EARLY)
     output = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     kept = output[:, None] < OUTPUTS
     column = tl.arange(0, PIECE)[None, :]
     from_row = weight + output[:, None].to(tl.int64) * INPUTS
-    if FEW:
-        along = column < INPUTS
-        w = tl.load(from_row + column, kept & along, 0.0)  # on its way before the kernel before this has ended
-        _take_turns(EARLY)
-        w = w.to(tl.float32)
-        for text in tl.static_range(TEXTS):
-            row = tl.full((1, 1), text, tl.int32)
-            inside = row < texts
-            value = tl.load(x + row * INPUTS + column, inside & along, 0.0)
-            if NORM > 0:
-                mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
-                value = _normalised(value, mean, inverse, gain, shift, column, along, SHIFT)
-            y = tl.sum(w * value.to(tl.float32), 1)[None, :]
-            _finish(y, row, inside, output[None, :], bias, onto, onto_gain, onto_shift, found, onto_epsilon,
-                    OUTPUTS, BIAS, ACTIVATION, ONTO, ONTO_NORM, ONTO_SHIFT, ONTO_PIECE)  # fmt: skip
-    else:
-        _take_turns(EARLY)
-        row = (tl.program_id(1) * TEXTS + tl.arange(0, TEXTS))[:, None]
-        inside = row < texts
+    _wait_for_last(EARLY)
+    row = (tl.program_id(1) * TEXTS + tl.arange(0, TEXTS))[:, None]
+    inside = row < texts
+    if NORM > 0:
+        mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
+    y = tl.zeros((TEXTS, ROWS), tl.float32)
+    for start in range(0, INPUTS, PIECE):
+        along = start + column < INPUTS
+        value = tl.load(x + row * INPUTS + start + column, inside & along, 0.0)
         if NORM > 0:
-            mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
-        y = tl.zeros((TEXTS, ROWS), tl.float32)
-        for start in range(0, INPUTS, PIECE):
-            along = start + column < INPUTS
-            value = tl.load(x + row * INPUTS + start + column, inside & along, 0.0)
-            if NORM > 0:
-                value = _normalised(value, mean, inverse, gain, shift, start + column, along, SHIFT)
-            w = tl.load(from_row + start + column, kept & along, 0.0)
-            y = tl.dot(value, tl.trans(w), y, input_precision="ieee")
-        _finish(y, row, inside, output[None, :], bias, onto, onto_gain, onto_shift, found, onto_epsilon,
-                OUTPUTS, BIAS, ACTIVATION, ONTO, ONTO_NORM, ONTO_SHIFT, ONTO_PIECE)  # fmt: skip
+            value = _normalised(value, mean, inverse, gain, shift, start + column, along, SHIFT)
+        w = tl.load(from_row + start + column, kept & along, 0.0)
+        y = tl.dot(value, tl.trans(w), y, input_precision="ieee")
+    output = output[None, :]
+    across = output < OUTPUTS
+    if BIAS:
+        y += tl.load(bias + output, across, 0.0).to(tl.float32)
+    y = _activated(y.to(found.dtype.element_ty), ACTIVATION)
+    at = row * OUTPUTS + output
+    if ONTO:
+        base = tl.load(onto + at, inside & across, 0.0)
+        if ONTO_NORM > 0:
+            mean, inverse = _moments(onto, row, inside, onto_epsilon, OUTPUTS, ONTO_NORM, PIECE)
+            base = _normalised(base, mean, inverse, onto_gain, onto_shift, output, across, ONTO_SHIFT)
+        y = (base.to(tl.float32) + y.to(tl.float32)).to(y.dtype)
+    tl.store(found + at, y, inside & across)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -371,7 +446,8 @@ def _attend_next(  # type: ignore[no-untyped-def]
     POSITIONS: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    _take_turns(EARLY)
+    _let_next_begin(EARLY)
+    _wait_for_last(EARLY)
     head, text = tl.program_id(0), tl.program_id(1).to(tl.int64)
     at = tl.load(position + text)
     feature = tl.arange(0, BLOCK)  # of the first half of a head; the second follows it
