@@ -50,11 +50,22 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
+    blocks = [module for module in model.modules() if hasattr(module, "learns_at_once")]
+    for block in blocks:
+        block.learns_at_once = bool(copies) and _can_learn_at_once(block)
     try:
         yield
     finally:
         for layer in layers.values():
             layer.copies = None
+        for block in blocks:
+            block.learns_at_once = False
+
+
+def _can_learn_at_once(block: nn.Module) -> bool:
+    import os
+
+    return os.environ.get("GPT1_BLOCKS") == "1" and block.shape.norm == "layer" and not block.shape.norm_first
 
 
 class LayerNorm(nn.Module):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 
+import torch
 from torch import Tensor, nn
 
 from gpt1.base.errors import SettingError
@@ -45,11 +46,17 @@ class Block(nn.Module):
         self.norm_1 = make_norm(shape.norm, shape.width, shape.bias)
         self.feed_forward = FeedForward(shape, layer)
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
+        self.learns_at_once = False
+        self.shape = shape
 
     def forward(
         self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
     ) -> Tensor:
         """Return the block's output."""
+        if self.learns_at_once and packing is not None and past is None and torch.is_grad_enabled():
+            from gpt1.model.kernels.learning import learning_block
+
+            return learning_block(self, x_BTC, noise, packing)
         n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past))
         y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC

@@ -47,11 +47,7 @@ class _BiasGelu(torch.autograd.Function):
     def forward(ctx: Any, x_NF: Tensor, bias_F: Tensor) -> Tensor:
         x_NF = x_NF.contiguous()
         ctx.save_for_backward(x_NF, bias_F)
-        y_NF = torch.empty_like(x_NF)
-        N, F = x_NF.shape
-        programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
-        _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
-        return y_NF
+        return forward(x_NF, bias_F)
 
     @staticmethod
     @once_differentiable
@@ -59,8 +55,23 @@ class _BiasGelu(torch.autograd.Function):
         return _sweep(grad_NF.contiguous(), *ctx.saved_tensors)
 
 
+def forward(x_NF: Tensor, bias_F: Tensor) -> Tensor:
+    """Do as `fused_bias_gelu` does, outside autograd."""
+    y_NF = torch.empty_like(x_NF)
+    N, F = x_NF.shape
+    programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
+    _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+    return y_NF
+
+
 def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
     """Return the gradient of what came in, if that is given, and the sums of its columns."""
+    dx_NF, parts_PF = backward_parts(grad_NF, x_NF, bias_F)
+    return dx_NF, parts_PF.sum(0)
+
+
+def backward_parts(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """Return the gradient of what came in, if that is given, and the sums of its columns over chunks of rows [P, F]."""
     N, F = grad_NF.shape
     rows = max(FEWEST, triton.cdiv(N, CHUNKS))
     chunks = triton.cdiv(N, rows)
@@ -74,7 +85,7 @@ def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple
         COLUMNS=COLUMNS,
         num_warps=WARPS,
     )
-    return dx_NF, parts_PF.sum(0)
+    return dx_NF, parts_PF
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
