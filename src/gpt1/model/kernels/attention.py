@@ -45,8 +45,8 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, qkv_N3HD: Tensor, masks: Masks) -> Tensor:
         qkv_N3HD = qkv_N3HD.contiguous()
         mask_words = words(qkv_N3HD.shape[2], masks)
-        y_NHD, sums_HN = forward(qkv_N3HD, words, masks)
-        ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *words)
+        y_NHD, sums_HN = forward(qkv_N3HD, mask_words, masks)
+        ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *mask_words)
         ctx.masks = masks
         return y_NHD
 
@@ -54,7 +54,8 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_NHD: Tensor) -> tuple[Tensor, None]:
         qkv_N3HD, y_NHD, sums_HN, *mask_words = ctx.saved_tensors
-        return backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (mask_words[0], mask_words[1]), ctx.masks), None
+        both = mask_words[0], mask_words[1]
+        return backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, both, ctx.masks), None
 
 
 def words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
