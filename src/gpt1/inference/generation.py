@@ -237,7 +237,12 @@ def _drawn(scores: Pass, vocabulary: int, inputs: dict[str, Tensor], **seen: int
     Where scores are no numbers the token is -1, which it then remains.
     """
     ids_R, position_R = inputs["state"].unbind()
-    logits_RV = scores({"ids": ids_R.clamp(min=0), "position": position_R}, **seen)[:, :vocabulary].float()
+    scores_RV = scores({"ids": ids_R.clamp(min=0), "position": position_R}, **seen)
+    if "point" not in inputs and fuses(scores_RV):
+        from gpt1.model.kernels.decode import next_state
+
+        return next_state(scores_RV, vocabulary, inputs["state"])
+    logits_RV = scores_RV[:, :vocabulary].float()
     if "point" in inputs:
         ways = (inputs[name] for name in ("point", "temperature", "top_k", "top_p"))
         drawn_R = draw_on_device(logits_RV, *ways)

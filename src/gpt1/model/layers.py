@@ -53,13 +53,24 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     blocks = [module for module in model.modules() if hasattr(module, "learns_at_once")]
     for block in blocks:
         block.learns_at_once = bool(copies) and _can_learn_at_once(block)
+    models = [module for module in model.modules() if hasattr(module, "_tables_learn")]
+    for one in models:
+        one._tables_learn = bool(copies) and _can_tables_learn(one)
     try:
         yield
     finally:
+        for one in models:
+            one._tables_learn = False
         for layer in layers.values():
             layer.copies = None
         for block in blocks:
             block.learns_at_once = False
+
+
+def _can_tables_learn(model: nn.Module) -> bool:
+    import os
+
+    return os.environ.get("GPT1_TABLES") == "1"
 
 
 def _can_learn_at_once(block: nn.Module) -> bool:

@@ -100,14 +100,17 @@ class _LinearLoss(torch.autograd.Function):
         loss = hidden_NC.new_zeros((), dtype=wide)
         wants_hidden, wants_output = ctx.needs_input_grad[:2]
         grad_NC = torch.empty_like(hidden_NC) if wants_hidden else None
-        grad_VC = torch.zeros_like(output_VC, dtype=wide) if wants_output else None
-        for rows in _chunks(hidden_NC, output_VC):
+        chunks = list(_chunks(hidden_NC, output_VC))
+        grad_VC = torch.zeros_like(output_VC, dtype=wide) if wants_output and len(chunks) > 1 else None
+        for rows in chunks:
             x_NV = hidden_NC[rows] @ output_VC.T
             loss += loss_(x_NV, rows)
             if grad_NC is not None:
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
                 grad_VC += x_NV.T @ hidden_NC[rows]
+            elif wants_output:  # nothing to add it to
+                grad_VC = x_NV.T @ hidden_NC
         ctx.save_for_backward(grad_NC, grad_VC)
         ctx.output_dtype = output_VC.dtype
         return loss

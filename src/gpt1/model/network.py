@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +57,7 @@ class Model(nn.Module):
         )
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
+        self._tables_learn = False
         self.output_layer: nn.Module | None = None  # what makes logits in its place, in a network made ready for use
 
     def forward(
@@ -78,8 +79,9 @@ class Model(nn.Module):
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
-        x_BTC = F.embedding(ids_BT, tokens_VC)
-        if self.positions is not None:
+        looks_up = self._tables_learn and packing is not None and reading is None and torch.is_grad_enabled()
+        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise) if looks_up else F.embedding(ids_BT, tokens_VC)
+        if self.positions is not None and not looks_up:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
         size = x_BTC.shape if self.fused and packing is None and reading is None else None
@@ -93,6 +95,19 @@ class Model(nn.Module):
                 y_BTC = block(x_BTC, noise, packing, past)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
+
+    def _looked_up(
+        self, ids_N: Tensor, packing: Packing, tokens_VC: Tensor, noise: DropoutKey | None
+    ) -> Tensor:
+        from gpt1.model.kernels.tables import Dropping, learning_rows
+
+        rate = self.shape.dropout
+        if self.positions is None:
+            return learning_rows((self.tokens,), (tokens_VC,), (ids_N,), [Dropping(rate, noise, Site.TOKENS)])
+        positions_TC = self.working(self.positions, Site.POSITIONS, noise)
+        dropping = [Dropping(rate, noise, site) for site in (Site.TOKENS, Site.POSITIONS)]
+        weights, places = (self.tokens, self.positions), (ids_N, packing.position)
+        return learning_rows(weights, (tokens_VC, positions_TC), places, dropping)
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
@@ -121,8 +136,13 @@ class Model(nn.Module):
 
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
-        working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
+        if self._tables_learn and torch.is_grad_enabled():
+            from gpt1.model.kernels.tables import Dropping, learning_table
+
+            dropping = Dropping(self.shape.dropout, noise, site)
+            return learning_table(cast(nn.Parameter, table), dropping, self.compute, len(table) + fill)
+        working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         return F.pad(working, (0, 0, 0, fill)) if fill else working
 
 

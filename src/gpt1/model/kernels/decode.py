@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from gpt1.model.dropout import Site
 from gpt1.model.kernels.gelu import logistic
 from gpt1.model.kernels.norm import Norm, norm_of
+from gpt1.model.kernels.norm import forward as norm_forward
 from gpt1.model.kv_cache import KVCache
 from gpt1.model.layers import RMS_EPSILON, Linear, Rotary, UnitRMS
 from gpt1.model.network import Model
@@ -31,11 +32,10 @@ from gpt1.recipes.values import LSTM
 
 # R texts, C width, I inputs and J outputs of a matrix, V vocabulary.
 
-FEW, LONGEST = 4, 2**12  # texts that are vectors each, of so many inputs at most; more of them are a tile
-PIECE_FEW = 256  # inputs that a warp goes along by: eight in 16 bits for each of its threads
+FEW, LONGEST = 4, 2**12  # texts that are vectors each, of so many inputs at most; for others the library multiplies
+PIECE = 256  # inputs that a warp goes along by: eight in 16 bits for each of its threads
 SHORT, MANY = 2**10, 2**14  # inputs, and outputs, for which programs are of other sizes
-PROGRAMS = 264  # about, where the matrix has so many rows: two for each multiprocessor of an H200
-TEXTS, PIECE, SMALLEST_TILE = 64, 64, 16  # texts of a tile at most, inputs it goes along by, sides at least
+PART = 1024  # scores of a text that a program looks through
 POSITIONS = 128  # of a text that are looked at in one go
 ACTIVATIONS = {"gelu": 1, "relu2": 2}
 EARLY = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9 and os.environ.get("GPT1_PDL") == "1"
@@ -69,9 +69,17 @@ class Decoder:
     def __call__(self, ids_R: Tensor, position_R: Tensor) -> Tensor:
         """Return the scores [R, V] behind the next token of each of the first texts, which stands at this position."""
         model = self._model
-        first = model.shape.norm_first
         tokens_VC = model.working(model.tokens, Site.TOKENS, None)
-        sum_RC, before = self._embedded(ids_R, position_R, tokens_VC), None
+        output_VC = tokens_VC if model.output is None else model.working(model.output, Site.OUTPUT, None)
+        sum_RC = self._embedded(ids_R, position_R, tokens_VC)
+        widest = max(model.shape.width, model.shape.feed_forward)
+        decode = self._of_few if len(ids_R) <= FEW and widest <= LONGEST else self._of_many
+        return decode(sum_RC, position_R, output_VC)
+
+    def _of_few(self, sum_RC: Tensor, position_R: Tensor, output_VC: Tensor) -> Tensor:
+        """Between two kernels lies the sum, not its norm: each program that reads a row normalises it for itself."""
+        model = self._model
+        first, before = model.shape.norm_first, None
         for layer, block in enumerate(model.blocks):
             own, wide = cast(Any, block.attention), cast(Any, block.feed_forward)
             norm_1, norm_2 = norm_of(cast(nn.Module, block.norm_1)), norm_of(cast(nn.Module, block.norm_2))
@@ -81,8 +89,28 @@ class Decoder:
             up_RI = project(sum_RC, wide.up, norm=norm_2 if first else norm_1, activation=model.shape.activation)
             sum_RC = project(up_RI, wide.down, onto=Onto(sum_RC, None if first else norm_1))
             before = None if first else norm_2
-        output_VC = tokens_VC if model.output is None else model.working(model.output, Site.OUTPUT, None)
         return _project(sum_RC, output_VC, None, norm=norm_of(model.final_norm) if first else before)
+
+    def _of_many(self, sum_RC: Tensor, position_R: Tensor, output_VC: Tensor) -> Tensor:
+        """The library multiplies; between its products a sum and its norm are one kernel."""
+        model = self._model
+        first = model.shape.norm_first
+        blocks = [cast(Any, block) for block in model.blocks]
+        # What comes after each branch: the block's own norm, or that before the next branch.
+        norms = [norm_of(norm) for block in blocks for norm in (block.norm_1, block.norm_2)]
+        norm_RC = sum_RC
+        if first:
+            norm_RC, *_ = norm_forward(sum_RC, None, None, norms.pop(0), None)
+            norms.append(norm_of(model.final_norm))
+        for layer, block in enumerate(blocks):
+            own, wide = block.attention, block.feed_forward
+            for branch in (
+                lambda x, layer=layer, own=own: own.out(self._attend(own.qkv(x), position_R, layer, own)),
+                lambda x, wide=wide: wide.down(wide.activation(wide.up(x))),
+            ):
+                norm_RC, new_RC, _ = norm_forward(sum_RC, branch(norm_RC), None, norms.pop(0), None)
+                sum_RC = new_RC if first else norm_RC
+        return norm_RC @ output_VC.T
 
     def _embedded(self, ids_R: Tensor, position_R: Tensor, tokens_VC: Tensor) -> Tensor:
         """Return the sum of what stands in the tables."""
@@ -127,6 +155,22 @@ class Onto(NamedTuple):
     norm: Norm | None
 
 
+def next_state(scores_RV: Tensor, vocabulary: int, state_2R: Tensor) -> Tensor:
+    """Return the likeliest next tokens and where they stand [2, R], given the tokens before them and their places.
+
+    Where the scores of a text are no numbers, or its token before is -1, it is -1.
+    """
+    R, width = scores_RV.shape
+    parts = triton.cdiv(vocabulary, PART)
+    best_RP = torch.empty((R, parts), dtype=torch.float32, device=scores_RV.device)
+    token_RP = torch.empty((R, parts), dtype=torch.int32, device=scores_RV.device)
+    new_2R = torch.empty_like(state_2R)
+    _best_of_parts[(parts, R)](scores_RV, best_RP, token_RP, width, vocabulary, parts, PART=PART, **STARTS)
+    block = triton.next_power_of_2(parts)
+    _next_state[(R,)](best_RP, token_RP, state_2R, new_2R, R, parts, BLOCK=block, num_warps=1, **STARTS)
+    return new_2R
+
+
 def project(
     x_RI: Tensor, layer: Linear, *, norm: Norm | None = None, activation: str | None = None, onto: Onto | None = None
 ) -> Tensor:
@@ -146,17 +190,12 @@ def _project(
     R, (J, width) = len(x_RI), weight_JI.shape
     y_RJ = x_RI.new_empty(R, J)
     after = None if onto is None else onto.norm
-    few = R <= FEW and width <= LONGEST
-    if few:
-        piece, texts, warps = PIECE_FEW, R, 8 if width <= SHORT and J > SHORT else 4
-        rows = warps * (2 if J > MANY else 1)
-    else:
-        piece, texts, warps = PIECE, min(TEXTS, max(SMALLEST_TILE, triton.next_power_of_2(R))), 4
-        rows = max(SMALLEST_TILE, min(PIECE, triton.next_power_of_2(max(1, J // PROGRAMS))))
-    (_project_few if few else _project_rows)[(triton.cdiv(J, rows), 1 if few else triton.cdiv(R, texts))](
+    warps = 8 if width <= SHORT and J > SHORT else 4
+    rows = warps * (2 if J > MANY else 1)
+    _project_rows[(triton.cdiv(J, rows),)](
         *(x_RI, weight_JI, weight_JI if bias_J is None else bias_J, *_pointers(norm, weight_JI)),
         *(y_RJ if onto is None else onto.rows, *_pointers(after, weight_JI), y_RJ),
-        *(0.0 if norm is None else norm.epsilon, 0.0 if after is None else after.epsilon, R),
+        *(0.0 if norm is None else norm.epsilon, 0.0 if after is None else after.epsilon),
         INPUTS=width,
         OUTPUTS=J,
         BIAS=bias_J is not None,
@@ -166,9 +205,9 @@ def _project(
         ONTO=onto is not None,
         ONTO_NORM=_kind(after),
         ONTO_SHIFT=after is not None and after.bias is not None,
-        TEXTS=texts,
+        TEXTS=R,
         ROWS=rows,
-        PIECE=piece,
+        PIECE=PIECE,
         num_warps=warps,
         **STARTS,
     )
@@ -202,7 +241,8 @@ def _embed(  # type: ignore[no-untyped-def]
     _wait_for_last(EARLY)
     text, column = tl.program_id(0), tl.arange(0, BLOCK)
     inside = column < width
-    value = tl.load(tokens + tl.load(ids + text) * width + column, inside, 0.0)
+    id = tl.maximum(tl.load(ids + text), 0)  # -1: there is no such token any more, see `next_state`
+    value = tl.load(tokens + id * width + column, inside, 0.0)
     if LEARNED:
         place = tl.load(positions + tl.load(position + text) * width + column, inside, 0.0)
         value = (value.to(tl.float32) + place.to(tl.float32)).to(value.dtype)
@@ -219,33 +259,6 @@ def _let_next_begin(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
 def _wait_for_last(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
     if EARLY:
         tl.extra.cuda.gdc_wait()
-
-
-@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _moments(x, row, inside, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The mean (0 for a root mean square) and the inverse of the deviation of rows [R, 1] of `x`."""
-    mean = tl.zeros_like(row).to(tl.float32)
-    if NORM == 2:
-        for start in range(0, COLUMNS, PIECE):
-            column = (start + tl.arange(0, PIECE))[None, :]
-            value = tl.load(x + row * COLUMNS + column, inside & (column < COLUMNS), 0.0).to(tl.float32)
-            mean += tl.sum(value, 1, keep_dims=True) / COLUMNS
-    square = tl.zeros_like(mean)
-    for start in range(0, COLUMNS, PIECE):
-        column = (start + tl.arange(0, PIECE))[None, :]
-        own = inside & (column < COLUMNS)
-        value = tl.where(own, tl.load(x + row * COLUMNS + column, own, 0.0).to(tl.float32) - mean, 0.0)
-        square += tl.sum(value * value, 1, keep_dims=True)
-    return mean, tl.rsqrt(square / COLUMNS + epsilon)
-
-
-@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _normalised(value, mean, inverse, gain, shift, column, across, SHIFT: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Elements [R, C] of rows, normalised and rounded as they came."""
-    y = (value.to(tl.float32) - mean) * inverse * tl.load(gain + column, across, 0.0).to(tl.float32)
-    if SHIFT:
-        y += tl.load(shift + column, across, 0.0).to(tl.float32)
-    return y.to(value.dtype)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -271,8 +284,8 @@ def _in_pieces(x, row, inside, COLUMNS: tl.constexpr, PIECE: tl.constexpr):  # t
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _moments_of(pieces, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """What `_moments` finds, of rows that are at hand."""
+def _moments(pieces, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIECE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The mean (0 for a root mean square) and the inverse of the deviation of rows [R, 1]."""
     column = tl.arange(0, PIECE)[None, :]
     total = tl.zeros_like(pieces[0]).to(tl.float32)
     if NORM == 2:
@@ -287,7 +300,7 @@ def _moments_of(pieces, epsilon, COLUMNS: tl.constexpr, NORM: tl.constexpr, PIEC
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _project_few(  # type: ignore[no-untyped-def]
+def _project_rows(  # type: ignore[no-untyped-def]
     x,
     weight,
     bias,
@@ -299,7 +312,6 @@ def _project_few(  # type: ignore[no-untyped-def]
     found,
     epsilon,
     onto_epsilon,
-    texts,
     INPUTS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     BIAS: tl.constexpr,
@@ -337,7 +349,7 @@ def _project_few(  # type: ignore[no-untyped-def]
         if ONTO:
             base = tl.load(onto + text * OUTPUTS + output, kept, 0.0)
         if ONTO_NORM > 0:
-            mean, inverse = _moments_of(
+            mean, inverse = _moments(
                 _in_pieces(onto, first + text, kept, OUTPUTS, PIECE), onto_epsilon, OUTPUTS, ONTO_NORM, PIECE
             )
             wide = (base.to(tl.float32) - mean) * inverse * onto_g
@@ -345,7 +357,7 @@ def _project_few(  # type: ignore[no-untyped-def]
                 wide += onto_s
             base = wide.to(base.dtype)
         if NORM > 0:
-            mean, inverse = _moments_of(v, epsilon, INPUTS, NORM, PIECE)
+            mean, inverse = _moments(v, epsilon, INPUTS, NORM, PIECE)
         total = tl.zeros((ROWS, PIECE), tl.float32)
         for k in tl.static_range(len(w)):
             value = v[k]
@@ -365,64 +377,35 @@ def _project_few(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _project_rows(  # type: ignore[no-untyped-def]
-    x,
-    weight,
-    bias,
-    gain,
-    shift,
-    onto,
-    onto_gain,
-    onto_shift,
-    found,
-    epsilon,
-    onto_epsilon,
-    texts,
-    INPUTS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    BIAS: tl.constexpr,
-    ACTIVATION: tl.constexpr,
-    NORM: tl.constexpr,
-    SHIFT: tl.constexpr,
-    ONTO: tl.constexpr,
-    ONTO_NORM: tl.constexpr,
-    ONTO_SHIFT: tl.constexpr,
-    TEXTS: tl.constexpr,
-    ROWS: tl.constexpr,
-    PIECE: tl.constexpr,
-    EARLY: tl.constexpr,
+def _best_of_parts(  # type: ignore[no-untyped-def]
+    scores, best, token, width, vocabulary, parts, PART: tl.constexpr, EARLY: tl.constexpr
 ):
     _let_next_begin(EARLY)
-    output = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    kept = output[:, None] < OUTPUTS
-    column = tl.arange(0, PIECE)[None, :]
-    from_row = weight + output[:, None].to(tl.int64) * INPUTS
+    part, text = tl.program_id(0), tl.program_id(1)
+    column = part * PART + tl.arange(0, PART)
     _wait_for_last(EARLY)
-    row = (tl.program_id(1) * TEXTS + tl.arange(0, TEXTS))[:, None]
-    inside = row < texts
-    if NORM > 0:
-        mean, inverse = _moments(x, row, inside, epsilon, INPUTS, NORM, PIECE)
-    y = tl.zeros((TEXTS, ROWS), tl.float32)
-    for start in range(0, INPUTS, PIECE):
-        along = start + column < INPUTS
-        value = tl.load(x + row * INPUTS + start + column, inside & along, 0.0)
-        if NORM > 0:
-            value = _normalised(value, mean, inverse, gain, shift, start + column, along, SHIFT)
-        w = tl.load(from_row + start + column, kept & along, 0.0)
-        y = tl.dot(value, tl.trans(w), y, input_precision="ieee")
-    output = output[None, :]
-    across = output < OUTPUTS
-    if BIAS:
-        y += tl.load(bias + output, across, 0.0).to(tl.float32)
-    y = _activated(y.to(found.dtype.element_ty), ACTIVATION)
-    at = row * OUTPUTS + output
-    if ONTO:
-        base = tl.load(onto + at, inside & across, 0.0)
-        if ONTO_NORM > 0:
-            mean, inverse = _moments(onto, row, inside, onto_epsilon, OUTPUTS, ONTO_NORM, PIECE)
-            base = _normalised(base, mean, inverse, onto_gain, onto_shift, output, across, ONTO_SHIFT)
-        y = (base.to(tl.float32) + y.to(tl.float32)).to(y.dtype)
-    tl.store(found + at, y, inside & across)
+    value = tl.load(scores + text.to(tl.int64) * width + column, column < vocabulary, 0.0).to(tl.float32)
+    sound = tl.min((tl.abs(value) < float("inf")).to(tl.int32), 0)
+    value = tl.where(column < vocabulary, value, -float("inf"))
+    highest = tl.max(value, 0)
+    first = tl.min(tl.where(value == highest, column, vocabulary), 0)
+    tl.store(best + text * parts + part, highest)
+    tl.store(token + text * parts + part, tl.where(sound == 1, first, -1))
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _next_state(best, token, before, state, texts, parts, BLOCK: tl.constexpr, EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+    _let_next_begin(EARLY)
+    text, part = tl.program_id(0), tl.arange(0, BLOCK)
+    last = tl.load(before + text)
+    place = tl.load(before + texts + text)
+    _wait_for_last(EARLY)
+    value = tl.load(best + text * parts + part, part < parts, -float("inf"))
+    first = tl.load(token + text * parts + part, part < parts, 0)
+    sound = (tl.min(first, 0) >= 0) & (last >= 0)
+    chosen = tl.min(tl.where((value == tl.max(value, 0)) & (part < parts), first, 2**31 - 1), 0)
+    tl.store(state + text, tl.where(sound, chosen, -1).to(tl.int64))
+    tl.store(state + texts + text, place + 1)
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
