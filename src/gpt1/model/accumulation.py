@@ -75,6 +75,19 @@ def join_beside() -> None:
         _held.clear()
 
 
+FRESH = [False]
+
+
+def put_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    if FRESH[0]:
+        if total.is_cuda and total.dtype == torch.float32 and a.dtype != torch.float32:
+            torch.mm(a, b, out_dtype=total.dtype, out=total)
+        else:
+            torch.mm(a, b, out=total)
+    else:
+        add_product(total, a, b)
+
+
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """Add a product to a total of a wider type, in that type where the library can."""
     if total.is_cuda and total.dtype == torch.float32:

@@ -67,6 +67,21 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
             block.learns_at_once = False
 
 
+WHOLE = False
+
+
+def written_whole(model: nn.Module) -> frozenset[str]:
+    """Return the names of weights whose gradients the first part of a step writes, whatever was there."""
+    if not WHOLE:
+        return frozenset()
+    return frozenset(
+        f"{name}.{matrix}.weight"
+        for name, module in model.named_modules()
+        if getattr(module, "learns_at_once", False)
+        for matrix in ("attention.qkv", "attention.out", "feed_forward.up", "feed_forward.down")
+    )
+
+
 def _can_tables_learn(model: nn.Module) -> bool:
     import os
 

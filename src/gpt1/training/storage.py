@@ -8,7 +8,7 @@ ranks, and each rank sees its shards. Both answer to the same names; the optimis
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -59,6 +59,15 @@ class Flat:
         self.copy = self._weights.to(dtype)
         return self._views(self.copy)
 
+    def zero_gradients(self, but: Collection[str] = ()) -> None:
+        """Set all gradients to zero, but not those of some parameters."""
+        begin = 0
+        for name, (at, shape) in [*self._places.items(), ("", (len(self._gradients), torch.Size()))]:
+            if name in but or not name:
+                if at > begin:
+                    self._gradients[begin:at].zero_()
+                begin = at + -(-shape.numel() // ALIGNMENT) * ALIGNMENT
+
     def renew_copy(self) -> None:
         """Copy the weights as they are now, where there is a copy."""
         if self.copy is not None:
@@ -108,6 +117,11 @@ class Sharded:
     def keep_copy(self, dtype: torch.dtype) -> dict[str, Tensor]:
         """Return no copies: FSDP makes its own."""
         return {}
+
+    def zero_gradients(self, but: Collection[str] = ()) -> None:
+        """Set all gradients to zero."""
+        for _, gradient, *_ in self.pieces():
+            gradient.zero_()
 
     def renew_copy(self) -> None:
         """Do nothing: there is no copy."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from gpt1.model.accumulation import add_product, beside
+from gpt1.model.accumulation import put_product, beside
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, gelu, norm
 from gpt1.model.kernels.masks import Masks, masks_at
@@ -78,22 +78,22 @@ class _LearningBlock(torch.autograd.Function):
         dn_NC, branch_NC, parts = norm.backward_parts(grad_NC, sum_2, moments_2, norm.norm_of(block.norm_2), masks[2])
         with beside(branch_NC, a_NF, parts):
             norm.add_parts(parts, _grads(block.norm_2, wide.down))
-            add_product(wide.down.weight.grad, branch_NC.T, a_NF)
+            put_product(wide.down.weight.grad, branch_NC.T, a_NF)
         up_grad_NF, up_parts = gelu.backward_parts(branch_NC @ copies.down, up_NF, wide.up.bias)
         with beside(up_grad_NF, n_NC, up_parts):
             norm.add_parts(up_parts, [wide.up.bias.grad])
-            add_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
+            put_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
         dn_NC.addmm_(up_grad_NF, copies.up)
 
         dx_NC, branch_NC, parts = norm.backward_parts(dn_NC, sum_1, moments_1, norm.norm_of(block.norm_1), masks[1])
         with beside(branch_NC, y_NHD, parts):
             norm.add_parts(parts, _grads(block.norm_1, own.out))
-            add_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
+            put_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
         dy_NHD = (branch_NC @ copies.out).view_as(y_NHD)
         dqkv_NF = attention.backward(dy_NHD, qkv_N3HD, y_NHD, sums_HN, (rows, columns), masks[0]).flatten(1)
         with beside(dqkv_NF, x_NC):
             norm.add_parts(gelu.backward_parts(dqkv_NF, None, None)[1], [own.qkv.bias.grad])
-            add_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
+            put_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
         return dx_NC.addmm_(dqkv_NF, copies.qkv), None, None, None, None
 
 
