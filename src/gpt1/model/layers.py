@@ -67,7 +67,9 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
             block.learns_at_once = False
 
 
-WHOLE = False
+import os
+
+WHOLE = os.environ.get("GPT1_WHOLE") == "1"
 
 
 def written_whole(model: nn.Module) -> frozenset[str]:
