@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gpt1.model import build_model, linear_cross_entropy
+from gpt1.model import build_model, linear_cross_entropy, network, transformer
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.layers import adding_in_products
 from gpt1.recipes.values import Shape
@@ -32,7 +32,7 @@ def loss_and_gradients(adds: bool, noise: DropoutKey | None, shape: Shape) -> di
         parameter.grad = torch.full_like(parameter, 0.5)
     ids = torch.arange(22, device=DEVICE) % VOCAB
     copies = {name: weights.detach().to(DTYPE, copy=True) for name, weights in named.items()} if adds else {}
-    with adding_in_products(model, copies):
+    with adding_in_products(model, copies) as additions, additions.of_pass(is_first=False):
         hidden, output = model(ids, noise, packed(9, 2, 11))
         weights = torch.linspace(0.5, 1.5, 22, device=DEVICE)
         loss = linear_cross_entropy(hidden, output, ids.flip(0), weights, VOCAB)
@@ -40,7 +40,13 @@ def loss_and_gradients(adds: bool, noise: DropoutKey | None, shape: Shape) -> di
     return {"loss": loss.detach(), **{name: parameter.grad for name, parameter in named.items()}}  # type: ignore[misc]
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in (transformer, network):
+        monkeypatch.setattr(room, "fuses", lambda x: True)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # where an activation is 0
 @pytest.mark.parametrize("shape", [SHAPE, replace(SHAPE, norm="rms"), replace(SHAPE, width=288, heads=9, layers=1)])
 @pytest.mark.parametrize("noise", [None, noise_of(5, 3, 8)])
 def test_loss_and_gradients_are_those_of_autograd(noise: DropoutKey | None, shape: Shape) -> None:
