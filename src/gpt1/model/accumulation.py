@@ -8,7 +8,6 @@ set `grad` beforehand, on one device and with no hooks on it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -17,6 +16,49 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+
+
+class Additions:
+    """How the passes of a step add to gradients."""
+
+    def __init__(self) -> None:
+        self.written_whole: frozenset[str] = frozenset()  # weights whose gradient the first pass of a step writes anew
+        self.is_first = False  # of the passes of its step
+        self._stream: torch.cuda.Stream | None = None
+        self._held: list[Tensor] = []
+
+    @contextmanager
+    def of_pass(self, *, is_first: bool) -> Iterator[None]:
+        """Let a pass add; what it has left to be done beside it is done at its end."""
+        self.is_first = is_first
+        yield
+        if self._held:
+            torch.cuda.current_stream().wait_stream(cast(torch.cuda.Stream, self._stream))
+            self._held.clear()
+
+    @contextmanager
+    def beside(self, *used: Tensor) -> Iterator[None]:
+        """Where a pass is recorded, have what is done here done beside what comes after it.
+
+        These tensors are held meanwhile: their memory would be another's as soon as the pass needs them no more.
+        """
+        if not (used[0].is_cuda and torch.cuda.is_current_stream_capturing()):
+            yield
+            return
+        self._stream = self._stream or torch.cuda.Stream(used[0].device)
+        self._held += used
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def put_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
+        """Write a product where the gradient of a weight that is `written_whole` lies, or add it to that."""
+        if not self.is_first:
+            add_product(total, a, b)
+        elif _mixes(total, a):
+            torch.mm(a, b, out_dtype=total.dtype, out=total)
+        else:
+            total.copy_(a @ b)
 
 
 def accumulating_linear(
@@ -43,54 +85,21 @@ class _AccumulatingLinear(torch.autograd.Function):
         x, narrow = ctx.saved_tensors
         weight, bias = ctx.parameters
         grad_NF = grad.reshape(-1, grad.shape[-1])
-        with beside(x, grad_NF):
-            if weight.requires_grad:
-                add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
-            if bias is not None and bias.requires_grad:
-                bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
+        if weight.requires_grad:
+            add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
+        if bias is not None and bias.requires_grad:
+            bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
         return grad @ narrow if ctx.needs_input_grad[0] else None, None, None, None, None
-
-
-BESIDE = os.environ.get("GPT1_BESIDE") == "1"
-_stream: list[torch.cuda.Stream] = []
-_held: list[Tensor] = []
-
-
-@contextmanager
-def beside(*used: Tensor) -> Iterator[None]:
-    if not (BESIDE and used[0].is_cuda and torch.cuda.is_current_stream_capturing()):
-        yield
-        return
-    if not _stream:
-        _stream.append(torch.cuda.Stream())
-    _held.extend(used)
-    _stream[0].wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(_stream[0]):
-        yield
-
-
-def join_beside() -> None:
-    if _held:
-        torch.cuda.current_stream().wait_stream(_stream[0])
-        _held.clear()
-
-
-FRESH = [False]
-
-
-def put_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    if FRESH[0]:
-        if total.is_cuda and total.dtype == torch.float32 and a.dtype != torch.float32:
-            torch.mm(a, b, out_dtype=total.dtype, out=total)
-        else:
-            torch.mm(a, b, out=total)
-    else:
-        add_product(total, a, b)
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """Add a product to a total of a wider type, in that type where the library can."""
-    if total.is_cuda and total.dtype == torch.float32:
+    if _mixes(total, a):
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     else:
         total.add_(a @ b)
+
+
+def _mixes(total: Tensor, a: Tensor) -> bool:
+    """Whether the library's product can write such a total."""
+    return total.is_cuda and total.dtype == torch.float32 and a.dtype != torch.float32

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gpt1.model.accumulation import accumulating_linear
+from gpt1.model.accumulation import Additions, accumulating_linear
 from gpt1.model.fusing import fuses
 from gpt1.model.packing import Packing
 
@@ -41,59 +41,44 @@ class Linear(nn.Module):
 
 
 @contextmanager
-def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[None]:
+def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[Additions]:
     """Have a model's matrices add to their gradients themselves for a while: see `accumulation.py`.
 
     `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
+    Parts of the model that have kernels for it (`Learning`) add to all of their gradients.
     """
+    additions = Additions()
     layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
+    parts = {name: module for name, module in model.named_modules() if copies and isinstance(module, Learning)}
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
-    blocks = [module for module in model.modules() if hasattr(module, "learns_at_once")]
-    for block in blocks:
-        block.learns_at_once = bool(copies) and _can_learn_at_once(block)
-    models = [module for module in model.modules() if hasattr(module, "_tables_learn")]
-    for one in models:
-        one._tables_learn = bool(copies) and _can_tables_learn(one)
+    for part in parts.values():
+        part.additions = additions if part.can_add() else None
+    additions.written_whole = frozenset(
+        f"{name}.{weight}" for name, part in parts.items() if part.additions is not None for weight in part.WRITTEN_WHOLE
+    )
     try:
-        yield
+        yield additions
     finally:
-        for one in models:
-            one._tables_learn = False
         for layer in layers.values():
             layer.copies = None
-        for block in blocks:
-            block.learns_at_once = False
+        for part in parts.values():
+            part.additions = None
 
 
-import os
+class Learning(nn.Module):
+    """A part of a model that can add to the gradients of all its own weights by kernels of ours."""
 
-WHOLE = os.environ.get("GPT1_WHOLE") == "1"
+    WRITTEN_WHOLE: tuple[str, ...] = ()  # weights of which its first pass in a step writes all of the gradient
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.additions: Additions | None = None  # while it does
 
-def written_whole(model: nn.Module) -> frozenset[str]:
-    """Return the names of weights whose gradients the first part of a step writes, whatever was there."""
-    if not WHOLE:
-        return frozenset()
-    return frozenset(
-        f"{name}.{matrix}.weight"
-        for name, module in model.named_modules()
-        if getattr(module, "learns_at_once", False)
-        for matrix in ("attention.qkv", "attention.out", "feed_forward.up", "feed_forward.down")
-    )
-
-
-def _can_tables_learn(model: nn.Module) -> bool:
-    import os
-
-    return os.environ.get("GPT1_TABLES") == "1"
-
-
-def _can_learn_at_once(block: nn.Module) -> bool:
-    import os
-
-    return os.environ.get("GPT1_BLOCKS") == "1" and block.shape.norm == "layer" and not block.shape.norm_first
+    def can_add(self) -> bool:
+        """Whether it has such kernels, given the shape and the device."""
+        raise NotImplementedError
 
 
 class LayerNorm(nn.Module):

@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
 from gpt1.model.kv_cache import CacheStep
-from gpt1.model.layers import make_norm
+from gpt1.model.fusing import fuses
+from gpt1.model.layers import Learning, make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.packing import Packing, grid_packing
 from gpt1.model.transformer import transformer_blocks
@@ -28,10 +29,11 @@ from gpt1.recipes.values import TRANSFORMER, Shape
 
 # B sequences, T positions, C width, V vocabulary; in a packed row, N tokens for B and T.
 
+MOST_TOKENS = 2**12  # of which a kernel looks for equal ones
 CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
 
 
-class Model(nn.Module):
+class Model(Learning):
     """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
 
     def __init__(
@@ -57,7 +59,6 @@ class Model(nn.Module):
         )
         self.final_norm = make_norm(shape.norm, shape.width, shape.bias) if final else nn.Identity()
         self.output = None if shape.tied else nn.Parameter(torch.empty(vocab_size, shape.width))
-        self._tables_learn = False
         self.output_layer: nn.Module | None = None  # what makes logits in its place, in a network made ready for use
 
     def forward(
@@ -79,7 +80,7 @@ class Model(nn.Module):
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
-        looks_up = self._tables_learn and packing is not None and reading is None and torch.is_grad_enabled()
+        looks_up = self._adds() and packing is not None and reading is None and len(ids_BT) <= MOST_TOKENS
         x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise) if looks_up else F.embedding(ids_BT, tokens_VC)
         if self.positions is not None and not looks_up:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
@@ -96,9 +97,16 @@ class Model(nn.Module):
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
 
-    def _looked_up(
-        self, ids_N: Tensor, packing: Packing, tokens_VC: Tensor, noise: DropoutKey | None
-    ) -> Tensor:
+    def can_add(self) -> bool:
+        """Whether its tables have kernels for it."""
+        tables = [table for table in (self.tokens, self.positions, self.output) if table is not None]
+        return self.shape.kind == TRANSFORMER and all(fuses(table) and table.requires_grad for table in tables)
+
+    def _adds(self) -> bool:
+        return self.additions is not None and torch.is_grad_enabled()
+
+    def _looked_up(self, ids_N: Tensor, packing: Packing, tokens_VC: Tensor, noise: DropoutKey | None) -> Tensor:
+        """Return the sum of what stands in the tables, whose gradients it adds itself."""
         from gpt1.model.kernels.tables import Dropping, learning_rows
 
         rate = self.shape.dropout
@@ -137,7 +145,7 @@ class Model(nn.Module):
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
-        if self._tables_learn and torch.is_grad_enabled():
+        if self._adds():
             from gpt1.model.kernels.tables import Dropping, learning_table
 
             dropping = Dropping(self.shape.dropout, noise, site)

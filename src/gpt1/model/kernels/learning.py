@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from gpt1.model.accumulation import put_product, beside
+from gpt1.model.accumulation import Additions
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, gelu, norm
 from gpt1.model.kernels.masks import Masks, masks_at
@@ -32,14 +32,14 @@ class Copies(NamedTuple):
     down: Tensor
 
 
-def learning_block(block: Any, x_NC: Tensor, noise: DropoutKey | None, packing: Packing) -> Tensor:
+def learning_block(block: Any, x_NC: Tensor, noise: DropoutKey | None, packing: Packing, additions: Additions) -> Tensor:
     """Return the block's output; backwards, add to the `grad` of its parameters."""
     own, wide = block.attention, block.feed_forward
     masks = tuple(
         masks_at(own.dropout, noise, site, packing) for site in (own.weights_site, own.branch_site, wide.branch_site)
     )
     copies = Copies(*own.qkv.copies, own.out.copies[0], wide.up.copies[0], wide.down.copies[0])
-    return cast(Tensor, _LearningBlock.apply(x_NC, own.qkv.weight, block, copies, masks))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _LearningBlock.apply(x_NC, own.qkv.weight, block, copies, masks, additions))  # type: ignore[no-untyped-call]
 
 
 class _LearningBlock(torch.autograd.Function):
@@ -47,7 +47,13 @@ class _LearningBlock(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_NC: Tensor, any_weight: Tensor, block: Any, copies: Copies, masks: tuple[Masks, Masks, Masks]
+        ctx: Any,
+        x_NC: Tensor,
+        any_weight: Tensor,
+        block: Any,
+        copies: Copies,
+        masks: tuple[Masks, Masks, Masks],
+        additions: Additions,
     ) -> Tensor:
         x_NC = x_NC.contiguous()
         own, wide = block.attention, block.feed_forward
@@ -63,7 +69,7 @@ class _LearningBlock(torch.autograd.Function):
         ctx.save_for_backward(
             *(x_NC, qkv_N3HD, y_NHD, sums_HN, *words, sum_1, moments_1, n_NC, up_NF, a_NF, sum_2, moments_2)
         )
-        ctx.parts = block, copies, masks
+        ctx.parts = block, copies, masks, additions
         return z_NC
 
     @staticmethod
@@ -72,29 +78,29 @@ class _LearningBlock(torch.autograd.Function):
         x_NC, qkv_N3HD, y_NHD, sums_HN, rows, columns, sum_1, moments_1, n_NC, up_NF, a_NF, sum_2, moments_2 = (
             ctx.saved_tensors
         )
-        block, copies, masks = ctx.parts
+        block, copies, masks, additions = ctx.parts
         own, wide = block.attention, block.feed_forward
 
         dn_NC, branch_NC, parts = norm.backward_parts(grad_NC, sum_2, moments_2, norm.norm_of(block.norm_2), masks[2])
-        with beside(branch_NC, a_NF, parts):
+        with additions.beside(branch_NC, a_NF, parts):
             norm.add_parts(parts, _grads(block.norm_2, wide.down))
-            put_product(wide.down.weight.grad, branch_NC.T, a_NF)
+            additions.put_product(wide.down.weight.grad, branch_NC.T, a_NF)
         up_grad_NF, up_parts = gelu.backward_parts(branch_NC @ copies.down, up_NF, wide.up.bias)
-        with beside(up_grad_NF, n_NC, up_parts):
+        with additions.beside(up_grad_NF, n_NC, up_parts):
             norm.add_parts(up_parts, [wide.up.bias.grad])
-            put_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
+            additions.put_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
         dn_NC.addmm_(up_grad_NF, copies.up)
 
         dx_NC, branch_NC, parts = norm.backward_parts(dn_NC, sum_1, moments_1, norm.norm_of(block.norm_1), masks[1])
-        with beside(branch_NC, y_NHD, parts):
+        with additions.beside(branch_NC, y_NHD, parts):
             norm.add_parts(parts, _grads(block.norm_1, own.out))
-            put_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
+            additions.put_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
         dy_NHD = (branch_NC @ copies.out).view_as(y_NHD)
         dqkv_NF = attention.backward(dy_NHD, qkv_N3HD, y_NHD, sums_HN, (rows, columns), masks[0]).flatten(1)
-        with beside(dqkv_NF, x_NC):
+        with additions.beside(dqkv_NF, x_NC):
             norm.add_parts(gelu.backward_parts(dqkv_NF, None, None)[1], [own.qkv.bias.grad])
-            put_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
-        return dx_NC.addmm_(dqkv_NF, copies.qkv), None, None, None, None
+            additions.put_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
+        return dx_NC.addmm_(dqkv_NF, copies.qkv), None, None, None, None, None
 
 
 def _grads(after: nn.Module, last: nn.Module) -> list[Tensor]:

@@ -20,7 +20,6 @@ from gpt1.model.dropout import DropoutKey, threshold
 from gpt1.model.kernels.dropout import keeps, mix
 
 ROWS, COLUMNS = 8, 256  # of a table, at a time
-MOST = 4096  # tokens of which a program looks for equals
 
 
 class Dropping(NamedTuple):
