@@ -27,6 +27,9 @@ class Additions:
         self._stream: torch.cuda.Stream | None = None
         self._held: list[Tensor] = []
 
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        """A copy of a model, such as one that is made ready for use meanwhile, adds to nothing."""
+
     @contextmanager
     def of_pass(self, *, is_first: bool) -> Iterator[None]:
         """Let a pass add; what it has left to be done beside it is done at its end."""
@@ -53,12 +56,7 @@ class Additions:
 
     def put_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
         """Write a product where the gradient of a weight that is `written_whole` lies, or add it to that."""
-        if not self.is_first:
-            add_product(total, a, b)
-        elif _mixes(total, a):
-            torch.mm(a, b, out_dtype=total.dtype, out=total)
-        else:
-            total.copy_(a @ b)
+        add_product(total, a, b, anew=self.is_first)
 
 
 def accumulating_linear(
@@ -92,14 +90,11 @@ class _AccumulatingLinear(torch.autograd.Function):
         return grad @ narrow if ctx.needs_input_grad[0] else None, None, None, None, None
 
 
-def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a product to a total of a wider type, in that type where the library can."""
-    if _mixes(total, a):
-        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+def add_product(total: Tensor, a: Tensor, b: Tensor, *, anew: bool = False) -> None:
+    """Add a product to a total of a wider type, in that type where the library can; or write it there anew."""
+    if total.is_cuda and total.dtype == torch.float32:
+        torch.addmm(total, a, b, beta=0 if anew else 1, out_dtype=total.dtype, out=total)
+    elif anew:
+        total.copy_(a @ b)
     else:
         total.add_(a @ b)
-
-
-def _mixes(total: Tensor, a: Tensor) -> bool:
-    """Whether the library's product can write such a total."""
-    return total.is_cuda and total.dtype == torch.float32 and a.dtype != torch.float32

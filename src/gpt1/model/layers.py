@@ -56,7 +56,10 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     for part in parts.values():
         part.additions = additions if part.can_add() else None
     additions.written_whole = frozenset(
-        f"{name}.{weight}" for name, part in parts.items() if part.additions is not None for weight in part.WRITTEN_WHOLE
+        f"{name}.{weight}"
+        for name, part in parts.items()
+        if part.additions is not None
+        for weight in part.WRITTEN_WHOLE
     )
     try:
         yield additions

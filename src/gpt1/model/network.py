@@ -19,8 +19,8 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
-from gpt1.model.kv_cache import CacheStep
 from gpt1.model.fusing import fuses
+from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import Learning, make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.packing import Packing, grid_packing
@@ -80,11 +80,7 @@ class Model(Learning):
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
-        looks_up = self._adds() and packing is not None and reading is None and len(ids_BT) <= MOST_TOKENS
-        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise) if looks_up else F.embedding(ids_BT, tokens_VC)
-        if self.positions is not None and not looks_up:
-            positions_TC = self.working(self.positions, Site.POSITIONS, noise)
-            x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
+        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise)
         size = x_BTC.shape if self.fused and packing is None and reading is None else None
         if size is not None:
             x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
@@ -105,17 +101,25 @@ class Model(Learning):
     def _adds(self) -> bool:
         return self.additions is not None and torch.is_grad_enabled()
 
-    def _looked_up(self, ids_N: Tensor, packing: Packing, tokens_VC: Tensor, noise: DropoutKey | None) -> Tensor:
-        """Return the sum of what stands in the tables, whose gradients it adds itself."""
-        from gpt1.model.kernels.tables import Dropping, learning_rows
+    def _looked_up(
+        self, ids_BT: Tensor, packing: Packing | None, tokens_VC: Tensor, noise: DropoutKey | None
+    ) -> Tensor:
+        """Return the sum of what stands in the tables for each token."""
+        positions_TC = None if self.positions is None else self.working(self.positions, Site.POSITIONS, noise)
+        if self._adds() and packing is not None and len(ids_BT) <= MOST_TOKENS:
+            from gpt1.model.kernels.tables import Dropping, Lookup, learning_rows
 
-        rate = self.shape.dropout
-        if self.positions is None:
-            return learning_rows((self.tokens,), (tokens_VC,), (ids_N,), [Dropping(rate, noise, Site.TOKENS)])
-        positions_TC = self.working(self.positions, Site.POSITIONS, noise)
-        dropping = [Dropping(rate, noise, site) for site in (Site.TOKENS, Site.POSITIONS)]
-        weights, places = (self.tokens, self.positions), (ids_N, packing.position)
-        return learning_rows(weights, (tokens_VC, positions_TC), places, dropping)
+            lookups = [Lookup(self.tokens, tokens_VC, ids_BT, Dropping(self.shape.dropout, noise, Site.TOKENS))]
+            if self.positions is not None and positions_TC is not None:
+                dropping = Dropping(self.shape.dropout, noise, Site.POSITIONS)
+                lookups.append(Lookup(self.positions, positions_TC, packing.position, dropping))
+            return learning_rows(lookups)
+        x_BTC = F.embedding(ids_BT, tokens_VC)
+        if positions_TC is None:
+            return x_BTC
+        return x_BTC + (
+            positions_TC[: ids_BT.shape[1]] if packing is None else F.embedding(packing.position, positions_TC)
+        )
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""

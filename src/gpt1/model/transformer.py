@@ -53,7 +53,7 @@ class Block(Learning):
 
     def can_add(self) -> bool:
         """Whether it is the paper's block, and on a GPU that has kernels for it."""
-        if type(self) is not Block or not fuses(self.norm_1.gain):
+        if type(self) is not Block or not fuses(self.attention.out.weight):
             return False
         from gpt1.model.kernels.block import why_not
 

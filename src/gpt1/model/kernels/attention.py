@@ -27,7 +27,7 @@ HEAD_WIDTHS = 16, 32, 64, 128  # of which the kernels can make tiles
 
 # Queries and keys at a time, warps, stages of the pipeline. Swept on an H200 for heads of 64 with a cheaper hash; a
 # block of keys must hold a whole number of blocks of queries, in the forward pass the other way round.
-SHORT = 64  # tokens: one block
+SHORT = 128  # tokens; half of a block of the long is idle there
 FORWARD, FORWARD_SHORT = (64, 64, 4, 3), (64, 64, 4, 2)
 BACKWARD, BACKWARD_SHORT = (32, 128, 4, 3), (32, 64, 4, 3)
 TOKENS = 128  # of a head, at a time, where nothing is multiplied

@@ -1,19 +1,25 @@
-"""One more token of each text by five Triton kernels a block, where a library takes fifteen.
+"""One more token of each text by kernels of our own, where a library takes fifteen a block.
 
 The twin of `read` with next tokens (`model/network.py`, `model/kv_cache.py`), which is its judge: it reads and writes
-the same memory and rounds where the plain network rounds. What lies between two kernels is the sum, not its norm: each
-program that reads a row normalises it for itself, which takes no longer than to be handed it. So a block is
+the same memory and rounds where the plain network rounds.
+
+Few texts are bound by how soon the weights are there, and by how long one kernel waits for another. Five of them are a
+block: what lies between two is the sum, not its norm, and each warp that reads a row normalises it for itself, which
+takes no longer than to be handed it.
 
     norm, queries + keys + values | attention | out + sum | norm, up, activation | down + sum
 
-A program has some rows of a matrix. For few texts it reads them whole, so that all it waits for is on its way at once;
-for many it goes along them piece by piece, with products of tiles.
+A warp has whole rows of a matrix and waits for no other. On Hopper a kernel begins while the one before it still runs:
+its weights are on their way by then, and it waits only for what that one writes (programmatic dependent launch). So
+before it waits it may read nothing but weights and what stood there before the step.
+
+Of many texts the library multiplies, and a sum and its norm are one kernel between its products.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import os
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -38,8 +44,6 @@ SHORT, MANY = 2**10, 2**14  # inputs, and outputs, for which programs are of oth
 PART = 1024  # scores of a text that a program looks through
 POSITIONS = 128  # of a text that are looked at in one go
 ACTIVATIONS = {"gelu": 1, "relu2": 2}
-EARLY = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9 and os.environ.get("GPT1_PDL") == "1"
-STARTS: dict[str, Any] = {"EARLY": EARLY} | ({"launch_pdl": True} if EARLY else {})
 PLAIN, ROOT, CENTRED = 0, 1, 2  # what is done to a row before it is read
 
 
@@ -96,20 +100,19 @@ class Decoder:
         model = self._model
         first = model.shape.norm_first
         blocks = [cast(Any, block) for block in model.blocks]
-        # What comes after each branch: the block's own norm, or that before the next branch.
+        # What comes after each branch: the block's own norm, or the one before the next branch.
         norms = [norm_of(norm) for block in blocks for norm in (block.norm_1, block.norm_2)]
         norm_RC = sum_RC
         if first:
             norm_RC, *_ = norm_forward(sum_RC, None, None, norms.pop(0), None)
             norms.append(norm_of(model.final_norm))
+        after = iter(norms)
         for layer, block in enumerate(blocks):
             own, wide = block.attention, block.feed_forward
-            for branch in (
-                lambda x, layer=layer, own=own: own.out(self._attend(own.qkv(x), position_R, layer, own)),
-                lambda x, wide=wide: wide.down(wide.activation(wide.up(x))),
-            ):
-                norm_RC, new_RC, _ = norm_forward(sum_RC, branch(norm_RC), None, norms.pop(0), None)
-                sum_RC = new_RC if first else norm_RC
+            y_RC = own.out(self._attend(own.qkv(norm_RC), position_R, layer, own))
+            norm_RC, sum_RC, _ = norm_forward(sum_RC if first else norm_RC, y_RC, None, next(after), None)
+            y_RC = wide.down(wide.activation(wide.up(norm_RC)))
+            norm_RC, sum_RC, _ = norm_forward(sum_RC if first else norm_RC, y_RC, None, next(after), None)
         return norm_RC @ output_VC.T
 
     def _embedded(self, ids_R: Tensor, position_R: Tensor, tokens_VC: Tensor) -> Tensor:
@@ -122,7 +125,7 @@ class Decoder:
             *(ids_R, position_R, tokens_VC, positions_TC, sum_RC, C),
             LEARNED=learned is not None,
             BLOCK=triton.next_power_of_2(C),
-            **STARTS,
+            **_start(sum_RC),
         )
         return sum_RC
 
@@ -143,9 +146,20 @@ class Decoder:
             BLOCK=triton.next_power_of_2(D // 2),
             POSITIONS=POSITIONS,
             num_warps=8,
-            **STARTS,
+            **_start(y_RC),
         )
         return y_RC
+
+
+def _start(of_R: Tensor) -> dict[str, bool]:
+    """Return whether a kernel over so many texts begins before the one before it has ended."""
+    early = of_R.is_cuda and len(of_R) <= FEW and _can_begin_early(of_R.device)
+    return {"EARLY": True, "launch_pdl": True} if early else {"EARLY": False}
+
+
+@functools.cache
+def _can_begin_early(device: torch.device) -> bool:
+    return torch.version.cuda is not None and torch.cuda.get_device_capability(device) >= (9, 0)  # Hopper
 
 
 class Onto(NamedTuple):
@@ -165,9 +179,9 @@ def next_state(scores_RV: Tensor, vocabulary: int, state_2R: Tensor) -> Tensor:
     best_RP = torch.empty((R, parts), dtype=torch.float32, device=scores_RV.device)
     token_RP = torch.empty((R, parts), dtype=torch.int32, device=scores_RV.device)
     new_2R = torch.empty_like(state_2R)
-    _best_of_parts[(parts, R)](scores_RV, best_RP, token_RP, width, vocabulary, parts, PART=PART, **STARTS)
-    block = triton.next_power_of_2(parts)
-    _next_state[(R,)](best_RP, token_RP, state_2R, new_2R, R, parts, BLOCK=block, num_warps=1, **STARTS)
+    start, block = _start(best_RP), triton.next_power_of_2(parts)
+    _best_of_parts[(parts, R)](scores_RV, best_RP, token_RP, width, vocabulary, parts, PART=PART, **start)
+    _next_state[(R,)](best_RP, token_RP, state_2R, new_2R, R, parts, BLOCK=block, num_warps=1, **start)
     return new_2R
 
 
@@ -209,7 +223,7 @@ def _project(
         ROWS=rows,
         PIECE=PIECE,
         num_warps=warps,
-        **STARTS,
+        **_start(y_RJ),
     )
     return y_RJ
 
@@ -279,7 +293,8 @@ def _in_pieces(x, row, inside, COLUMNS: tl.constexpr, PIECE: tl.constexpr):  # t
     pieces = ()
     for start in tl.static_range(0, COLUMNS, PIECE):
         own = inside & (start + column < COLUMNS)
-        pieces = pieces + (tl.load(x + row * COLUMNS + start + column, own, 0.0),)
+        piece = tl.load(x + row * COLUMNS + start + column, own, 0.0)
+        pieces = pieces + (piece,)  # type: ignore[assignment, unused-ignore]
     return pieces
 
 

@@ -26,19 +26,22 @@ class Copies(NamedTuple):
     """A block's matrices, and the bias that a product adds, in the type that is computed in."""
 
     qkv: Tensor
-    qkv_bias: Tensor
     out: Tensor
     up: Tensor
     down: Tensor
+    qkv_bias: Tensor
 
 
-def learning_block(block: Any, x_NC: Tensor, noise: DropoutKey | None, packing: Packing, additions: Additions) -> Tensor:
+def learning_block(
+    block: Any, x_NC: Tensor, noise: DropoutKey | None, packing: Packing, additions: Additions
+) -> Tensor:
     """Return the block's output; backwards, add to the `grad` of its parameters."""
     own, wide = block.attention, block.feed_forward
     masks = tuple(
         masks_at(own.dropout, noise, site, packing) for site in (own.weights_site, own.branch_site, wide.branch_site)
     )
-    copies = Copies(*own.qkv.copies, own.out.copies[0], wide.up.copies[0], wide.down.copies[0])
+    (qkv, qkv_bias), (out, _), (up, _), (down, _) = (layer.copies for layer in (own.qkv, own.out, wide.up, wide.down))
+    copies = Copies(qkv, out, up, down, qkv_bias)
     return cast(Tensor, _LearningBlock.apply(x_NC, own.qkv.weight, block, copies, masks, additions))  # type: ignore[no-untyped-call]
 
 
@@ -81,26 +84,36 @@ class _LearningBlock(torch.autograd.Function):
         block, copies, masks, additions = ctx.parts
         own, wide = block.attention, block.feed_forward
 
-        dn_NC, branch_NC, parts = norm.backward_parts(grad_NC, sum_2, moments_2, norm.norm_of(block.norm_2), masks[2])
+        dn_NC, branch_NC, parts = _norm_parts(grad_NC, block.norm_2, sum_2, moments_2, masks[2])
         with additions.beside(branch_NC, a_NF, parts):
-            norm.add_parts(parts, _grads(block.norm_2, wide.down))
+            gelu.add_parts(parts, _grads(block.norm_2, wide.down))
             additions.put_product(wide.down.weight.grad, branch_NC.T, a_NF)
-        up_grad_NF, up_parts = gelu.backward_parts(branch_NC @ copies.down, up_NF, wide.up.bias)
+        up_grad_NF, up_parts = gelu.sweep(branch_NC @ copies.down, up_NF, wide.up.bias)
         with additions.beside(up_grad_NF, n_NC, up_parts):
-            norm.add_parts(up_parts, [wide.up.bias.grad])
+            gelu.add_parts(up_parts, [wide.up.bias.grad])
             additions.put_product(wide.up.weight.grad, up_grad_NF.T, n_NC)
         dn_NC.addmm_(up_grad_NF, copies.up)
 
-        dx_NC, branch_NC, parts = norm.backward_parts(dn_NC, sum_1, moments_1, norm.norm_of(block.norm_1), masks[1])
+        dx_NC, branch_NC, parts = _norm_parts(dn_NC, block.norm_1, sum_1, moments_1, masks[1])
         with additions.beside(branch_NC, y_NHD, parts):
-            norm.add_parts(parts, _grads(block.norm_1, own.out))
+            gelu.add_parts(parts, _grads(block.norm_1, own.out))
             additions.put_product(own.out.weight.grad, branch_NC.T, y_NHD.flatten(-2))
         dy_NHD = (branch_NC @ copies.out).view_as(y_NHD)
         dqkv_NF = attention.backward(dy_NHD, qkv_N3HD, y_NHD, sums_HN, (rows, columns), masks[0]).flatten(1)
         with additions.beside(dqkv_NF, x_NC):
-            norm.add_parts(gelu.backward_parts(dqkv_NF, None, None)[1], [own.qkv.bias.grad])
+            gelu.add_parts(gelu.column_parts(dqkv_NF), [own.qkv.bias.grad])
             additions.put_product(own.qkv.weight.grad, dqkv_NF.T, x_NC)
         return dx_NC.addmm_(dqkv_NF, copies.qkv), None, None, None, None, None
+
+
+def _norm_parts(
+    grad_NC: Tensor, layer: nn.Module, sum_NC: Tensor, moments_N2: Tensor, masks: Masks
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the terms of a sum that was normalised, and parts of those of gain and biases."""
+    of = norm.norm_of(layer)
+    return norm.backward_parts(
+        (grad_NC.contiguous(), None), (sum_NC, moments_N2, of.gain, of.centred), masks, adds=True
+    )
 
 
 def _grads(after: nn.Module, last: nn.Module) -> list[Tensor]:

@@ -8,7 +8,6 @@ and biases are summed by each program over its rows, and then over the programs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -23,7 +22,6 @@ from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, RMSNorm
 
 WIDEST = 8192  # elements of a row that a program holds
 ROWS, WARPS = 4, 4  # at a time
-LEARNING_ROWS, LEARNING_PIECE = 4, 256
 BACKWARD_SHAPE = 4, 8, 528  # the same, and programs at most: four for each multiprocessor of an H200
 
 
@@ -141,54 +139,33 @@ def _backward(
     adds: bool,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias [C] in float32."""
+    dx_NC, dbranch_NC, parts_PF = backward_parts(grads, saved, masks, adds=adds)
+    return dx_NC, dbranch_NC, *parts_PF.sum(0).chunk(3)
+
+
+def backward_parts(
+    grads: tuple[Tensor, Tensor | None],
+    saved: tuple[Tensor, Tensor, Tensor, bool],
+    masks: Masks | None,
+    *,
+    adds: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of both terms [N, C], and those of gain, bias and the branch's bias in parts [P, 3 C]."""
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
     dx_NC = torch.empty_like(sum_NC)
     dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
     rows, warps, most = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
-    parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
+    parts_PF = sum_NC.new_empty(programs, 3 * C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
         *(grad_NC, grad_NC if grad_sum_NC is None else grad_sum_NC),
-        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
+        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_PF),
         *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
         **_constants(C, rows, warps, centred, adds, masks),
     )
-    return dx_NC, dbranch_NC, *parts_P3C.sum(0)
-
-
-def backward_parts(
-    grad_NC: Tensor, sum_NC: Tensor, moments_N2: Tensor, norm: Norm, masks: Masks
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias over some rows [P, 3 C]."""
-    N, C = sum_NC.shape
-    dx_NC, dbranch_NC = torch.empty_like(sum_NC), torch.empty_like(sum_NC)
-    pieces = triton.cdiv(C, LEARNING_PIECE)
-    programs = triton.cdiv(N, LEARNING_ROWS * 2)
-    parts_PF = sum_NC.new_empty(programs, 3 * C, dtype=torch.float32)
-    _few_backward[(programs,)](
-        *(grad_NC.contiguous(), sum_NC, moments_N2, norm.gain, dx_NC, dbranch_NC, parts_PF),
-        *(*_places(masks, sum_NC), N, *_scaling(masks)),
-        COLUMNS=C,
-        CENTRED=norm.centred,
-        DROP=masks.rate > 0,
-        ROWS=LEARNING_ROWS,
-        PIECE=LEARNING_PIECE,
-        PIECES=pieces,
-        num_warps=LEARNING_ROWS,
-    )
     return dx_NC, dbranch_NC, parts_PF
-
-
-def add_parts(parts_PF: Tensor, totals: Sequence[Tensor]) -> None:
-    """Add sums of parts to up to three totals of the same width, which lie side by side in each part."""
-    P, F = parts_PF.shape
-    width = F // len(totals)
-    first, second, third = (*totals, *totals[-1:] * 2)[:3]
-    _add_parts[(triton.cdiv(width, 64), len(totals))](
-        *(parts_PF, first, second, third, P, F, width), ROWS=32, COLUMNS=64, num_warps=4
-    )
 
 
 def _places(masks: Masks | None, x_NC: Tensor) -> tuple[Tensor | int, ...]:
@@ -340,94 +317,3 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     tl.store(into, tl.sum(dgain, 0), inside)
     tl.store(into + columns, tl.sum(dbias, 0), inside)
     tl.store(into + 2 * columns, tl.sum(dbranch_bias, 0), inside)
-
-
-@triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _few_backward(  # type: ignore[no-untyped-def]
-    grad,
-    sums,
-    moments,
-    gain,
-    dx,
-    dbranch,
-    parts,
-    word,
-    numbers,
-    sequence,
-    position,
-    site,
-    rows,
-    limit,
-    scale,
-    COLUMNS: tl.constexpr,
-    CENTRED: tl.constexpr,
-    DROP: tl.constexpr,
-    ROWS: tl.constexpr,
-    PIECE: tl.constexpr,
-    PIECES: tl.constexpr,
-):
-    column = tl.arange(0, PIECE)[None, :]
-    dgain, dbias, dbranch_bias = (), (), ()
-    for k in tl.static_range(PIECES):
-        dgain = dgain + (tl.zeros((ROWS, PIECE), tl.float32),)
-        dbias = dbias + (tl.zeros((ROWS, PIECE), tl.float32),)
-        dbranch_bias = dbranch_bias + (tl.zeros((ROWS, PIECE), tl.float32),)
-    for part in tl.static_range(2):
-        row = ((tl.program_id(0) * 2 + part) * ROWS + tl.arange(0, ROWS))[:, None]
-        there = row < rows
-        at = row.to(tl.int64) * COLUMNS + column
-        ds, xs = (), ()
-        for k in tl.static_range(PIECES):
-            inside = there & (k * PIECE + column < COLUMNS)
-            ds = ds + (tl.load(grad + at + k * PIECE, inside, 0.0),)
-            xs = xs + (tl.load(sums + at + k * PIECE, inside, 0.0),)
-        mean = tl.load(moments + row * 2, there, 0.0) if CENTRED else 0.0
-        inverse = tl.load(moments + row * 2 + 1, there, 0.0)
-        along, total = tl.zeros((ROWS, PIECE), tl.float32), tl.zeros((ROWS, PIECE), tl.float32)
-        gs, ns = (), ()
-        for k in tl.static_range(PIECES):
-            across = k * PIECE + column < COLUMNS
-            x = tl.where(there & across, xs[k].to(tl.float32) - mean, 0.0) * inverse
-            d = ds[k].to(tl.float32)
-            g = d * tl.load(gain + k * PIECE + column, across, 0.0).to(tl.float32)
-            along += g * x
-            total += g
-            gs, ns = gs + (g,), ns + (x,)
-        shared = tl.sum(along, 1, keep_dims=True) / COLUMNS
-        mean_g = tl.sum(total, 1, keep_dims=True) / COLUMNS if CENTRED else 0.0
-        new_gain, new_bias, new_branch = (), (), ()
-        for k in tl.static_range(PIECES):
-            inside = there & (k * PIECE + column < COLUMNS)
-            d = (gs[k] - ns[k] * shared - mean_g) * inverse
-            tl.store(dx + at + k * PIECE, d.to(dx.dtype.element_ty), inside)
-            if DROP:
-                keep = _keep(word, numbers, sequence, position, site, row, rows, k * PIECE + column, limit)
-                d = tl.where(keep, d * scale, 0.0)
-            tl.store(dbranch + at + k * PIECE, d.to(dbranch.dtype.element_ty), inside)
-            new_gain = new_gain + (dgain[k] + ds[k].to(tl.float32) * ns[k],)
-            new_bias = new_bias + (dbias[k] + ds[k].to(tl.float32),)
-            new_branch = new_branch + (dbranch_bias[k] + tl.where(inside, d, 0.0),)
-        dgain, dbias, dbranch_bias = new_gain, new_bias, new_branch
-    into = parts + tl.program_id(0) * 3 * COLUMNS
-    for k in tl.static_range(PIECES):
-        place = k * PIECE + tl.arange(0, PIECE)
-        tl.store(into + place, tl.sum(dgain[k], 0), place < COLUMNS)
-        tl.store(into + COLUMNS + place, tl.sum(dbias[k], 0), place < COLUMNS)
-        tl.store(into + 2 * COLUMNS + place, tl.sum(dbranch_bias[k], 0), place < COLUMNS)
-
-
-@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _add_parts(parts, first, second, third, count, stride, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    which = tl.program_id(1)
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    across = column < width
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for start in range(0, count, ROWS):
-        row = (start + tl.arange(0, ROWS))[:, None]
-        total += tl.load(parts + row * stride + which * width + column[None, :], (row < count) & across[None, :], 0.0)
-    into = first + column
-    if which == 1:
-        into = second + column
-    if which == 2:
-        into = third + column
-    tl.store(into, tl.load(into, across, 0.0) + tl.sum(total, 0), across)

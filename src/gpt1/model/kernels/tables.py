@@ -8,6 +8,7 @@ equal tokens the first adds up those of all, in order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -46,12 +47,18 @@ def learning_table(weight: nn.Parameter, dropping: Dropping, dtype: torch.dtype,
     return cast(Tensor, _Table.apply(weight, dropping, dtype, rows))  # type: ignore[no-untyped-call]
 
 
-def learning_rows(
-    weights: tuple[nn.Parameter, ...], tables: tuple[Tensor, ...], places: tuple[Tensor, ...], dropping: list[Dropping]
-) -> Tensor:
-    """Return the sum of the rows [N, C] at these places of one or two dropped tables; backwards, add to `grad`."""
-    tables = tuple(table.detach() for table in tables)
-    return cast(Tensor, _Rows.apply(weights[0], weights, tables, places, dropping))  # type: ignore[no-untyped-call]
+class Lookup(NamedTuple):
+    """Rows that are taken from a dropped table."""
+
+    weight: nn.Parameter
+    table: Tensor
+    place_N: Tensor
+    dropping: Dropping
+
+
+def learning_rows(lookups: Sequence[Lookup]) -> Tensor:
+    """Return the sum of the rows [N, C] taken from one or two tables; backwards, add to their weights' `grad`."""
+    return cast(Tensor, _Rows.apply(lookups[0].weight, lookups))  # type: ignore[no-untyped-call]
 
 
 class _Table(torch.autograd.Function):
@@ -88,38 +95,31 @@ class _Rows(torch.autograd.Function):
     """Keeps where it looked."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        any_weight: Tensor,
-        weights: tuple[nn.Parameter, ...],
-        tables: tuple[Tensor, ...],
-        places: tuple[Tensor, ...],
-        dropping: list[Dropping],
-    ) -> Tensor:
-        ctx.parts = weights, dropping
-        ctx.save_for_backward(*places)
-        N, C = len(places[0]), tables[0].shape[1]
-        x_NC = tables[0].new_empty(N, C)
+    def forward(ctx: Any, any_weight: Tensor, lookups: Sequence[Lookup]) -> Tensor:
+        first, last = lookups[0], lookups[-1]
+        ctx.learned = [(lookup.weight, lookup.dropping) for lookup in lookups]
+        ctx.save_for_backward(*(lookup.place_N for lookup in lookups))
+        N, C = len(first.place_N), first.table.shape[1]
+        x_NC = first.table.new_empty(N, C)
         _look_up[(N,)](
-            *(tables[0], tables[-1], places[0], places[-1], x_NC, C),
-            TWO=len(tables) == 2,
+            *(first.table, last.table, first.place_N, last.place_N, x_NC, C),
+            TWO=len(lookups) == 2,
             BLOCK=triton.next_power_of_2(C),
         )
         return x_NC
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_NC: Tensor) -> tuple[None, ...]:
-        weights, dropping = ctx.parts
+    def backward(ctx: Any, grad_NC: Tensor) -> tuple[None, None]:
         N, C = grad_NC.shape
-        for weight, place_N, own in zip(weights, ctx.saved_tensors, dropping, strict=True):
+        for (weight, dropping), place_N in zip(ctx.learned, ctx.saved_tensors, strict=True):
             _add_rows[(N,)](
-                *(grad_NC.contiguous(), weight.grad, place_N, *own.numbers(weight), N, C),
-                DROP=own.drops,
+                *(grad_NC.contiguous(), weight.grad, place_N, *dropping.numbers(weight), N, C),
+                DROP=dropping.drops,
                 TOKENS=triton.next_power_of_2(N),
                 BLOCK=triton.next_power_of_2(C),
             )
-        return None, None, None, None, None
+        return None, None
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
