@@ -12,8 +12,7 @@ from gpt1.model import Model, build_model, linear_cross_entropy, network, transf
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.layers import adding_in_products
 from gpt1.recipes.values import Shape
-from tests.model.kernels.test_block import shake
-from tests.model.kernels.tools import CAN_RUN, DEVICE, ON_GPU, WHY_NOT, noise_of, packed
+from tests.model.kernels.tools import CAN_RUN, DEVICE, ON_GPU, WHY_NOT, noise_of, normal, packed
 from tests.model.tools import MODERN, relative_error
 
 pytest.importorskip("triton", reason="the kernels need Triton")
@@ -34,8 +33,8 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(shape: Shape, compute: torch.dtype) -> Model:
     model = build_model(shape, VOCAB, compute=compute).to(DEVICE)
-    shake(model)
-    for parameter in model.parameters():
+    for number, parameter in enumerate(model.parameters()):
+        parameter.data += 0.2 * normal(*parameter.shape, seed=number)
         parameter.grad = torch.full_like(parameter, BEFORE)
     return model
 

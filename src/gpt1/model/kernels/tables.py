@@ -52,7 +52,7 @@ class Lookup(NamedTuple):
 
     weight: nn.Parameter
     table: Tensor
-    place_N: Tensor
+    places: Tensor  # [N]
     dropping: Dropping
 
 
@@ -98,11 +98,11 @@ class _Rows(torch.autograd.Function):
     def forward(ctx: Any, any_weight: Tensor, lookups: Sequence[Lookup]) -> Tensor:
         first, last = lookups[0], lookups[-1]
         ctx.learned = [(lookup.weight, lookup.dropping) for lookup in lookups]
-        ctx.save_for_backward(*(lookup.place_N for lookup in lookups))
-        N, C = len(first.place_N), first.table.shape[1]
+        ctx.save_for_backward(*(lookup.places for lookup in lookups))
+        N, C = len(first.places), first.table.shape[1]
         x_NC = first.table.new_empty(N, C)
         _look_up[(N,)](
-            *(first.table, last.table, first.place_N, last.place_N, x_NC, C),
+            *(first.table, last.table, first.places, last.places, x_NC, C),
             TWO=len(lookups) == 2,
             BLOCK=triton.next_power_of_2(C),
         )
