@@ -294,7 +294,7 @@ def _in_pieces(x, row, inside, COLUMNS: tl.constexpr, PIECE: tl.constexpr):  # t
     for start in tl.static_range(0, COLUMNS, PIECE):
         own = inside & (start + column < COLUMNS)
         piece = tl.load(x + row * COLUMNS + start + column, own, 0.0)
-        pieces = pieces + (piece,)  # type: ignore[assignment, unused-ignore]  # noqa: RUF005: Triton adds tuples
+        pieces += (piece,)  # type: ignore[assignment, unused-ignore]
     return pieces
 
 
