@@ -253,23 +253,14 @@ def _drawn(scores: Pass, vocabulary: int, inputs: dict[str, Tensor], **seen: int
 
 
 def continue_ids(
-    model: Model,
-    prompts: Sequence[Sequence[int]],
-    wanted: SamplingParams,
-    vocabulary: int | None = None,
-    writer: BatchGenerator | None = None,
+    model: Model, prompts: Sequence[Sequence[int]], wanted: SamplingParams, vocabulary: int | None = None
 ) -> list[list[int]]:
-    """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other.
-
-    A writer that is given is used, with what it has recorded, and left without texts.
-    """
-    writer = writer or BatchGenerator(model, vocabulary or model.vocab_size, len(prompts))
+    """Return the ids that continue each prompt of at least one id; the seeds of prompts follow each other."""
+    writer = BatchGenerator(model, vocabulary or model.vocab_size, len(prompts))
     texts = [writer.join(prompt, wanted, wanted.seed + place) for place, prompt in enumerate(prompts)]
     left = wanted.max_new_tokens
     while left:
         left -= writer.step(left)
-    for text in texts:
-        writer.leave(text)
     return [text.written for text in texts]
 
 

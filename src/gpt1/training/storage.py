@@ -29,7 +29,7 @@ class Flat:
         size = 0
         for name, parameter in parameters.items():
             self._places[name] = size, parameter.shape
-            size += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+            size += _aligned(parameter.shape)
         self._weights, self._gradients, *self._moments = (
             torch.zeros(size, dtype=first.dtype, device=first.device) for _ in range(2 + len(slots))
         )
@@ -62,11 +62,10 @@ class Flat:
     def zero_gradients(self, but: Collection[str] = ()) -> None:
         """Set all gradients to zero, but not those of some parameters."""
         begin = 0
-        for name, (at, shape) in [*self._places.items(), ("", (len(self._gradients), torch.Size()))]:
-            if name in but or not name:
-                if at > begin:
-                    self._gradients[begin:at].zero_()
-                begin = at + -(-shape.numel() // ALIGNMENT) * ALIGNMENT
+        for at, shape in (place for name, place in self._places.items() if name in but):
+            self._gradients[begin:at].zero_()
+            begin = at + _aligned(shape)
+        self._gradients[begin:].zero_()
 
     def renew_copy(self) -> None:
         """Copy the weights as they are now, where there is a copy."""
@@ -153,6 +152,11 @@ class Sharded:
 
 
 Storage = Flat | Sharded
+
+
+def _aligned(shape: torch.Size) -> int:
+    """Return how many elements of a buffer a parameter of this shape takes up."""
+    return -(-shape.numel() // ALIGNMENT) * ALIGNMENT
 
 
 def norm_of(tensors: Iterable[Tensor]) -> Tensor:
