@@ -8,7 +8,7 @@ set `grad` beforehand, on one device and with no hooks on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -21,8 +21,8 @@ from torch.nn import functional
 class Additions:
     """How the passes of a step add to gradients."""
 
-    def __init__(self) -> None:
-        self.written_whole: frozenset[str] = frozenset()  # weights whose gradient the first pass of a step writes anew
+    def __init__(self, written_whole: Iterable[str] = ()) -> None:
+        self.written_whole = frozenset(written_whole)  # weights whose gradient the first pass of a step writes anew
         self.is_first = False  # of the passes of its step
         self._stream: torch.cuda.Stream | None = None
         self._held: list[Tensor] = []

@@ -47,20 +47,15 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
     Parts of the model that have kernels for it (`Learning`) add to all of their gradients.
     """
-    additions = Additions()
     layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
-    parts = {name: module for name, module in model.named_modules() if copies and isinstance(module, Learning)}
+    learning = ((name, module) for name, module in model.named_modules() if copies and isinstance(module, Learning))
+    parts = {name: part for name, part in learning if part.can_add()}
+    additions = Additions(f"{name}.{weight}" for name, part in parts.items() for weight in part.WRITTEN_WHOLE)
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
     for part in parts.values():
-        part.additions = additions if part.can_add() else None
-    additions.written_whole = frozenset(
-        f"{name}.{weight}"
-        for name, part in parts.items()
-        if part.additions is not None
-        for weight in part.WRITTEN_WHOLE
-    )
+        part.additions = additions
     try:
         yield additions
     finally:

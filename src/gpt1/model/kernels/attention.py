@@ -70,6 +70,7 @@ def words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
 
 
 def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
+    """Return what each token gathers [N, H, D], and the logarithms (to 2) of its sums of exponentials [H, N]."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     y_NHD = qkv_N3HD.new_empty(N, H, D)
@@ -93,6 +94,7 @@ def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tup
 def backward(
     grad_NHD: Tensor, qkv_N3HD: Tensor, y_NHD: Tensor, sums_HN: Tensor, words: tuple[Tensor, Tensor], masks: Masks
 ) -> Tensor:
+    """Return the gradient of what came in [N, 3, H, D], given that of what was gathered."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     grads_N3HD, dots_HN = torch.empty_like(qkv_N3HD), torch.empty_like(sums_HN)

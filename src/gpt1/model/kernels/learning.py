@@ -72,7 +72,7 @@ class _LearningBlock(torch.autograd.Function):
         ctx.save_for_backward(
             *(x_NC, qkv_N3HD, y_NHD, sums_HN, *words, sum_1, moments_1, n_NC, up_NF, a_NF, sum_2, moments_2)
         )
-        ctx.parts = block, copies, masks, additions
+        ctx.settings = block, copies, masks, additions
         return z_NC
 
     @staticmethod
@@ -81,7 +81,7 @@ class _LearningBlock(torch.autograd.Function):
         x_NC, qkv_N3HD, y_NHD, sums_HN, rows, columns, sum_1, moments_1, n_NC, up_NF, a_NF, sum_2, moments_2 = (
             ctx.saved_tensors
         )
-        block, copies, masks, additions = ctx.parts
+        block, copies, masks, additions = ctx.settings
         own, wide = block.attention, block.feed_forward
 
         dn_NC, branch_NC, parts = _norm_parts(grad_NC, block.norm_2, sum_2, moments_2, masks[2])

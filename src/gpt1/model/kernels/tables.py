@@ -66,7 +66,7 @@ class _Table(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weight: nn.Parameter, dropping: Dropping, dtype: torch.dtype, rows: int) -> Tensor:
-        ctx.parts = weight, dropping
+        ctx.settings = weight, dropping
         R, C = weight.shape
         table = torch.empty((rows, C), dtype=dtype, device=weight.device)
         _drop_table[triton.cdiv(rows, ROWS), triton.cdiv(C, COLUMNS)](
@@ -80,7 +80,7 @@ class _Table(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, ...]:
-        weight, dropping = ctx.parts
+        weight, dropping = ctx.settings
         R, C = weight.shape
         _add_dropped[triton.cdiv(R, ROWS), triton.cdiv(C, COLUMNS)](
             *(grad.contiguous(), weight.grad, *dropping.numbers(weight), R, C),
@@ -97,7 +97,7 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, any_weight: Tensor, lookups: Sequence[Lookup]) -> Tensor:
         first, last = lookups[0], lookups[-1]
-        ctx.learned = [(lookup.weight, lookup.dropping) for lookup in lookups]
+        ctx.settings = [(lookup.weight, lookup.dropping) for lookup in lookups]
         ctx.save_for_backward(*(lookup.places for lookup in lookups))
         N, C = len(first.places), first.table.shape[1]
         x_NC = first.table.new_empty(N, C)
@@ -112,7 +112,7 @@ class _Rows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[None, None]:
         N, C = grad_NC.shape
-        for (weight, dropping), place_N in zip(ctx.learned, ctx.saved_tensors, strict=True):
+        for (weight, dropping), place_N in zip(ctx.settings, ctx.saved_tensors, strict=True):
             _add_rows[(N,)](
                 *(grad_NC.contiguous(), weight.grad, place_N, *dropping.numbers(weight), N, C),
                 DROP=dropping.drops,
