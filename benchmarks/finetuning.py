@@ -39,6 +39,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name, find_device, usable_precision
+from gpt1.bases.catalog import PACKAGED
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.finetune import CUDA_BLOCK, finetune
 from gpt1.finetuning.objective import TaskLearning
@@ -50,7 +51,7 @@ from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RunRecord
 from gpt1.runs.checkpoints import save_checkpoint
 from gpt1.runs.events import Event, Stepped
-from gpt1.runs.folder import begin_run
+from gpt1.runs.folder import begin_run, read_run
 from gpt1.tasks.catalog import CATALOGUE
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.text import bytes as byte_kind
@@ -279,6 +280,7 @@ def main() -> None:
     parser.add_argument(
         "--kernels", type=int, nargs="?", const=40, metavar="ROWS", help="so many, of our updates alone"
     )
+    parser.add_argument("--base", default=None, help="of the package, whose shape it is; else the paper's")
     parser.add_argument("--whole", nargs="+", choices=list(SIZES), default=None, metavar="TASK")
     parser.add_argument("--examples", type=int, default=None, help="with --whole: at most so many of each split")
     parser.add_argument("--layers", type=int, default=PAPER.shape.layers, help="with --whole, as the next two")
@@ -293,9 +295,14 @@ def main() -> None:
         return
     on_gpu = device.type == "cuda"
     recipe = FINETUNE if on_gpu else replace(FINETUNE, shape=replace(TINY.shape, dropout=0.1))
+    vocabulary, shape = (VOCABULARY, "paper") if on_gpu else (8192, "tiny")
+    if given.base is not None:
+        record = read_run(PACKAGED / given.base)
+        vocabulary, shape = record.vocab_size, given.base
+        recipe = replace(recipe, shape=replace(record.recipe.shape, dropout=FINETUNE.shape.dropout))
     precision, _ = usable_precision(device, recipe.training.precision if on_gpu else "fp32")
     recipe = replace(recipe, training=replace(recipe.training, precision=precision))
-    task = random_texts(VOCABULARY if on_gpu else 8192)
+    task = random_texts(vocabulary)
     if given.kernels is not None:
         if not on_gpu:
             parser.error("--kernels are a GPU's")
@@ -310,7 +317,7 @@ def main() -> None:
         return 1e3 * contenders[name](recipe, task, device, given.steps, given.warm)
 
     chosen = {name: partial(milliseconds, name) for name in given.only or contenders}
-    work = f"an update of fine-tuning, {'paper' if on_gpu else 'tiny'}'s shape, {recipe.training.batch} short texts"
+    work = f"an update of fine-tuning, {shape}'s shape, {recipe.training.batch} short texts"
     tell(measured(work, "ms", device_name(device), interleave(chosen, given.rounds)), given.json)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.results import interleave, measured, tell
 from gpt1.base.devices import device_name
@@ -54,8 +55,10 @@ def theirs(model: Any, prompts: list[list[int]], new: int) -> list[list[int]]:
     return written
 
 
-def make_contenders(recipe: str, device: str) -> dict[str, tuple[Callable[..., list[list[int]]], Any]]:
-    """Return what writes, each with its network."""
+def make_contenders(
+    recipe: str, device: str, only: list[str] | None
+) -> dict[str, tuple[Callable[..., list[list[int]]], Any]]:
+    """Return what writes, each with its network; where some are named, only those."""
     shape, on_cpu = replace(find_recipe(recipe).shape, dropout=0.0), device == "cpu"
     compute = torch.float32 if on_cpu else torch.bfloat16
     plain = build_model(shape, VOCABULARY, compute=compute).eval().to(device)
@@ -63,11 +66,22 @@ def make_contenders(recipe: str, device: str) -> dict[str, tuple[Callable[..., l
     found: dict[str, tuple[Callable[..., list[list[int]]], Any]] = {"gpt1": (ours, model)}
     if on_cpu:
         found |= {"gpt1, int8": (ours, quantize_int8(plain)), "uncached": (uncached, model)}
-    if recipe == "paper":
+    if recipe == "paper" and "transformers" in (only or ["transformers"]):
         from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
         found["transformers"] = theirs, OpenAIGPTLMHeadModel(OpenAIGPTConfig()).eval().to(device, compute)
     return found
+
+
+def print_kernels(model: Model, prompts: list[list[int]], new: int, rows: int) -> None:
+    """Print the kernels of a whole generation, those that take longest first: calls and microseconds a step."""
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        ours(model, prompts, new)
+    kernels = sorted(found.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    busy = sum(kernel.self_device_time_total for kernel in kernels)
+    print(f"{busy / new:.1f} microseconds a step in kernels, of which:")
+    for kernel in kernels[:rows]:
+        print(f"{kernel.self_device_time_total / new:9.2f}  {kernel.count / new:6.2f} calls  {kernel.key[:120]}")
 
 
 def main() -> None:
@@ -82,9 +96,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=None)
     parser.add_argument("--json", type=Path, default=None, help="add what was found to this file")
+    parser.add_argument(
+        "--kernels", type=int, nargs="?", const=20, metavar="ROWS", help="so many, of a GPU and ours alone"
+    )
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    contenders = make_contenders(given.recipe, given.device)
+    contenders = make_contenders(given.recipe, given.device, given.only)
     chosen = given.only or list(contenders)
     draw = torch.Generator().manual_seed(0)
     prompts = torch.randint(0, VOCABULARY, (given.texts, given.prompt), generator=draw).tolist()
@@ -92,6 +109,9 @@ def main() -> None:
         for name in chosen:
             write, network = contenders[name]
             write(network, prompts, WARM)
+    if given.kernels is not None:
+        print_kernels(contenders["gpt1"][1], prompts, given.new, given.kernels)
+        return
     texts: dict[str, list[list[int]]] = {}
 
     def tokens_per_second(name: str) -> float:

@@ -99,8 +99,10 @@ SET_ON_LIBRARIES = {
     "model/kernels/attention.py": {"ctx.masks"},
     "model/kernels/block.py": {"ctx.has_bias"},
     "model/kernels/dropout.py": {"ctx.settings"},
+    "model/kernels/learning.py": {"ctx.settings"},
     "model/kernels/norm.py": {"ctx.settings"},
-    "model/loss.py": {"ctx.output_dtype"},
+    "model/kernels/tables.py": {"ctx.settings"},
+    "model/loss.py": {"ctx.in_one", "ctx.output_dtype"},
     "serve/app.py": {"app.router.route_class", "app.state.server"},  # FastAPI
     "serve/monitoring.py": {"told.args", "told.exc_info", "told.facts", "told.msg"},  # a copy of logging's record
     "tasks/submissions.py": {"entry.create_system", "entry.external_attr"},  # zipfile
@@ -153,7 +155,6 @@ MANY_PARAMETERS = {
     "model/kernels/windows.py: _meet_keys": "a kernel has its pointers and sizes",
     "model/kernels/windows.py: _attend_backward": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _attend_next": "a kernel has its pointers and sizes",
-    "model/kernels/decode.py: _finish": "a kernel has its pointers and sizes",
     "model/kernels/decode.py: _project_rows": "a kernel has its pointers and sizes",
     "model/kernels/dropout.py: _drop": "a kernel has its pointers and sizes",
     "model/kernels/gelu.py: _columns": "a kernel has its pointers and sizes",
@@ -161,6 +162,9 @@ MANY_PARAMETERS = {
     "model/kernels/norm.py: _drop_add_norm_backward": "a kernel has its pointers and sizes",
     "model/kernels/queries.py: _prepare": "a kernel has its pointers and sizes",
     "model/kernels/queries.py: _prepare_backward": "a kernel has its pointers and sizes",
+    "model/kernels/tables.py: _add_dropped": "a kernel has its pointers and sizes",
+    "model/kernels/tables.py: _add_rows": "a kernel has its pointers and sizes",
+    "model/kernels/tables.py: _drop_table": "a kernel has its pointers and sizes",
     "pretraining/distill.py: distill_text": "for users: `pretrain` with teachers",
     "pretraining/pretrain.py: pretrain": "for users: one for each way to begin a run and to end it",
     "tuning/tune.py: tune": "for users: one for each way to bound a search",

@@ -18,7 +18,7 @@ def draw_several(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def begin_with_draws(self: BatchGenerator, model: Model, vocabulary: int, rows: int) -> None:
         begin(self, model, vocabulary, rows)
         monkeypatch.setattr(self.memory, "_whole", 4)
-        draws = partial(generation._drawn, generation._next_scores(model, self.memory), vocabulary)
+        draws = partial(generation._drawn, generation._next_scores(model, self.memory)[0], vocabulary)
         monkeypatch.setattr(self, "_draws", draws)
 
     def write_and_note(self: BatchGenerator, steps: int) -> None:

@@ -53,6 +53,20 @@ def test_a_gradient_that_left_its_buffer_is_noticed() -> None:
         optimizer.gradient_norm()
 
 
+@pytest.mark.parametrize("kept", [(), ("a",), ("b", "c"), ("d",), ("a", "b", "c", "d")])
+def test_gradients_become_zero_but_those_that_are_left_out(kept: tuple[str, ...]) -> None:
+    parameters = {
+        name: nn.Parameter(torch.zeros(size)) for name, size in zip("abcd", (3, 2 * ALIGNMENT, 7, 1), strict=True)
+    }
+    flat = Flat(parameters, ("m",))
+    for parameter in parameters.values():
+        parameter.grad.fill_(1)  # type: ignore[union-attr]
+    flat.zero_gradients(kept)
+    assert {name: parameter.grad.unique().tolist() for name, parameter in parameters.items()} == {  # type: ignore[union-attr]
+        name: [float(name in kept)] for name in "abcd"
+    }
+
+
 def test_gather_and_scatter_undo_each_other() -> None:
     flat = Flat({"a": nn.Parameter(torch.randn(3, 5)), "b": nn.Parameter(torch.randn(7))}, ())
     wholes = {"a": torch.randn(3, 5), "b": torch.randn(7)}

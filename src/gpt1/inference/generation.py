@@ -9,7 +9,7 @@ are also given several tokens at once, drawn where the scores are made, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,6 +28,8 @@ from gpt1.text.tokenizer import Tokenizer
 LENGTH, STOP = "length", "stop"  # why a text ended: it has its tokens, or met a stop string
 ROWS = 32  # texts at once, where a caller gives more
 AT_ONCE = 16  # tokens that are drawn before the host hears of them
+
+Looks = Callable[[Sequence[int]], dict[str, int]]  # of the places of next tokens
 
 
 @dataclass(eq=False)
@@ -72,7 +74,7 @@ class BatchGenerator:
         self.memory = KVCache(model.shape, rows, dtype=model.compute, device=self.device)
         self.texts: list[GeneratedSequence] = []  # in the order of the memory's rows
         records = self.device.type == "cuda" and model.shape.kind == TRANSFORMER
-        scores = _next_scores(model, self.memory)
+        scores, self._looks = _next_scores(model, self.memory)
         self._recorder = Recorder(scores) if records else None
         self._draws = Recorder(partial(_drawn, scores, vocabulary)) if records else None
 
@@ -130,8 +132,7 @@ class BatchGenerator:
             return _logits(self.model, self.memory.go_on(rows), self._on_device(ids))
         places = self.memory.advance(rows)
         inputs = {"ids": self._filled(ids, torch.long), "position": self._filled(places, torch.long)}
-        seen = self.memory.seen(places)
-        return self._recorder(inputs, first=seen.start, behind=seen.stop)[: len(rows)]
+        return self._recorder(inputs, **self._looks(places))[: len(rows)]
 
     def _filled(self, of_rows: Sequence[float], dtype: torch.dtype) -> Tensor:
         """Return one number a row, and zeros up to a power of two: few recordings do for any number of rows."""
@@ -150,7 +151,7 @@ class BatchGenerator:
         assert self._draws is not None
         rows = range(len(self.texts))
         ids, places = [text.window[-1] for text in self.texts], self.memory.advance(rows, steps)
-        seen = self.memory.seen([min(places), max(places) + steps - 1])
+        looks = self._looks([min(places), max(places) + steps - 1])
         state = torch.stack([self._filled(ids, torch.long), self._filled(places, torch.long)])
         samplers = [text.sampler for text in self.texts]
         inputs: dict[str, Tensor] = {}
@@ -164,7 +165,7 @@ class BatchGenerator:
         found = []
         for point_R in points_SR:
             drawn = {"point": point_R} if draws else {}
-            state = self._draws({"state": state, **inputs, **drawn}, first=seen.start, behind=seen.stop)
+            state = self._draws({"state": state, **inputs, **drawn}, **looks)
             found.append(state[0].clone())  # the next one is written over it
         written_RS = torch.stack(found, 1)[: len(rows)].tolist()
         if ruined := [text for text, own in zip(self.texts, written_RS, strict=True) if min(own) < 0]:
@@ -207,15 +208,23 @@ def _logits(model: Model, reading: CacheStep, ids_N: Tensor) -> Tensor:
     return model.logits(*read(model, reading, ids_N))
 
 
-def _next_scores(model: Model, memory: KVCache) -> Pass:
-    """Return what gives the scores of next tokens: kernels of our own where they can, else the network."""
+def _next_scores(model: Model, memory: KVCache) -> tuple[Pass, Looks]:
+    """Return what gives the scores of next tokens, and what of their places it must be told to be recorded.
+
+    Kernels of our own where they can: they find for themselves how far they look. Else the network.
+    """
     if fuses(model.tokens):
         from gpt1.model.kernels.decode import Decoder, why_not
 
         if why_not(model) is None:
             decoder = Decoder(model, memory)
-            return lambda inputs, **seen: decoder(inputs["ids"], inputs["position"])
-    return partial(_next_logits, model, memory)
+            return lambda inputs: decoder(inputs["ids"], inputs["position"]), lambda places: {}
+
+    def looks(places: Sequence[int]) -> dict[str, int]:
+        seen = memory.seen(places)
+        return {"first": seen.start, "behind": seen.stop}
+
+    return partial(_next_logits, model, memory), looks
 
 
 def _next_logits(model: Model, memory: KVCache, inputs: dict[str, Tensor], *, first: int, behind: int) -> Tensor:
@@ -228,7 +237,12 @@ def _drawn(scores: Pass, vocabulary: int, inputs: dict[str, Tensor], **seen: int
     Where scores are no numbers the token is -1, which it then remains.
     """
     ids_R, position_R = inputs["state"].unbind()
-    logits_RV = scores({"ids": ids_R.clamp(min=0), "position": position_R}, **seen)[:, :vocabulary].float()
+    scores_RV = scores({"ids": ids_R.clamp(min=0), "position": position_R}, **seen)
+    if "point" not in inputs and fuses(scores_RV):
+        from gpt1.model.kernels.decode import next_state
+
+        return next_state(scores_RV, vocabulary, inputs["state"])
+    logits_RV = scores_RV[:, :vocabulary].float()
     if "point" in inputs:
         ways = (inputs[name] for name in ("point", "temperature", "top_k", "top_p"))
         drawn_R = draw_on_device(logits_RV, *ways)

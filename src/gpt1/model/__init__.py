@@ -48,7 +48,7 @@ OFFERS = {
     "cuda_graphs": ["Pass", "Recorder"],
     "fusing": ["fuses"],
     "kernels.adam": ["fused_update"],
-    "kernels.decode": ["Decoder", "why_not"],
+    "kernels.decode": ["Decoder", "next_state", "why_not"],
     "layers": ["LAYER_EPSILON", "adding_in_products"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
 }

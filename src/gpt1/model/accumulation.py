@@ -8,12 +8,55 @@ set `grad` beforehand, on one device and with no hooks on it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+
+
+class Additions:
+    """How the passes of a step add to gradients."""
+
+    def __init__(self, written_whole: Iterable[str] = ()) -> None:
+        self.written_whole = frozenset(written_whole)  # weights whose gradient the first pass of a step writes anew
+        self.is_first = False  # of the passes of its step
+        self._stream: torch.cuda.Stream | None = None
+        self._held: list[Tensor] = []
+
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        """A copy of a model, such as one that is made ready for use meanwhile, adds to nothing."""
+
+    @contextmanager
+    def of_pass(self, *, is_first: bool) -> Iterator[None]:
+        """Let a pass add; what it has left to be done beside it is done at its end."""
+        self.is_first = is_first
+        yield
+        if self._held:
+            torch.cuda.current_stream().wait_stream(cast(torch.cuda.Stream, self._stream))
+            self._held.clear()
+
+    @contextmanager
+    def beside(self, *used: Tensor) -> Iterator[None]:
+        """Where a pass is recorded, have what is done here done beside what comes after it.
+
+        These tensors are held meanwhile: their memory would be another's as soon as the pass needs them no more.
+        """
+        if not (used[0].is_cuda and torch.cuda.is_current_stream_capturing()):
+            yield
+            return
+        self._stream = self._stream or torch.cuda.Stream(used[0].device)
+        self._held += used
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def put_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
+        """Write a product where the gradient of a weight that is `written_whole` lies, or add it to that."""
+        add_product(total, a, b, anew=self.is_first)
 
 
 def accumulating_linear(
@@ -41,15 +84,17 @@ class _AccumulatingLinear(torch.autograd.Function):
         weight, bias = ctx.parameters
         grad_NF = grad.reshape(-1, grad.shape[-1])
         if weight.requires_grad:
-            _add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
+            add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
         if bias is not None and bias.requires_grad:
             bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
         return grad @ narrow if ctx.needs_input_grad[0] else None, None, None, None, None
 
 
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a product to a total of a wider type, in that type where the library can."""
+def add_product(total: Tensor, a: Tensor, b: Tensor, *, anew: bool = False) -> None:
+    """Add a product to a total of a wider type, in that type where the library can; or write it there anew."""
     if total.is_cuda and total.dtype == torch.float32:
-        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+        torch.addmm(total, a, b, beta=0 if anew else 1, out_dtype=total.dtype, out=total)
+    elif anew:
+        total.copy_(a @ b)
     else:
         total.add_(a @ b)

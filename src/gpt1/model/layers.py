@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gpt1.model.accumulation import accumulating_linear
+from gpt1.model.accumulation import Additions, accumulating_linear
 from gpt1.model.fusing import fuses
 from gpt1.model.packing import Packing
 
@@ -41,20 +41,42 @@ class Linear(nn.Module):
 
 
 @contextmanager
-def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[None]:
+def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[Additions]:
     """Have a model's matrices add to their gradients themselves for a while: see `accumulation.py`.
 
     `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
+    Parts of the model that have kernels for it (`Learning`) add to all of their gradients.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
+    learning = ((name, module) for name, module in model.named_modules() if copies and isinstance(module, Learning))
+    parts = {name: part for name, part in learning if part.can_add()}
+    additions = Additions(f"{name}.{weight}" for name, part in parts.items() for weight in part.WRITTEN_WHOLE)
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
+    for part in parts.values():
+        part.additions = additions
     try:
-        yield
+        yield additions
     finally:
         for layer in layers.values():
             layer.copies = None
+        for part in parts.values():
+            part.additions = None
+
+
+class Learning(nn.Module):
+    """A part of a model that can add to the gradients of all its own weights by kernels of ours."""
+
+    WRITTEN_WHOLE: tuple[str, ...] = ()  # weights of which its first pass in a step writes all of the gradient
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.additions: Additions | None = None  # while it does
+
+    def can_add(self) -> bool:
+        """Whether it has such kernels, given the shape and the device."""
+        raise NotImplementedError
 
 
 class LayerNorm(nn.Module):

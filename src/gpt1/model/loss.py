@@ -1,9 +1,10 @@
 """The next-token loss of section 3.1 (equation 1) from vectors and output matrix, without ever holding all logits.
 
 Loss and gradient come from one pass over chunks of rows: a chunk's logits are made, turned into their own gradient in
-place, multiplied into the gradients of vectors and matrix, and forgotten. Products are in the type of the vectors, the
-softmax and all sums in float32 (float64 stays float64). The matrix may have more rows than the vocabulary; what lies
-beyond it has probability 0. On a GPU the softmax is one fused kernel, with `plain_cross_entropy_` as its judge.
+place, multiplied into the gradients of vectors and matrix, and forgotten; where one chunk is all, it is kept for that.
+Products are in the type of the vectors, the softmax and all sums in float32 (float64 stays float64). The matrix may
+have more rows than the vocabulary; what lies beyond it has probability 0. On a GPU the softmax is one fused kernel,
+with `plain_cross_entropy_` as its judge.
 """
 
 from __future__ import annotations
@@ -92,16 +93,24 @@ def _linear_loss(hidden_NC: Tensor, output_VC: Tensor, loss_: Loss) -> Tensor:
 
 
 class _LinearLoss(torch.autograd.Function):
-    """A loss of logits, its gradients made along with it."""
+    """A loss of logits. Of one chunk what they became is kept; of several the gradients, made along with it."""
 
     @staticmethod
     def forward(ctx: Any, hidden_NC: Tensor, output_VC: Tensor, loss_: Loss) -> Tensor:
+        chunks = list(_chunks(hidden_NC, output_VC))
+        # Half precision has too little range for gradients that are not multiplied together at the end.
+        ctx.in_one = len(chunks) == 1 and hidden_NC.dtype != torch.float16
+        if ctx.in_one:
+            x_NV = hidden_NC @ output_VC.T
+            loss = loss_(x_NV, chunks[0])
+            ctx.save_for_backward(x_NV, hidden_NC, output_VC)
+            return loss
         wide = _wide(hidden_NC)
         loss = hidden_NC.new_zeros((), dtype=wide)
         wants_hidden, wants_output = ctx.needs_input_grad[:2]
         grad_NC = torch.empty_like(hidden_NC) if wants_hidden else None
         grad_VC = torch.zeros_like(output_VC, dtype=wide) if wants_output else None
-        for rows in _chunks(hidden_NC, output_VC):
+        for rows in chunks:
             x_NV = hidden_NC[rows] @ output_VC.T
             loss += loss_(x_NV, rows)
             if grad_NC is not None:
@@ -115,6 +124,14 @@ class _LinearLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        wants_hidden, wants_output = ctx.needs_input_grad[:2]
+        if ctx.in_one:  # the factor goes into the smaller matrices
+            x_NV, hidden_NC, output_VC = ctx.saved_tensors
+            return (
+                x_NV @ output_VC * grad if wants_hidden else None,
+                x_NV.T @ (hidden_NC * grad) if wants_output else None,
+                None,
+            )
         grad_NC, grad_VC = ctx.saved_tensors
         return (
             None if grad_NC is None else grad_NC * grad,

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
+from gpt1.model.fusing import fuses
 from gpt1.model.global_tokens import GlobalTokens, find_global
 from gpt1.model.kv_cache import CacheStep
-from gpt1.model.layers import make_norm
+from gpt1.model.layers import Learning, make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.packing import Packing, grid_packing
 from gpt1.model.transformer import transformer_blocks
@@ -29,10 +30,11 @@ from gpt1.recipes.values import TRANSFORMER, Shape
 
 # B sequences, T positions, C width, V vocabulary; in a packed row, N tokens for B and T.
 
+MOST_TOKENS = 2**12  # of which a kernel looks for equal ones
 CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
 
 
-class Model(nn.Module):
+class Model(Learning):
     """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
 
     def __init__(
@@ -81,10 +83,7 @@ class Model(nn.Module):
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
-        x_BTC = F.embedding(ids_BT, tokens_VC)
-        if self.positions is not None:
-            positions_TC = self.working(self.positions, Site.POSITIONS, noise)
-            x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
+        x_BTC = self._looked_up(ids_BT, packing, tokens_VC, noise)
         size = x_BTC.shape if self.fused and packing is None and reading is None else None
         if size is not None:
             x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
@@ -107,6 +106,34 @@ class Model(nn.Module):
         if reading is not None:
             reading.keep_global(found)
         return found
+
+    def can_add(self) -> bool:
+        """Whether its tables have kernels for it."""
+        tables = [table for table in (self.tokens, self.positions, self.output) if table is not None]
+        return self.shape.kind == TRANSFORMER and all(fuses(table) and table.requires_grad for table in tables)
+
+    def _adds(self) -> bool:
+        return self.additions is not None and torch.is_grad_enabled()
+
+    def _looked_up(
+        self, ids_BT: Tensor, packing: Packing | None, tokens_VC: Tensor, noise: DropoutKey | None
+    ) -> Tensor:
+        """Return the sum of what stands in the tables for each token."""
+        positions_TC = None if self.positions is None else self.working(self.positions, Site.POSITIONS, noise)
+        if self._adds() and packing is not None and len(ids_BT) <= MOST_TOKENS:
+            from gpt1.model.kernels.tables import Dropping, Lookup, learning_rows
+
+            lookups = [Lookup(self.tokens, tokens_VC, ids_BT, Dropping(self.shape.dropout, noise, Site.TOKENS))]
+            if self.positions is not None and positions_TC is not None:
+                dropping = Dropping(self.shape.dropout, noise, Site.POSITIONS)
+                lookups.append(Lookup(self.positions, positions_TC, packing.position, dropping))
+            return learning_rows(lookups)
+        x_BTC = F.embedding(ids_BT, tokens_VC)
+        if positions_TC is None:
+            return x_BTC
+        return x_BTC + (
+            positions_TC[: ids_BT.shape[1]] if packing is None else F.embedding(packing.position, positions_TC)
+        )
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
@@ -135,8 +162,13 @@ class Model(nn.Module):
 
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
-        working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
+        if self._adds():
+            from gpt1.model.kernels.tables import Dropping, learning_table
+
+            dropping = Dropping(self.shape.dropout, noise, site)
+            return learning_table(cast(nn.Parameter, table), dropping, self.compute, len(table) + fill)
+        working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
         return F.pad(working, (0, 0, 0, fill)) if fill else working
 
 

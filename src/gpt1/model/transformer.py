@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import importlib.util
 
+import torch
 from torch import Tensor, nn
 
 from gpt1.base.errors import SettingError
 from gpt1.model.attention import Attention
 from gpt1.model.dropout import DropoutKey, Place, dropout, layer_site
+from gpt1.model.fusing import fuses
 from gpt1.model.global_tokens import GlobalTokens
 from gpt1.model.kv_cache import LayerCache
-from gpt1.model.layers import ACTIVATIONS, Linear, make_norm
+from gpt1.model.layers import ACTIVATIONS, Learning, Linear, make_norm
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 
@@ -37,8 +39,10 @@ class FeedForward(nn.Module):
         return dropout(self.down(y_BTF), self.dropout, noise, self.branch_site, packing)
 
 
-class Block(nn.Module):
+class Block(Learning):
     """Attention and a feed-forward part, each added to its input, and the sum normalised: the paper's post-norm."""
+
+    WRITTEN_WHOLE = "attention.qkv.weight", "attention.out.weight", "feed_forward.up.weight", "feed_forward.down.weight"
 
     def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
@@ -46,6 +50,16 @@ class Block(nn.Module):
         self.norm_1 = make_norm(shape.norm, shape.width, shape.bias)
         self.feed_forward = FeedForward(shape, layer)
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
+        self._shape = shape
+
+    def can_add(self) -> bool:
+        """Whether it is the paper's block, and on a GPU that has kernels for it."""
+        if type(self) is not Block or not fuses(self.attention.out.weight):
+            return False
+        from gpt1.model.kernels.block import why_not
+
+        learns = all(weight.requires_grad for weight in self.parameters())
+        return learns and self._shape.norm == "layer" and why_not(self._shape) is None
 
     def forward(
         self,
@@ -56,6 +70,10 @@ class Block(nn.Module):
         everywhere: GlobalTokens | None = None,
     ) -> Tensor:
         """Return the block's output."""
+        if self.additions is not None and packing is not None and past is None and torch.is_grad_enabled():
+            from gpt1.model.kernels.learning import learning_block
+
+            return learning_block(self, x_BTC, noise, packing, self.additions)
         n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past, everywhere))
         y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC

@@ -15,7 +15,7 @@ import importlib.util
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -231,11 +231,13 @@ class Optimizers:
             rule.step(t, factor, scale, ok)
 
     @torch.no_grad()
-    def zero_grad(self) -> None:
-        """Set all gradients to zero where they lie; `Module.zero_grad` would take them out of their buffers."""
+    def zero_grad(self, but: Collection[str] = ()) -> None:
+        """Set all gradients to zero where they lie; `Module.zero_grad` would take them out of their buffers.
+
+        But not those of parameters whose gradient is written anew as a whole.
+        """
         for rule in self._rules:
-            for _, gradient, *_ in rule.storage.pieces():
-                gradient.zero_()
+            rule.storage.zero_gradients(but)
 
     def keep_copies(self, dtype: torch.dtype) -> dict[str, Tensor]:
         """Return copies of all weights by name in another type, which every update brings up to date."""

@@ -8,7 +8,7 @@ ranks, and each rank sees its shards. Both answer to the same names; the optimis
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -29,7 +29,7 @@ class Flat:
         size = 0
         for name, parameter in parameters.items():
             self._places[name] = size, parameter.shape
-            size += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+            size += _aligned(parameter.shape)
         self._weights, self._gradients, *self._moments = (
             torch.zeros(size, dtype=first.dtype, device=first.device) for _ in range(2 + len(slots))
         )
@@ -58,6 +58,14 @@ class Flat:
         """Have a copy of all weights in another type from now on, and return each parameter's part of it."""
         self.copy = self._weights.to(dtype)
         return self._views(self.copy)
+
+    def zero_gradients(self, but: Collection[str] = ()) -> None:
+        """Set all gradients to zero, but not those of some parameters."""
+        begin = 0
+        for at, shape in (place for name, place in self._places.items() if name in but):
+            self._gradients[begin:at].zero_()
+            begin = at + _aligned(shape)
+        self._gradients[begin:].zero_()
 
     def renew_copy(self) -> None:
         """Copy the weights as they are now, where there is a copy."""
@@ -109,6 +117,11 @@ class Sharded:
         """Return no copies: FSDP makes its own."""
         return {}
 
+    def zero_gradients(self, but: Collection[str] = ()) -> None:
+        """Set all gradients to zero."""
+        for _, gradient, *_ in self.pieces():
+            gradient.zero_()
+
     def renew_copy(self) -> None:
         """Do nothing: there is no copy."""
 
@@ -139,6 +152,11 @@ class Sharded:
 
 
 Storage = Flat | Sharded
+
+
+def _aligned(shape: torch.Size) -> int:
+    """Return how many elements of a buffer a parameter of this shape takes up."""
+    return -(-shape.numel() // ALIGNMENT) * ALIGNMENT
 
 
 def norm_of(tensors: Iterable[Tensor]) -> Tensor:

@@ -294,7 +294,8 @@ class Trainer:
 
     def make_updates(self) -> bool:
         """Do what `train` does, while `saving`: of a run that is over the end may still be on its way to the disk."""
-        with StopRequests(self._minutes) as self._stop, adding_in_products(self.model, self._copies):
+        adding = adding_in_products(self.model, self._copies)
+        with StopRequests(self._minutes) as self._stop, adding as self._additions:
             try:
                 self._begin()
                 is_done = self._loop()
@@ -350,7 +351,8 @@ class Trainer:
         micros, counts = self._loader.load(k, following)
         if self.device.type == "cuda":  # the attention library's own dropout; every other mask comes from the noise
             torch.cuda.manual_seed((training.seed * 1_000_003 + k) * 4096 + self.world.rank)
-        self.optimizer.zero_grad()
+        whole = self._additions.written_whole
+        self.optimizer.zero_grad(whole)
         shares = torch.zeros(len(self._weights) + 1, dtype=self._dtype, device=self.device)
         divisors = torch.tensor([counts[name] for name in self._weights], dtype=self._dtype)
         divisors = divisors.to(self.device, non_blocking=True)
@@ -358,19 +360,20 @@ class Trainer:
             noise = dropout_key(training.seed, k, micro.sequences)
             inputs = {**micro.tensors, DIVISORS: divisors, NOISE_WORD: noise.word, NOISE_ROWS: noise.rows}
             with accumulating(self._step_module, self.model, last=index == len(micros) - 1):
-                shares[:-1] += self._pass(inputs, **micro.facts)
+                shares[:-1] += self._pass(inputs, is_first=index == 0 or not whole, **micro.facts)
         if self._stop:
             shares[-1] = 1.0
         return self._update(k, following, self.world.add_up(shares))
 
-    def _forward_and_backward(self, inputs: dict[str, Tensor], **facts: Any) -> Tensor:
+    def _forward_and_backward(self, inputs: dict[str, Tensor], *, is_first: bool, **facts: Any) -> Tensor:
         """Add a part's gradients to those that are there, and return its share of each term of the loss."""
         tensors = dict(inputs)
         divisors, noise = tensors.pop(DIVISORS), DropoutKey(tensors.pop(NOISE_WORD), tensors.pop(NOISE_ROWS))
         sums: dict[str, Tensor] = self._step_module(tensors, noise, **facts)
         means = torch.stack([sums[name] for name in self._weights]) / divisors
         loss = torch.stack([weight * mean for weight, mean in zip(self._weights.values(), means, strict=True)]).sum()
-        (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
+        with self._additions.of_pass(is_first=is_first):
+            (loss * (self._gradient_factor * self.progress.loss_scale)).backward()
         return means.detach()
 
     def _update(self, k: int, following: int, means: Tensor) -> StepFigures:

@@ -27,7 +27,7 @@ HEAD_WIDTHS = 16, 32, 64, 128  # of which the kernels can make tiles
 
 # Queries and keys at a time, warps, stages of the pipeline. Swept on an H200 for heads of 64 with a cheaper hash; a
 # block of keys must hold a whole number of blocks of queries, in the forward pass the other way round.
-SHORT = 64  # tokens: one block
+SHORT = 128  # tokens; half of a block of the long is idle there
 FORWARD, FORWARD_SHORT = (64, 64, 4, 3), (64, 64, 4, 2)
 BACKWARD, BACKWARD_SHORT = (32, 128, 4, 3), (32, 64, 4, 3)
 TOKENS = 128  # of a head, at a time, where nothing is multiplied
@@ -44,17 +44,18 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv_N3HD: Tensor, masks: Masks) -> Tensor:
         qkv_N3HD = qkv_N3HD.contiguous()
-        words = words_of(qkv_N3HD.shape[2], masks)
-        y_NHD, sums_HN = _forward(qkv_N3HD, words, masks)
-        ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *words)
+        mask_words = words_of(qkv_N3HD.shape[2], masks)
+        y_NHD, sums_HN = forward(qkv_N3HD, mask_words, masks)
+        ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *mask_words)
         ctx.masks = masks
         return y_NHD
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NHD: Tensor) -> tuple[Tensor, None]:
-        qkv_N3HD, y_NHD, sums_HN, *words = ctx.saved_tensors
-        return _backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), ctx.masks), None
+        qkv_N3HD, y_NHD, sums_HN, *mask_words = ctx.saved_tensors
+        both = mask_words[0], mask_words[1]
+        return backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, both, ctx.masks), None
 
 
 def words_of(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
@@ -68,7 +69,8 @@ def words_of(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
     return rows_HN, columns_T
 
 
-def _forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
+def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
+    """Return what each token gathers [N, H, D], and the logarithms (to 2) of its sums of exponentials [H, N]."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     y_NHD = qkv_N3HD.new_empty(N, H, D)
@@ -89,9 +91,10 @@ def _forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tu
     return y_NHD, sums_HN
 
 
-def _backward(
+def backward(
     grad_NHD: Tensor, qkv_N3HD: Tensor, y_NHD: Tensor, sums_HN: Tensor, words: tuple[Tensor, Tensor], masks: Masks
 ) -> Tensor:
+    """Return the gradient of what came in [N, 3, H, D], given that of what was gathered."""
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     grads_N3HD, dots_HN = torch.empty_like(qkv_N3HD), torch.empty_like(sums_HN)

@@ -10,6 +10,7 @@ the values before the activation, which the gradient needs; the rest would be ha
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -27,6 +28,7 @@ LOG2_E = tl.constexpr(math.log2(math.e))
 
 COLUMNS, ROWS, WARPS = 256, 8, 4  # at a time
 CHUNKS = 64  # of the rows, each a program's that adds up columns
+SUM_ROWS, SUM_COLUMNS = 32, 64  # of parts, at a time
 FEWEST = 32  # rows of a chunk
 
 
@@ -37,7 +39,7 @@ def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
 
 def column_sums(x_NF: Tensor) -> Tensor:
     """Return the sum of each column [F] in float32."""
-    return _sweep(x_NF.contiguous(), None, None)[1]
+    return column_parts(x_NF.contiguous()).sum(0)
 
 
 class _BiasGelu(torch.autograd.Function):
@@ -47,34 +49,62 @@ class _BiasGelu(torch.autograd.Function):
     def forward(ctx: Any, x_NF: Tensor, bias_F: Tensor) -> Tensor:
         x_NF = x_NF.contiguous()
         ctx.save_for_backward(x_NF, bias_F)
-        y_NF = torch.empty_like(x_NF)
-        N, F = x_NF.shape
-        programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
-        _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
-        return y_NF
+        return forward(x_NF, bias_F)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_NF: Tensor) -> tuple[Tensor | None, Tensor]:
-        return _sweep(grad_NF.contiguous(), *ctx.saved_tensors)
+    def backward(ctx: Any, grad_NF: Tensor) -> tuple[Tensor, Tensor]:
+        x_NF, bias_F = ctx.saved_tensors
+        dx_NF, parts_PF = sweep(grad_NF.contiguous(), x_NF, bias_F)
+        return dx_NF, parts_PF.sum(0)
 
 
-def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
-    """Return the gradient of what came in, if that is given, and the sums of its columns."""
+def forward(x_NF: Tensor, bias_F: Tensor) -> Tensor:
+    """Do as `fused_bias_gelu` does, outside autograd."""
+    y_NF = torch.empty_like(x_NF)
+    N, F = x_NF.shape
+    programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
+    _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+    return y_NF
+
+
+def sweep(grad_NF: Tensor, x_NF: Tensor, bias_F: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradient of what came in, and the sums of its columns over chunks of rows [P, F]."""
+    dx_NF = torch.empty_like(grad_NF)
+    return dx_NF, _sum_columns(grad_NF, x_NF, bias_F, dx_NF)
+
+
+def column_parts(x_NF: Tensor) -> Tensor:
+    """Return the sums of columns over chunks of rows [P, F]."""
+    return _sum_columns(x_NF, None, x_NF, x_NF)
+
+
+def _sum_columns(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor, dx_NF: Tensor) -> Tensor:
+    """Return the sums of a gradient's columns, if `x` is given those of what the GELU makes of it, which is written."""
     N, F = grad_NF.shape
     rows = max(FEWEST, triton.cdiv(N, CHUNKS))
     chunks = triton.cdiv(N, rows)
     parts_PF = grad_NF.new_empty(chunks, F, dtype=torch.float32)
-    dx_NF = None if x_NF is None else torch.empty_like(grad_NF)
-    pointers = (grad_NF if x is None else x for x in (x_NF, bias_F, dx_NF))
     _columns[(triton.cdiv(F, COLUMNS), chunks)](
-        *(grad_NF, *pointers, parts_PF, N, F, rows),
+        *(grad_NF, grad_NF if x_NF is None else x_NF, bias_F, dx_NF, parts_PF, N, F, rows),
         GELU=x_NF is not None,
         ROWS=ROWS,
         COLUMNS=COLUMNS,
         num_warps=WARPS,
     )
-    return dx_NF, parts_PF.sum(0)
+    return parts_PF
+
+
+def add_parts(parts_PF: Tensor, totals: Sequence[Tensor]) -> None:
+    """Add the sums of parts to one total, or to three of a width that lie side by side in each part."""
+    P, F = parts_PF.shape
+    width = F // len(totals)
+    programs = triton.cdiv(width, SUM_COLUMNS), len(totals)
+    _add_parts[programs](
+        *(parts_PF, totals[0], totals[len(totals) // 2], totals[-1], P, F, width),
+        ROWS=SUM_ROWS,
+        COLUMNS=SUM_COLUMNS,
+    )
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -128,3 +158,22 @@ def _columns(  # type: ignore[no-untyped-def]
         total += d
     into = parts + tl.program_id(1) * columns + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     tl.store(into, tl.sum(total, 0), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS) < columns)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _add_parts(  # type: ignore[no-untyped-def]
+    parts, first, second, third, count, stride, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    which = tl.program_id(1)
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    across = column < width
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, count, ROWS):
+        row = (start + tl.arange(0, ROWS))[:, None]
+        total += tl.load(parts + row * stride + which * width + column[None, :], (row < count) & across[None, :], 0.0)
+    into = first + column
+    if which == 1:
+        into = second + column
+    if which == 2:
+        into = third + column
+    tl.store(into, tl.load(into, across, 0.0) + tl.sum(total, 0), across)

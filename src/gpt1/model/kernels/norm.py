@@ -61,7 +61,7 @@ class _Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, gain: Tensor, bias: Tensor | None, norm: Norm) -> Tensor:
-        y_NC, _, moments_N2 = _forward(x_NC.contiguous(), None, None, norm, None)
+        y_NC, _, moments_N2 = forward(x_NC.contiguous(), None, None, norm, None)
         ctx.save_for_backward(x_NC.contiguous(), moments_N2, gain)
         ctx.settings = norm.centred, bias is not None
         return y_NC
@@ -91,7 +91,7 @@ class _DropAddNorm(torch.autograd.Function):
         norm: Norm,
         masks: Masks,
     ) -> tuple[Tensor, Tensor]:
-        y_NC, sum_NC, moments_N2 = _forward(x_NC.contiguous(), branch_NC.contiguous(), branch_bias, norm, masks)
+        y_NC, sum_NC, moments_N2 = forward(x_NC.contiguous(), branch_NC.contiguous(), branch_bias, norm, masks)
         ctx.save_for_backward(sum_NC, moments_N2, gain)
         ctx.settings = masks, norm.centred, branch_bias is not None, bias is not None
         ctx.set_materialize_grads(False)
@@ -113,7 +113,7 @@ class _DropAddNorm(torch.autograd.Function):
         return dx_NC, dbranch_NC, *biases, None, None
 
 
-def _forward(
+def forward(
     x_NC: Tensor, branch_NC: Tensor | None, branch_bias: Tensor | None, norm: Norm, masks: Masks | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm, what was normalised, and the moments of its rows."""
@@ -139,21 +139,33 @@ def _backward(
     adds: bool,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias [C] in float32."""
+    dx_NC, dbranch_NC, parts_PF = backward_parts(grads, saved, masks, adds=adds)
+    return dx_NC, dbranch_NC, *parts_PF.sum(0).chunk(3)
+
+
+def backward_parts(
+    grads: tuple[Tensor, Tensor | None],
+    saved: tuple[Tensor, Tensor, Tensor, bool],
+    masks: Masks | None,
+    *,
+    adds: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of both terms [N, C], and those of gain, bias and the branch's bias in parts [P, 3 C]."""
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
     dx_NC = torch.empty_like(sum_NC)
     dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
     rows, warps, most = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
-    parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
+    parts_PF = sum_NC.new_empty(programs, 3 * C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
         *(grad_NC, grad_NC if grad_sum_NC is None else grad_sum_NC),
-        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
+        *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_PF),
         *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
         **_constants(C, rows, warps, centred, adds, masks),
     )
-    return dx_NC, dbranch_NC, *parts_P3C.sum(0)
+    return dx_NC, dbranch_NC, parts_PF
 
 
 def _places(masks: Masks | None, x_NC: Tensor) -> tuple[Tensor | int, ...]:
