@@ -99,7 +99,7 @@ OFFERS = {
         "scores",
         "task_score",
     ],
-    "packed": ["PackedRow", "pack_sequences", "window_cells"],
+    "packed": ["PackedRow", "pack_sequences", "packed_places", "window_cells"],
     "preparing": [
         "complete",
         "describe",
