@@ -20,7 +20,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example
 from gpt1.tasks.tagging import NO_WORD
 
-NAME = "a linear model of words and their ends"
+NAME = "a linear model of words"
 MOST_WORDS = 500_000  # that it learns from, beyond which it takes minutes; the first sentences are taken
 _FEATURES = 1 << 20  # hashed into so many columns
 _ENDS = 4  # characters, the longest beginning and end

@@ -49,7 +49,7 @@ from gpt1.tasks.sentences import words_shape
 from gpt1.tasks.shapes import BOTH, PAIR
 from gpt1.tasks.sifting import Sifted, Used, notices, read_sifted, require_rows, sift
 from gpt1.tasks.spellings import Key, fold, label_key
-from gpt1.tasks.word_tables import check_settings, read_more_words, read_words
+from gpt1.tasks.word_tables import read_more_words, read_words, words_reading
 
 _GOING_ON = "`skip_bad=True` leaves such rows out; gpt1 check finds them all"
 
@@ -133,8 +133,8 @@ def read_further(
     `columns` maps roles to columns where they are called otherwise than the task's.
     """
     if task.labels_words:
-        check_settings(fold_labels=fold_labels)
-        return read_more_words(task, path, split, columns=columns or {}, encoding=encoding, skip_bad=skip_bad)
+        asked = {"fold_labels": fold_labels, "columns": columns, "encoding": encoding, "skip_bad": skip_bad}
+        return read_more_words(task, path, split, **words_reading(asked))
     task = with_columns(task, columns or {})
     make = _maker(task, split)
     table = _read_to_use(path, encoding, skip_bad)
@@ -177,12 +177,11 @@ def read_tables(
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
     if (own := words_shape(paths["train"], shape)) is not None:
-        check_settings(
-            regression=regression, symmetric=symmetric, fold_labels=fold_labels, labels_sep=labels_sep, metric=metric
-        )
+        asked = {"regression": regression, "symmetric": symmetric, "fold_labels": fold_labels, "labels_sep": labels_sep}
+        asked |= {"metric": metric, "columns": columns, "encoding": encoding, "skip_bad": skip_bad}
         for path in paths.values():
             words_shape(path, own)
-        return read_words(paths, own, columns=columns or {}, encoding=encoding, skip_bad=skip_bad)
+        return read_words(paths, own, **words_reading(asked))
     tables = {split: _read_to_use(path, encoding, skip_bad) for split, path in paths.items()}
     said: list[str] = []
     folding: list[str] = []

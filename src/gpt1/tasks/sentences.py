@@ -318,16 +318,10 @@ def words_shape(path: str | Path, shape: str | None) -> str | None:
     return shape
 
 
-def require_labels(sentence: Sentence, path: Path) -> Sentence:
-    """Return a sentence that has labels, or refuse it."""
-    if sentence.labels is None:
-        raise BadRow(path, f"line {sentence.lines[0]}", "the words have no labels; each word needs one")
-    return sentence
-
-
-def usable(found: Iterable[Sentence | FileError]) -> Iterator[Sentence]:
-    """Yield the sentences, up to the first that cannot be used, which is raised."""
+def labelled_only(found: Iterable[Sentence | FileError], path: Path) -> Iterator[Sentence | FileError]:
+    """Yield the sentences, and in the place of each that has no labels why it cannot be learned from."""
     for one in found:
-        if isinstance(one, FileError):
-            raise one
-        yield one
+        if isinstance(one, Sentence) and one.labels is None:
+            yield BadRow(path, f"line {one.lines[0]}", "the words have no labels; each word needs one")
+        else:
+            yield one

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpt1.base.errors import FileError, SettingError, did_you_mean, printable
-from gpt1.base.tables import BadRow
+from gpt1.base.tables import ENCODING, BadRow
 from gpt1.base.wording import many, some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.columns import sort_labels, task_name
 from gpt1.tasks.data_warnings import refuse_one_label
 from gpt1.tasks.examples import SHOWN, Example, Labelled
-from gpt1.tasks.sentences import Sentence, WordFile, require_labels
+from gpt1.tasks.sentences import Sentence, WordFile, labelled_only
 from gpt1.tasks.sifting import Sifted, notices, require_rows, unreadable
 from gpt1.tasks.tagging import PLAIN_METRICS, SPAN_METRICS, kinds_of, loose, scheme_of, spell_spans
 
@@ -36,12 +37,14 @@ class WordTable:
         return [one.labels for one in self.sentences.rows if one.labels is not None]
 
 
-def check_settings(**settings: object) -> None:
-    """Refuse ways to read tables that mean nothing where each word has a label."""
+def words_reading(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how files of labelled words are read, of how tables are, or refuse what means nothing there."""
     if given := [name for name in NOT_OF_WORDS if settings.get(name)]:
         raise SettingError(
             f"`{given[0]}` is for tables of one answer a row, and here each word has a label; leave it out"
         )
+    defaults = {"columns": {}, "encoding": ENCODING, "skip_bad": False}
+    return {name: settings.get(name) or value for name, value in defaults.items()}
 
 
 def read_words(
@@ -100,7 +103,7 @@ def read_word_table(
     """Read a file of sentences: all of them, or those that can be used where others are to be skipped."""
     file = WordFile(path, encoding, columns)
     found: Sifted[Sentence] = Sifted([])
-    for one in _labelled(file.sentences(), path) if needs_labels else file.sentences():
+    for one in labelled_only(file.sentences(), path) if needs_labels else file.sentences():
         if not isinstance(one, FileError):
             found.rows.append(one)
         elif skip_bad:
@@ -109,14 +112,6 @@ def read_word_table(
             raise one
     require_rows(found, path)
     return WordTable(path, found, [*file.notices(), *notices(found, path)])
-
-
-def _labelled(found: Iterable[Sentence | FileError], path: Path) -> Iterable[Sentence | FileError]:
-    for one in found:
-        try:
-            yield one if isinstance(one, FileError) else require_labels(one, path)
-        except BadRow as fault:
-            yield fault
 
 
 def scheme_in_words(table: WordTable) -> str:
