@@ -1,7 +1,8 @@
 """conlleval (the script of the CoNLL shared tasks), word by word as it goes through a file, written out in Python.
 
-Its rules know B, I, E and O; S stands beside them as in seqeval, its port to Python, where each B begins
-a chunk too. Nothing here looks at a whole span: chunks are counted as they end, right where they began and ended together.
+Its rules know B, I, E and O; S stands beside them as in seqeval, its port to Python, where each B begins a
+chunk too. Nothing here looks at a whole span: chunks are counted as they end, right where they began and ended
+together.
 """
 
 from collections import Counter
