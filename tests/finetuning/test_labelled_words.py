@@ -12,8 +12,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from gpt1 import GPTClassifier
 from gpt1.base.errors import InputError, SettingError
+from gpt1.exchange.to_onnx import export_onnx
+from gpt1.exchange.to_transformers import export_transformers
 from gpt1.finetuning.batches import LM, PackingOptions, TaskBatches, make_lesson
+from gpt1.finetuning.data import Source
+from gpt1.finetuning.distill import distill_task
+from gpt1.finetuning.drifting import find_drift
 from gpt1.finetuning.finetune import finetune
 from gpt1.finetuning.measure import evaluate_run
 from gpt1.finetuning.objective import TaskLearning
@@ -22,12 +28,14 @@ from gpt1.inference.answering import answer
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.predicting import predict_rows, predict_texts
 from gpt1.inference.run import Run
+from gpt1.labelling.suspects import suspect_labels
 from gpt1.model import Packing, build_classifier, build_model
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change
 from gpt1.recipes.values import Shape
 from gpt1.records.evaluation import Evaluation
 from gpt1.runs.events import Event, Saved
+from gpt1.starting.start import start
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, encode_examples, encode_task, load, save
 from gpt1.tasks.examples import Example
@@ -35,9 +43,11 @@ from gpt1.tasks.tagging import SPAN_METRICS
 from gpt1.text.specials import special_ids
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.batches import NO_TARGET
+from gpt1.tuning.tune import tune
 from tests.conftest import SMALL_RUN
 from tests.finetuning.tools import Told, assert_same_run, make_pretrained
 from tests.reference import conlleval
+from tests.serve.tools import serving
 
 CONTEXT = 32
 NAMES = ("Ann", "Tom", "Brown", "O'Neill")
@@ -416,3 +426,45 @@ def test_what_words_are_not_asked_yet_is_refused(run: Run, how: dict[str, Any]) 
 def test_a_row_that_cannot_be_answered_is_told(run: Run, row: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         list(run.predict([row]))
+
+
+def test_what_is_for_one_answer_a_row_says_what_knows_such_runs(
+    base: Path, run: Run, folder: Path, tmp_path: Path
+) -> None:
+    told = r"'names' labels words, and .* is for tasks of one answer a row; gpt1 check, finetune, evaluate, predict, "
+    table = folder / "names.conll"
+    doors = [
+        lambda: export_onnx(run, tmp_path / "onnx"),
+        lambda: export_transformers(run, tmp_path / "theirs"),
+        lambda: find_drift(run, table),
+        lambda: suspect_labels(run, table, tmp_path / "suspects.csv"),
+        lambda: GPTClassifier.load(run.path),
+        lambda: distill_task([run.path], base, tmp_path / "taught", source=Source(train=table)),
+        lambda: tune(table, tmp_path / "tuned", init=base, trials=1),
+    ]
+    for door in doors:
+        with pytest.raises(SettingError, match=told):
+            door()
+    with pytest.raises(SettingError, match="has a label for each word, which `gpt1.finetune` learns"):
+        start(table, out=tmp_path / "started", init=base)
+
+
+def test_a_served_run_tells_words_labels_and_where_spans_stand(run: Run) -> None:
+    text = "Ann Brown of the map with a lamp sold nothing."
+    (expected,) = run.predict([text])
+    with serving(str(run.path)) as client:
+        found = client.post("/v1/classify", json={"model": "run", "input": [text]}).json()["data"][0]
+        refused = client.post("/v1/classify", json={"model": "run", "input": text, "explain": True})
+        listed = client.post("/v1/classify", json={"model": "run", "input": {"text": ["Ann", "sold"]}}).json()["data"][
+            0
+        ]
+    assert (found["words"], found["labels"], found["spans"]) == (
+        expected["tokens"],
+        expected["labels"],
+        expected["prediction"],
+    )
+    assert refused.status_code == 400
+    assert (
+        "labels words, and explaining an answer is for tasks of one answer a row" in refused.json()["error"]["message"]
+    )
+    assert listed["words"] == ["Ann", "sold"]

@@ -113,7 +113,7 @@ OFFERS = {
     ],
     "promises": ["CONFIDENCE", "Promise", "Surenesses", "find_promise", "least_examples", "surenesses"],
     "readers": ["read_folder", "read_further", "tasks_in"],
-    "sentences": ["WordFile", "is_column_file"],
+    "sentences": ["WordFile", "is_column_file", "words_shape"],
     "shapes": ["BOTH", "CHOICES", "CONTEXT", "LaidOut", "PAIR", "SINGLE", "TOKENS", "lay_out", "trim"],
     "sifting": ["unreadable"],
     "spellings": ["number"],
@@ -133,4 +133,6 @@ OFFERS = {
         "windows_of",
         "without_stretch",
     ],
+    "word_checking": ["check_words"],
+    "word_tables": ["words_reading"],
 }

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import missing
@@ -133,7 +134,12 @@ def read_further(
     `columns` maps roles to columns where they are called otherwise than the task's.
     """
     if task.labels_words:
-        asked = {"fold_labels": fold_labels, "columns": columns, "encoding": encoding, "skip_bad": skip_bad}
+        asked: dict[str, Any] = {
+            "fold_labels": fold_labels,
+            "columns": columns,
+            "encoding": encoding,
+            "skip_bad": skip_bad,
+        }
         return read_more_words(task, path, split, **words_reading(asked))
     task = with_columns(task, columns or {})
     make = _maker(task, split)
@@ -177,7 +183,12 @@ def read_tables(
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
     if (own := words_shape(paths["train"], shape)) is not None:
-        asked = {"regression": regression, "symmetric": symmetric, "fold_labels": fold_labels, "labels_sep": labels_sep}
+        asked: dict[str, Any] = {
+            "regression": regression,
+            "symmetric": symmetric,
+            "fold_labels": fold_labels,
+            "labels_sep": labels_sep,
+        }
         asked |= {"metric": metric, "columns": columns, "encoding": encoding, "skip_bad": skip_bad}
         for path in paths.values():
             words_shape(path, own)

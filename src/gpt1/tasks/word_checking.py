@@ -153,7 +153,8 @@ def _few(rows: Sequence[Sentence]) -> list[TableFinding]:
 def _repeats(rows: Sequence[Sentence]) -> list[TableFinding]:
     """Tell of sentences that stand there twice, with the same labels or with others."""
     first: dict[tuple[str, ...], Sentence] = {}
-    same, torn = [], []
+    same: list[int] = []
+    torn: list[int] = []
     for one in rows:
         before = first.setdefault(one.words, one)
         if before is not one:
