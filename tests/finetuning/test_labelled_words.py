@@ -100,7 +100,7 @@ def make_example(words: list[str], labels: list[str] | None, row: int = 1) -> Ex
 
 @pytest.fixture(scope="module")
 def base(words_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shape = ("shape.layers=2", "shape.width=32", "shape.feed_forward=64", f"shape.context={2 * CONTEXT}")
+    shape = ("shape.layers=2", "shape.width=32", "shape.feed_forward=128", f"shape.context={2 * CONTEXT}")
     return make_pretrained(tmp_path_factory.mktemp("base") / "base", words_tokenizer, *shape)
 
 
@@ -234,8 +234,8 @@ def test_the_second_time_a_text_stands_there_is_not_learned_by_the_language_mode
     batch = TaskBatches({"names": make_lesson(encoded, class_weights=False)}, batch=3, seed=0, packing=packing).batch(0)
     arrays = batch.part(0, 3, 3).arrays
     delimiter = special_ids(words_tokenizer.vocab_size)["delimiter"]
-    for start, end in zip(arrays["offsets"][:-1], arrays["offsets"][1:], strict=True):
-        ids, targets = arrays["ids"][start:end], arrays["targets"][start:end]
+    for begin, end in zip(arrays["offsets"][:-1], arrays["offsets"][1:], strict=True):
+        ids, targets = arrays["ids"][begin:end], arrays["targets"][begin:end]
         middle = ids.tolist().index(delimiter)
         assert targets[:middle].tolist() == ids[1 : middle + 1].tolist()
         assert (targets[middle:] == NO_TARGET).all()
@@ -445,7 +445,7 @@ def test_what_is_for_one_answer_a_row_says_what_knows_such_runs(
     for door in doors:
         with pytest.raises(SettingError, match=told):
             door()
-    with pytest.raises(SettingError, match="has a label for each word, which `gpt1.finetune` learns"):
+    with pytest.raises(SettingError, match=r"has a label for each word, which `gpt1\.finetune` learns"):
         start(table, out=tmp_path / "started", init=base)
 
 
