@@ -114,6 +114,9 @@ class Task:
         low, high = self.score_range or (0, 0)
         scores = f"scores from {low:g} to {high:g}" if self.score_range else "choices"
         what = some(self.labels) if self.labels else scores
+        if self.labels_words:
+            how = "which stands twice" if self.shape == TOKENS else "read once"
+            return f"{self.name}: words of a text, {how}; a label for each: {some(self.labels)}"
         label = (
             f"labels {self.label_field}, parted by '{self.labels_sep}'"
             if self.labels_sep
