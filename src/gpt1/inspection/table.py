@@ -35,7 +35,7 @@ def examine_table(
         raise SettingError("`init` has its own tokenizer and context; name it, or a `tokenizer`")
     learner = _learner(init, tokenizer, context)
     if (own := words_shape(table, shape)) is not None:
-        return check_words(Path(table), own, learner=learner, **words_reading(reading))
+        return check_words(Path(table), own, words_reading(**reading), learner)
     return check_table(table, learner=learner, **reading)
 
 

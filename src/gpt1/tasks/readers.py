@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gpt1.base.errors import InputError, SettingError, unknown
 from gpt1.base.files import missing
@@ -134,13 +133,8 @@ def read_further(
     `columns` maps roles to columns where they are called otherwise than the task's.
     """
     if task.labels_words:
-        asked: dict[str, Any] = {
-            "fold_labels": fold_labels,
-            "columns": columns,
-            "encoding": encoding,
-            "skip_bad": skip_bad,
-        }
-        return read_more_words(task, path, split, **words_reading(asked))
+        how = words_reading(columns=columns, encoding=encoding, skip_bad=skip_bad, fold_labels=fold_labels)
+        return read_more_words(task, path, split, how)
     task = with_columns(task, columns or {})
     make = _maker(task, split)
     table = _read_to_use(path, encoding, skip_bad)
@@ -183,16 +177,19 @@ def read_tables(
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
     if (own := words_shape(paths["train"], shape)) is not None:
-        asked: dict[str, Any] = {
-            "regression": regression,
-            "symmetric": symmetric,
-            "fold_labels": fold_labels,
-            "labels_sep": labels_sep,
-        }
-        asked |= {"metric": metric, "columns": columns, "encoding": encoding, "skip_bad": skip_bad}
+        how = words_reading(
+            columns=columns,
+            encoding=encoding,
+            skip_bad=skip_bad,
+            regression=regression,
+            symmetric=symmetric,
+            fold_labels=fold_labels,
+            labels_sep=labels_sep,
+            metric=metric,
+        )
         for path in paths.values():
             words_shape(path, own)
-        return read_words(paths, own, **words_reading(asked))
+        return read_words(paths, own, how)
     tables = {split: _read_to_use(path, encoding, skip_bad) for split, path in paths.items()}
     said: list[str] = []
     folding: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from gpt1.tasks.sentences import Sentence, WordFile, labelled_only
 from gpt1.tasks.sifting import Sifted, SkippedRow, unreadable
 from gpt1.tasks.tagging import BIOES, PLAIN_METRICS, loose, scheme_of, spans_of, spell_spans
 from gpt1.tasks.unknowns import MOSTLY, count_unknown, unknown_by_example
+from gpt1.tasks.word_tables import WordReading
 from gpt1.text.language import look_at_language
 
 FEWEST_SENTENCES = 200  # of which a tenth is for dev, where a score is known to about ten points
@@ -30,19 +31,11 @@ _SHOWN = 3  # faults that are told whole
 _SKIPPING = "`skip_bad=True` leaves such sentences out"
 
 
-def check_words(
-    path: Path,
-    shape: str,
-    *,
-    columns: Mapping[str, str],
-    encoding: str,
-    skip_bad: bool,
-    learner: Learner | None,
-) -> TableReport:
+def check_words(path: Path, shape: str, how: WordReading, learner: Learner | None) -> TableReport:
     """Return all that is wrong with a file of labelled words, and what it was understood as."""
-    file = WordFile(path, encoding, columns)
+    file = WordFile(path, how.encoding, how.columns)
     sifted, findings = _read(file)
-    found = [*_bad_sentences(sifted.left_out, skip_bad), *findings]
+    found = [*_bad_sentences(sifted.left_out, how.skip_bad), *findings]
     total = len(sifted.rows) + len(sifted.left_out)
     report = TableReport(str(path), total, len(sifted.rows), shape, findings=found, told=file.notices())
     if not sifted.rows:

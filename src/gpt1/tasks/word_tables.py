@@ -37,29 +37,29 @@ class WordTable:
         return [one.labels for one in self.sentences.rows if one.labels is not None]
 
 
-def words_reading(settings: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class WordReading:
+    """How files of labelled words are read."""
+
+    columns: Mapping[str, str]  # of the roles tokens and label, which are called otherwise
+    encoding: str = ENCODING
+    skip_bad: bool = False
+
+
+def words_reading(**settings: Any) -> WordReading:
     """Return how files of labelled words are read, of how tables are, or refuse what means nothing there."""
     if given := [name for name in NOT_OF_WORDS if settings.get(name)]:
         raise SettingError(
             f"`{given[0]}` is for tables of one answer a row, and here each word has a label; leave it out"
         )
-    defaults = {"columns": {}, "encoding": ENCODING, "skip_bad": False}
-    return {name: settings.get(name) or value for name, value in defaults.items()}
+    return WordReading(
+        settings.get("columns") or {}, settings.get("encoding") or ENCODING, bool(settings.get("skip_bad"))
+    )
 
 
-def read_words(
-    paths: Mapping[str, Path],
-    shape: str,
-    *,
-    columns: Mapping[str, str],
-    encoding: str,
-    skip_bad: bool,
-) -> Labelled:
+def read_words(paths: Mapping[str, Path], shape: str, how: WordReading) -> Labelled:
     """Read files of labelled words (train, and dev and test where given) as a task of their own."""
-    tables = {
-        split: read_word_table(path, columns, encoding, skip_bad, needs_labels=split != "test")
-        for split, path in paths.items()
-    }
+    tables = {split: read_word_table(path, how, needs_labels=split != "test") for split, path in paths.items()}
     train = tables["train"]
     known = {label for labels in train.labels for label in labels}
     refuse_one_label(known, train.path)
@@ -83,11 +83,9 @@ def read_words(
     return Labelled(task, splits, tuple(said))
 
 
-def read_more_words(
-    task: Task, path: Path, split: str, *, columns: Mapping[str, str], encoding: str, skip_bad: bool
-) -> tuple[list[Example], list[str]]:
+def read_more_words(task: Task, path: Path, split: str, how: WordReading) -> tuple[list[Example], list[str]]:
     """Read a further file of a task as examples of the given split, and return what to tell of it too."""
-    table = read_word_table(path, columns, encoding, skip_bad, needs_labels=split not in task.test_splits)
+    table = read_word_table(path, how, needs_labels=split not in task.test_splits)
     for one in table.sentences.rows:
         for line, label in zip(one.lines, one.labels or (), strict=False):
             if label not in task.label_places:
@@ -97,16 +95,14 @@ def read_more_words(
     return [_example(task, one) for one in table.sentences.rows], table.told
 
 
-def read_word_table(
-    path: Path, columns: Mapping[str, str], encoding: str, skip_bad: bool, *, needs_labels: bool
-) -> WordTable:
+def read_word_table(path: Path, how: WordReading, *, needs_labels: bool) -> WordTable:
     """Read a file of sentences: all of them, or those that can be used where others are to be skipped."""
-    file = WordFile(path, encoding, columns)
+    file = WordFile(path, how.encoding, how.columns)
     found: Sifted[Sentence] = Sifted([])
     for one in labelled_only(file.sentences(), path) if needs_labels else file.sentences():
         if not isinstance(one, FileError):
             found.rows.append(one)
-        elif skip_bad:
+        elif how.skip_bad:
             found.left_out.append(unreadable(one))
         else:
             raise one
