@@ -96,6 +96,7 @@ OF_SEVERAL = {
     "estimators/test_checks.py",  # scikit-learn's own
     "exchange/test_transformers.py",  # there and back
     "faults/test_faults.py",  # kills and turned bits, everywhere
+    "finetuning/test_labelled_words.py",  # all that learns, keeps and answers, of labels of words
     "finetuning/test_long_texts.py",  # all that learns, keeps and answers
     "finetuning/test_parity.py",  # against a plain implementation
     "finetuning/test_reference.py",

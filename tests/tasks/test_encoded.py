@@ -361,7 +361,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_by_name(saved, name):
     ("changes", "message"),
     [
         ({"format": "gpt1-tokenizer"}, "is not the manifest of an encoded task: its format is 'gpt1-tokenizer'"),
-        ({"version": 3}, "has version 3, this gpt1 reads 1 and 2"),
+        ({"version": 4}, "has version 4, this gpt1 reads 1 to 3"),
         ({"context": 9}, r"task\.json is damaged"),
         ({"checksum": None}, r"task\.json is damaged"),
     ],

@@ -35,6 +35,7 @@ FORMATS = {
     ".parquet": "parquet",
 }
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
+COLUMN_FILES = (".conll", ".conllu", ".iob", ".iob2", ".bio")  # a line a word, which only some commands read
 READ = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
 ENCODING = "utf-8"  # of text files, where none is named
 COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16", "cp949", "cp932")
@@ -121,6 +122,11 @@ def file_format(path: str | Path, known: str = READ) -> str:
     if suffix not in FORMATS:
         if suffix in SPREADSHEETS:
             raise InputError(f"{path} is a spreadsheet; save it there as CSV (UTF-8), and name that file")
+        if suffix in COLUMN_FILES:
+            raise InputError(
+                f"{path} has a label for each word; gpt1 check, finetune, evaluate and predict read such files, and "
+                f"here are read {known}"
+            )
         what = f"of the kind '{suffix}'{did_you_mean(suffix, FORMATS)}" if suffix else "without a suffix"
         raise InputError(f"{path} is a {'folder' if Path(path).is_dir() else f'file {what}'}; read are {known}")
     if suffix == ".json" and not _holds_json_lines(path):

@@ -11,7 +11,7 @@ from gpt1.base.strict_json import to_json
 from gpt1.cli import options, words
 from gpt1.cli.tasks import context_option, data_option, tell_task, tokenizer_option
 
-ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels", "labels_sep", "metric")
+ONLY_TABLE = ("init", "columns", "regression", "skip_bad", "fold_labels", "labels_sep", "metric", "shape")
 UNFIT = 1  # exit code of a table that cannot be trained on
 
 
@@ -25,6 +25,7 @@ UNFIT = 1  # exit code of a table that cannot be trained on
 @options.fold_labels
 @options.labels_sep
 @options.metric
+@options.shape
 @tokenizer_option
 @context_option
 @data_option
@@ -37,11 +38,15 @@ def command(table: str, data: str | None, as_json: bool, **given: Any) -> int:
     language than English, and characters that the base does not know. With --skip-bad, --fold-labels and --labels-sep
     it is judged as gpt1 finetune with them reads it. Exit code 0: it can be trained on as it is; 1: it cannot.
 
+    Of words that have a label each, in column files (.conll, .conllu) or with --shape tokens in lists of .jsonl, every
+    line that cannot be used is told.
+
     Of a MODULE:TASK it is told what was understood; with --data its files are read too. Nothing is written.
 
     \b
     Examples:
       gpt1 check reviews.csv
+      gpt1 check names.conll
       gpt1 check reviews.csv --init runs/books --column label=stars
       gpt1 check my_tasks:MAIL --data mails/ --tokenizer tokenizer.json
     """

@@ -31,6 +31,7 @@ from gpt1.recipes.values import AUGMENTED
 @options.fold_labels
 @options.labels_sep
 @options.metric
+@options.shape
 @click.option("--recipe", metavar="NAME", help="A recipe, or module:NAME.  [auto; of the paper's size: finetune]")
 @click.option(
     "--epochs",
@@ -78,6 +79,7 @@ def command(
       gpt1 finetune reviews.csv --out runs/reviews
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
       gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
+      gpt1 finetune --train names.conll --shape tokens --out runs/names
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
@@ -93,7 +95,17 @@ def command(
         )
     told = [*changes, *_settings(given)]
     files = ("task", "data", "train", "dev", "test", "encoded")
-    sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
+    sources = (
+        *files,
+        "regression",
+        "symmetric",
+        "encoding",
+        "skip_bad",
+        "fold_labels",
+        "labels_sep",
+        "metric",
+        "shape",
+    )
     asked = ("recipe", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
     named |= {name: given[name] for name in asked if given[name] is not None}

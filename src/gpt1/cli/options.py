@@ -87,6 +87,11 @@ labels_sep = click.option(
     metavar="SIGN",
     help="Of a labelled table: a row may have several labels, parted by this sign, or none.",
 )
+shape = click.option(
+    "--shape",
+    metavar="tokens|tokens-once",
+    help="Of labelled words, in column files or lists: a label for each word; once: without what follows it.",
+)
 metric = click.option(
     "--metric",
     metavar="NAME",
@@ -156,6 +161,6 @@ def source_of(**given: Any) -> Source:
     from gpt1.finetuning.data import Source
 
     named: dict[str, Any] = {name: Path(given[name]) for name in ("train", "dev", "test") if given[name] is not None}
-    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
+    how = ("regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric", "shape")
     named |= {name: given[name] for name in how if given.get(name) is not None}
     return Source(tasks=given["task"], data=given["data"], columns=roles_and_names(given["columns"]), **named)

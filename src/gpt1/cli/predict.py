@@ -168,7 +168,9 @@ def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str,
     if as_json:
         click.echo(to_json({**found, "worth": words.reworded(worth.as_json())}, ensure_ascii=False, indent=1))
         return
-    if isinstance(shares := found.get("probabilities"), dict):
+    if task_of(run, how["task"]).labels_words:
+        _show_stretches(found)
+    elif isinstance(shares := found.get("probabilities"), dict):
         _show_shares(found, shares, task_of(run, how["task"]))
     else:
         unread = found.get("notice")
@@ -177,6 +179,22 @@ def _answer_text(run: Run, texts: tuple[str, ...], as_json: bool, how: dict[str,
         told = f"; {many(one['unread'], 'word')} at the end not read" if one["unread"] else ""
         click.echo(f"why {one['label'] or 'so'}: {strongest(one) or 'no word moves it'}{told}")
     words.notice(worth.sentence)
+
+
+def _show_stretches(found: dict[str, Any]) -> None:
+    """Print what was found among the words of a text: spans with their characters, or each word's label."""
+    from gpt1.base.wording import aligned, x100
+
+    if (unread := found.get("notice")) is not None:
+        click.echo(f"({unread})")
+    if not found["prediction"]:
+        click.echo("nothing found: all words are outside of spans")
+    lines = [
+        (one["label"], one["text"], f"{one['start']}-{one['end']}", f"{x100(one['confidence']):.1f} % sure")
+        for one in found["prediction"]
+    ]
+    for line in aligned(lines):
+        click.echo(line)
 
 
 def _show_shares(found: dict[str, Any], shares: dict[str, float], task: Task) -> None:

@@ -36,6 +36,7 @@ ONLY_TASK = (
     "fold_labels",
     "labels_sep",
     "metric",
+    "shape",
     "context",
     "windows",
 )
@@ -112,6 +113,7 @@ def _tell_status(context: click.Context, _: click.Parameter, folder: str | None)
 @options.fold_labels
 @options.labels_sep
 @options.metric
+@options.shape
 @click.option("--context", type=options.WholeNumber(4), metavar="N", help="--task: longest sequence in tokens.  [512]")
 @click.option("--windows", is_flag=True, default=None, help="--task: read longer texts in several windows.")
 def command(paths: tuple[str, ...], tokenizer: str, out: str, as_json: bool, task: str | None, **given: Any) -> None:

@@ -55,11 +55,13 @@ def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
     if evaluation.confusion:
         columns.append(_confusion(evaluation.confusion, evaluation.classes))
     elif evaluation.classes:  # several labels a row, of which none is taken for another
-        columns.append(_labels(evaluation.classes))
+        columns.append(_labels(evaluation.classes, is_of_spans="span_f1" in evaluation.metrics))
     return [*blocks, *([Beside(columns)] if columns else []), *_mistakes(evaluation.mistakes)]
 
 
 def _about(evaluation: Evaluation) -> str:
+    if "span_f1" in evaluation.metrics:
+        return "each kind of span, and what is wrong"
     by_label = evaluation.classes and not evaluation.confusion
     return "each label, and what is wrong" if by_label else "what is mixed up, and how surely"
 
@@ -89,7 +91,8 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     common = any(one.confusion for one in evaluations)
     words = any(one.words for one in evaluations)
     header = ["split", "examples", *map(metric_name, metrics), *(name.replace("_", " ") for name in residuals)]
-    header += ["counting words"] if words else []
+    yardstick = next((one.yardstick for one in evaluations if one.words), "")
+    header += [yardstick.removeprefix("a ")] if words else []
     header += ["commonest label"] if common else []
     header += ["ECE", "Brier", "log loss"] if calibrated else []
     rows = []
@@ -103,7 +106,10 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
             cells += _calibrated(one)
         rows.append(TableRow(one.split, cells))
     caption = "Scores are x 100; below one is its 95 % interval, over examples."
-    caption += " Counting words is TF-IDF and a linear model on the same rows." if words else ""
+    if words:
+        by_words = yardstick == "counting words"
+        what = "Counting words is TF-IDF and a linear model" if by_words else f"Held against it is {yardstick}"
+        caption += f" {what} on the same rows."
     caption += " Always answering the commonest label would be right in the share told." if common else ""
     caption += (
         " Of the expected calibration error (ECE), Brier score and log loss less is better." if calibrated else ""
@@ -190,22 +196,24 @@ def _confusion(confusion: Confusion, classes: Sequence[ClassRates]) -> list[Bloc
     return [table, Folded("Precision and recall", [_rates("How each label was answered.", classes)])]
 
 
-def _labels(classes: Sequence[ClassRates]) -> list[Block]:
+def _labels(classes: Sequence[ClassRates], *, is_of_spans: bool) -> list[Block]:
     caption = "How each label was answered: of those given, and of those there, how many are right."
+    if is_of_spans:
+        return [_rates("How spans were answered: right are those of the right kind with both ends.", classes, "spans")]
     if len(classes) <= MOST_RATES:
         return [_rates(caption, classes)]
     most = sorted(classes, key=lambda one: -one.support)[:MOST_RATES]
     return [_rates(f"{caption} The {MOST_RATES:,} most frequent of {len(classes):,}.", most)]
 
 
-def _rates(caption: str, classes: Sequence[ClassRates]) -> Table:
+def _rates(caption: str, classes: Sequence[ClassRates], counted: str = "examples") -> Table:
     rows = [
         TableRow(
             _name(one.label), [share(one.precision), share(one.recall), share(one.f1), TableCell(f"{one.support:,}")]
         )
         for one in classes
     ]
-    return Table(caption, ["label", "precision", "recall", "F1", "examples"], rows)
+    return Table(caption, ["label", "precision", "recall", "F1", counted], rows)
 
 
 def _commonest_confusions(confusion: Confusion, classes: int) -> Table:

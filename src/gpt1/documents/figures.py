@@ -58,6 +58,7 @@ def metric_name(metric: str) -> str:
         "micro_f1": "micro F1",
         "macro_f1": "macro F1",
         "exact_match": "all labels right",
+        "span_f1": "span F1",
     }
     name, slash, group = metric.partition("/")
     return names.get(name, name.replace("_", " ")) + (f" ({group})" if slash else "")

@@ -34,14 +34,16 @@ def headline(evaluation: Evaluation, decided: Decided) -> str:
     metric, reached = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     rows = many(evaluation.examples, "row")
     told = "" if worth is None else f"; {worth.sentence}"
-    return f"{_titled(metric)} {score(reached)} on {rows}; counted words were not asked the same{told}."
+    others = "a linear model was" if evaluation.by else "counted words were"
+    return f"{_titled(metric)} {score(reached)} on {rows}; {others} not asked the same{told}."
 
 
 def measured_line(evaluation: Evaluation, decided: Decided) -> str:
     """Return what the sentence stands on: the score with its interval, that of counted words, and which rows."""
     found = _best_known(evaluation, decided)
     interval = "" if found.interval is None else f" (95 % interval {between(found.interval)})"
-    words = "" if found.words is None else f", counting words {score(found.words)}"
+    yardstick = found.yardstick.removesuffix(" (TF-IDF)")
+    words = "" if found.words is None else f", {yardstick} {score(found.words)}"
     return f"{_titled(found.metric)} {score(found.score)}{interval}{words}, on {found.rows}."
 
 
@@ -88,6 +90,7 @@ class HeldScore:
     words: float | None  # what counted words (TF-IDF) reached, where they were asked
     commonest: float | None  # what always giving the commonest label reaches, where that is known
     label: str | None = None  # the commonest, where it is known
+    yardstick: str = WORDS  # what the run is held against
 
 
 def _best_known(evaluation: Evaluation, decided: Decided) -> HeldScore:
@@ -109,6 +112,7 @@ def measured(evaluation: Evaluation) -> HeldScore:
         words=(evaluation.words or {}).get(metric),
         commonest=share,
         label=label,
+        yardstick=evaluation.by or WORDS,
     )
 
 
@@ -132,7 +136,7 @@ def _estimates(found: HeldScore) -> dict[str, Estimate]:
     interval = None if found.interval is None else (x100(found.interval[0]), x100(found.interval[1]))
     each = {RUN: Estimate(x100(found.score), interval)}
     if found.words is not None:
-        each[WORDS] = Estimate(x100(found.words), None)
+        each[found.yardstick] = Estimate(x100(found.words), None)
     if found.commonest is not None:
         common = "the commonest labels" if found.metric == "micro_f1" else "the commonest label"
         name = f"always {common}" if found.label is None else f"always '{found.label}', {common}"

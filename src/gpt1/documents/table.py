@@ -7,6 +7,7 @@ from gpt1.base.wording import many, some
 from gpt1.documents.blocks import Block, Facts, Heading, Lines, Note
 from gpt1.documents.figures import LONGEST_NAME, shown_text
 from gpt1.tasks.checking import TableFinding, TableReport
+from gpt1.tasks.sentences import is_column_file
 
 SHOWN_LABELS = 8
 SHOWN_FINDING = 1000  # characters
@@ -26,7 +27,8 @@ def table_blocks(report: TableReport) -> list[Block]:
     blocks: list[Block] = [Note(f"{report.table}: {report.verdict()}"), Facts(_facts(report))]
     for title, findings in (("To be mended", stops), ("To look at", rest)):
         blocks += [block for finding in findings for block in _finding(title, finding, report.table)]
-    notes = [HOW_COUNTED[file_format(report.table)]] if any(finding.rows for finding in report.findings) else []
+    kind = "jsonl" if report.words is not None or is_column_file(report.table) else file_format(report.table)
+    notes = [HOW_COUNTED[kind]] if any(finding.rows for finding in report.findings) else []
     notes += [NO_TOKENS] if report.tokens is None and report.language is not None else []
     return [*blocks, Lines(notes)] if notes else blocks
 
@@ -44,6 +46,8 @@ def _sentence(text: str, table: str) -> str:
 
 def _facts(report: TableReport) -> list[tuple[str, str]]:
     left = report.rows - report.usable
+    if report.words is not None:
+        return _facts_of_words(report, left)
     pairs = [("rows", f"{report.rows:,}" + (f", of which {report.usable:,} can be used" if left else ""))]
     if report.shape is not None:
         texts = [name for name, role in report.columns.items() if role == "text"]
@@ -65,6 +69,25 @@ def _facts(report: TableReport) -> list[tuple[str, str]]:
         pairs.append(("tokens", f"median {tokens.median:,}, longest {tokens.longest:,}; {read}"))
     if report.language is not None:
         pairs.append(("language", report.language.in_words()))
+    return pairs
+
+
+def _facts_of_words(report: TableReport, left: int) -> list[tuple[str, str]]:
+    """Return what a file of labelled words holds."""
+    assert report.words is not None
+    count, middle, longest = report.words
+    pairs = [("sentences", f"{report.rows:,}" + (f", of which {report.usable:,} can be used" if left else ""))]
+    pairs.append(("words", f"{count:,}; a sentence has {middle:,} (median), the longest {longest:,}"))
+    counts = [f"{shown_text(name, LONGEST_NAME)} ({number:,})" for name, number in report.labels.items()]
+    what = f"spans ({report.scheme})" if report.scheme else "labels"
+    pairs.append((what, f"{len(counts):,}: {some(counts, SHOWN_LABELS)}"))
+    pairs += [("read as", text.removeprefix(f"{report.table}: ")) for text in report.told]
+    if (tokens := report.tokens) is not None:
+        read = f"{tokens.learner} reads {tokens.context:,}"
+        if tokens.windows:
+            longer = many(tokens.long_rows, "longer sentence")
+            read += f" at once, and {longer} in up to {tokens.windows} windows of whole words"
+        pairs.append(("tokens", f"median {tokens.median:,}, longest {tokens.longest:,}; {read}"))
     return pairs
 
 

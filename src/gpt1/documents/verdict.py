@@ -160,8 +160,9 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     metric, score = next(iter(evaluation.metrics.items()), ("", 0.0))  # a damaged record may have none
     if (answer := _only_answer(evaluation)) is not None:
         return Verdict(f"it always answers '{shown_text(answer, LONGEST_NAME)}'; {_AVOID}", is_of_use=False)
-    if metric == "micro_f1" and score == 0:
-        return Verdict(f"no label that it gives is right; {_AVOID}", is_of_use=False)
+    if metric in ("micro_f1", "span_f1") and score == 0:
+        what = "span" if metric == "span_f1" else "label"
+        return Verdict(f"no {what} that it gives is right; {_AVOID}", is_of_use=False)
     common = by_commonest(evaluation)
     if common is not None and score <= common[1]:
         return Verdict(
@@ -174,16 +175,17 @@ def _on_the_split(evaluation: Evaluation) -> Verdict | None:
     words = (evaluation.words or {}).get(metric)
     if words is None:
         return None
-    held = f"{metric_name(metric)} {written(score)}, counting words {written(words)}"
+    yardstick = evaluation.yardstick
+    held = f"{metric_name(metric)} {written(score)}, {yardstick} {written(words)}"
     points = written(abs(score - words))
     if score < words:
-        return Verdict(f"{points} points behind counting words ({held}); {_AVOID}", is_of_use=False)
+        return Verdict(f"{points} points behind {yardstick} ({held}); {_AVOID}", is_of_use=False)
     low, _ = evaluation.intervals.get(metric, (score, score))
     if score == words:
-        found = Verdict(f"no better than counting words ({held})", is_of_use=False, is_as_words=True)
+        found = Verdict(f"no better than {yardstick} ({held})", is_of_use=False, is_as_words=True)
     else:
         chance = f"; {evaluation.examples:,} rows are too few to be sure of that" if words >= low else ""
-        found = Verdict(f"{points} points ahead of counting words ({held}){chance}", is_of_use=True)
+        found = Verdict(f"{points} points ahead of {yardstick} ({held}){chance}", is_of_use=True)
     if blind is not None:
         return _held_against_chance(found, evaluation.examples, low, blind, _blind(blind))
     return _held_against_chance(found, evaluation.examples, low, None if common is None else common[1])

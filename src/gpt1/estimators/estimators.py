@@ -43,7 +43,7 @@ from gpt1.runs.events import Evaluated, Event, Noticed, RolledBack, Stepped
 from gpt1.runs.files import in_words
 from gpt1.runs.folder import is_run
 from gpt1.tasks.answers import Floats
-from gpt1.tasks.catalog import MULTILABEL_METRICS, Task
+from gpt1.tasks.catalog import MULTILABEL_METRICS, Task, refuse_words
 from gpt1.tasks.columns import judged_by
 from gpt1.tasks.data_warnings import refuse_one_label, refuse_same_labels, seem_several
 from gpt1.tasks.examples import Labelled, label_name
@@ -272,6 +272,7 @@ class _TextEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _of_run(cls, run: Run, device: str | None) -> Self:
         """Return the estimator that a run would be of, had it been fitted here."""
         task = task_of(run)
+        refuse_words(task, cls.__name__)
         kind = GPTClassifier._kind if task.score_range is None else GPTRegressor._kind
         if task.shape == CHOICES:
             raise SettingError(f"{run.path} chooses between answers, which no estimator does; gpt1 predict asks it")

@@ -25,6 +25,7 @@ from gpt1.inference.run import Run
 from gpt1.model import Classifier, Model
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import LSTM
+from gpt1.tasks.catalog import refuse_words
 
 # B texts, T tokens, V tokens of the vocabulary, A answers.
 
@@ -84,6 +85,7 @@ def _network(run: Run, task: str | None) -> tuple[nn.Module, dict[str, Tensor], 
         body.compute_in(torch.float32)
         return NextToken(body), {"ids": ids}, ["input: ids [texts, tokens]; output: logits [texts, tokens, vocabulary]"]
     wanted = task_of(run, task)
+    refuse_words(wanted, "an export to ONNX")
     if wanted.sequences != 1:
         raise InputError(
             f"task '{wanted.name}' is answered from {wanted.sequences} sequences; ONNX is for one text or pair"

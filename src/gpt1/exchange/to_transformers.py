@@ -31,7 +31,7 @@ from gpt1.inference.run import BODY, Run
 from gpt1.model.classifier import head_name
 from gpt1.recipes.values import Shape
 from gpt1.runs.checkpoints import Tensors
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.text.specials import SPECIALS
 from gpt1.text.tokenizer import Tokenizer
 
@@ -53,6 +53,7 @@ def export_transformers(run: Run, out: str | Path, *, task: str | None = None, o
     if not overwrite and out.is_dir() and any(out.iterdir()):
         raise InputError(f"{out} holds an export already; choose another folder, or replace it with `overwrite=True`")
     if run.has_tasks:
+        refuse_words(task_of(run, task), "an export to transformers")
         weights, described = _classifier(run, task_of(run, task))
     else:
         weights = to_theirs(run.checkpoint.model, shape.layers)

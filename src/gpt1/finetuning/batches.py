@@ -21,7 +21,9 @@ from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.tasks.answers import balanced_weights, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, join
-from gpt1.tasks.packed import pack_sequences, window_cells
+from gpt1.tasks.packed import PackedRow, pack_sequences, packed_places, window_cells
+from gpt1.tasks.shapes import TOKENS
+from gpt1.tasks.tagging import NO_WORD
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
@@ -37,12 +39,14 @@ class TrainSet:
 
     task: Task
     split: EncodedSplit
-    weights: NDArray[np.float64]  # of each example; of several labels, of each of them
+    weights: NDArray[np.float64]  # of each example; of several labels, or of labels of words, of each of them
     taught: NDArray[np.float64] | None = None  # what teachers say of each answer [examples, answers]
 
     def counted(self, examples: Integers) -> float:
         """Return how much examples count; one without a label, of which nothing is added up, counts as one."""
         weights = self.weights[examples]
+        if self.task.labels_words:
+            return float(weights.sum())
         own = float(weights.sum() if weights.ndim == 1 else weights.mean(1).sum())
         return own if self.taught is None else own + float((~self.split.labelled[examples]).sum())
 
@@ -56,6 +60,8 @@ def make_lesson(encoded: EncodedTask, *, class_weights: bool, teaching: TaskTeac
     weights = np.ones(split.labels.shape)
     if class_weights and task.labels:
         weights = balanced_weights(task, split.labels)
+    if split.places is not None:
+        weights = weights * (split.labels != NO_WORD)
     if teaching is None:
         return TrainSet(task, split, weights)
     if (more := teaching.unlabelled.get(task.name)) is not None:
@@ -121,30 +127,65 @@ class PackedBatch:
 
         counted = np.zeros(row.sequences, packing.dtype)
         share = np.repeat(windows[:real], each[:real])
-        counted[: len(sequences)] = [1 / (len(ids) - 1) / of for ids, of in zip(sequences, share.tolist(), strict=True)]
+        learned = [self._learned_tokens(ids) for ids in sequences]
+        counted[: len(sequences)] = [1 / count / of for count, of in zip(learned, share.tolist(), strict=True)]
         targets = np.full(len(row.ids), NO_TARGET, np.int32)
         if lesson.task.auxiliary_lm:
             follows = np.flatnonzero(row.position[1:] > 0)  # a token that has a successor in its own sequence
             follows = follows[row.sequence[follows] < len(sequences)]
+            follows = follows[row.position[follows] < np.array(learned, np.int64)[row.sequence[follows]]]
             targets[follows] = row.ids[follows + 1]
         count, begin = int(each.sum()), int(self._windows(0, first).sum()) * lesson.task.sequences
         arrays = {
             **row.arrays(),
             "targets": targets,
             "token_weights": counted[row.sequence],
-            "shares": _filled(soft_targets(lesson.task, lesson.split.labels[chosen]), size).astype(packing.dtype),
-            "weights": _filled(lesson.weights[chosen], size).astype(packing.dtype),
-            "examples": np.arange(first, first + size, dtype=np.int32),
+            **(
+                self._of_words(chosen, first, row)
+                if lesson.task.labels_words
+                else self._of_examples(chosen, first, size)
+            ),
         }
         facts: dict[str, str | int] = {"task": lesson.task.name, "longest": packing.rounded(row.longest)}
         if lesson.taught is not None:
             arrays["taught"] = _filled(lesson.taught[chosen], size).astype(packing.dtype)
             arrays["is_taught"] = _filled(np.ones_like(lesson.weights[chosen]), size).astype(packing.dtype)
-        if lesson.split.windows is not None:
+        if lesson.split.windows is not None and not lesson.task.labels_words:
             arrays["windows"], facts["most_windows"] = window_cells(windows)
         # Filling behind the last example has places of its own, which no real sequence has.
         places = np.concatenate((np.arange(begin, begin + count), np.full(row.sequences - count, -1)))
         return MicroBatchArrays(arrays, places.astype(np.int32), facts)
+
+    def _of_examples(self, chosen: Integers, first: int, size: int) -> dict[str, NDArray[Any]]:
+        """Return what is to be answered to examples, filled up to `size`."""
+        lesson, dtype = self.lesson, self.packing.dtype
+        return {
+            "shares": _filled(soft_targets(lesson.task, lesson.split.labels[chosen]), size).astype(dtype),
+            "weights": _filled(lesson.weights[chosen], size).astype(dtype),
+            "examples": np.arange(first, first + size, dtype=np.int32),
+        }
+
+    def _of_words(self, chosen: Integers, first: int, row: PackedRow) -> dict[str, NDArray[Any]]:
+        """Return what is to be answered to the words of examples, and one more that counts nothing, at the row's end.
+
+        A word has a number of its own in the whole batch, which tells its noise from that of others.
+        """
+        lesson, dtype = self.lesson, self.packing.dtype
+        places, there = packed_places(lesson.split, chosen)
+        shares = soft_targets(lesson.task, lesson.split.labels[chosen][there])
+        numbers = (np.arange(first, first + len(chosen))[:, None] * there.shape[1] + np.arange(there.shape[1]))[there]
+        return {
+            "places": np.append(places, len(row.ids) - 1).astype(np.int32),
+            "shares": _filled(shares, len(places) + 1).astype(dtype),
+            "weights": _filled(lesson.weights[chosen][there], len(places) + 1).astype(dtype),
+            "examples": np.append(numbers, -1).astype(np.int32),
+        }
+
+    def _learned_tokens(self, ids: NDArray[Any]) -> int:
+        """Return how many tokens of a sequence the language model learns: of a text that stands twice, those of one."""
+        if self.lesson.task.shape != TOKENS:
+            return len(ids) - 1
+        return int(np.flatnonzero(ids == special_ids(self.packing.vocab_size)["delimiter"])[0])
 
     def _windows(self, first: int, end: int) -> Integers:
         """Return how many windows the examples of these places in the batch have; what fills it up has one each."""

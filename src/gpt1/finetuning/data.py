@@ -23,7 +23,7 @@ from gpt1.runs.folder import run_tokenizer
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, EncodedTask, encode_task, load
 from gpt1.tasks.hub import HUB
-from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.shapes import CHOICES, TOKENS
 from gpt1.tasks.unknowns import Unknown, count_unknown, unknown_by_example
 from gpt1.tasks.windows import MOST_WINDOWS, NOT_OF_CHOICES, call_for_windows
 from gpt1.text.unknowns import in_numbers
@@ -60,6 +60,7 @@ class Source:
     fold_labels: bool = False  # labels of tables that look the same are one
     labels_sep: str | None = None  # what parts the labels of a row of tables; none: each row has one
     metric: str | None = None  # by which a table of one label a row is judged; none: accuracy
+    shape: str | None = None  # of tables of which each word has a label; none: as columns and names of files tell
     encoded: Sequence[Path | EncodedTask] = ()
     examples: Labelled | None = None
 
@@ -88,6 +89,8 @@ class Source:
             raise SettingError("`labels_sep` goes with `train`")
         if self.train is None and self.metric is not None:
             raise SettingError("`metric` goes with `train`; other tasks have metrics of their own")
+        if self.train is None and self.shape is not None:
+            raise SettingError("`shape` goes with `train`; other tasks have shapes of their own")
         if self.tasks and self.data is None:
             raise SettingError(f"where is the data of '{self.tasks[0]}'? Name its folder with `data`")
 
@@ -109,6 +112,7 @@ class Source:
             fold_labels=self.fold_labels,
             labels_sep=self.labels_sep,
             metric=self.metric,
+            shape=self.shape,
             encoded=[str(Path(folder).resolve()) for folder in self.encoded if not isinstance(folder, EncodedTask)],
         )
 
@@ -192,6 +196,7 @@ def _read_table(source: Source | RecordedSource, train: Path, dev: Path | None, 
         fold_labels=source.fold_labels,
         labels_sep=source.labels_sep,
         metric=source.metric,
+        shape=source.shape,
     )
 
 
@@ -311,6 +316,8 @@ def identity(tasks: Mapping[str, EncodedTask]) -> str:
                 split = encoded.splits[name]
                 for array in (split.ids, split.offsets, split.labels):
                     digest.update(array.tobytes())
+                if split.places is not None:
+                    digest.update(split.places.tobytes())
                 if split.windows is not None:
                     digest.update(split.windows.tobytes())
     return digest.hexdigest()
@@ -346,6 +353,9 @@ def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
     notices = []
     for name, encoded in tasks.items():
         for split, data in encoded.splits.items():
+            if encoded.task.labels_words:
+                notices += _cut_word_notices(name, split, data)
+                continue
             cut = data.cut[data.cut > 0]
             room = f"{encoded.context} tokens" if data.windows is None else f"{MOST_WINDOWS} windows"
             if len(cut):
@@ -356,12 +366,23 @@ def truncation_notices(tasks: Mapping[str, EncodedTask]) -> list[str]:
     return notices
 
 
+def _cut_word_notices(name: str, split: str, data: EncodedSplit) -> list[str]:
+    """Tell of words that alone are longer than a window."""
+    cut = data.cut[data.cut > 0]
+    if not len(cut):
+        return []
+    lost = f"lost {int(cut.sum()):,} tokens in all"
+    return [f"{name} {split}: {many(len(cut), 'sentence')} with words longer than a window, which {lost}"]
+
+
 def window_notices(tasks: Mapping[str, EncodedTask], windows: str) -> list[str]:
     """Tell of texts that are read in windows, how those answer, by which setting, and what there is to read so."""
     notices = []
     for name, encoded in tasks.items():
         train = encoded.splits.get("train")
-        if train is not None and train.windows is not None:
+        if encoded.task.labels_words:
+            notices += _word_window_notices(name, encoded)
+        elif train is not None and train.windows is not None:
             long = int((train.windows > 1).sum())
             notices.append(
                 f"{name}: of {many(len(train), 'text')} to learn from, {long:,} {'is' if long == 1 else 'are'} longer "
@@ -369,6 +390,21 @@ def window_notices(tasks: Mapping[str, EncodedTask], windows: str) -> list[str]:
                 f"windows, {_POOLED[windows]}; {_cost_of_windows(train, encoded.context)}"
             )
     return notices
+
+
+def _word_window_notices(name: str, encoded: EncodedTask) -> list[str]:
+    """Tell of sentences that are read in several windows of whole words, of which each begins with known ones."""
+    told = []
+    for split, data in encoded.splits.items():
+        assert data.windows is not None, "those of words are always counted"
+        if long := int((data.windows > 1).sum()):
+            twice = ", of which each holds the text twice" if encoded.task.shape == TOKENS else ""
+            which = f"{long:,} of {many(len(data), 'sentence')} {'is' if long == 1 else 'are'}"
+            told.append(
+                f"{name} {split}: {which} read in up to {int(data.windows.max())} windows of {encoded.context} tokens"
+                f"{twice}; every word is labelled"
+            )
+    return told
 
 
 def _cost_of_windows(train: EncodedSplit, context: int) -> str:

@@ -20,6 +20,7 @@ from gpt1.inference.teaching import TEMPERATURE, WEIGHT, Teaching
 from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
+from gpt1.tasks.catalog import refuse_words
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.training.distributed import join_world
 from gpt1.training.session import Conditions, require_no_run
@@ -74,6 +75,8 @@ def _taught(
     """Return what teachers say of all rows to learn from, and what to tell of the texts."""
     source = asked.source
     rows = {labelled.task.name: labelled for labelled in read_labelled(source)}
+    for labelled in rows.values():
+        refuse_words(labelled.task, "learning from teachers")
     for run in runs:
         for encoded in tasks.values():
             learned_task(run, encoded.task)  # before the first of them has answered for minutes

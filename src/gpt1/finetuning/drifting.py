@@ -26,7 +26,7 @@ from gpt1.inference.answering import Predictions, answer, task_of
 from gpt1.inference.rows import file_chunks
 from gpt1.inference.run import Run
 from gpt1.tasks.answers import Floats
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.drift import (
     ANSWERS,
@@ -76,6 +76,7 @@ def find_drift(
     if reference is not None and Path(reference).resolve() == Path(table).resolve():
         raise SettingError(f"{table} would be held against itself; `reference` is a table of earlier rows")
     known_task = task_of(run, task)
+    refuse_words(known_task, "looking for drift")
     asking = with_columns(known_task, columns or {})
     read, rows, bad = read_unlabelled(table, asking, encoding, skip_bad)
     if reference is None:

@@ -60,7 +60,7 @@ from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
-from gpt1.recipes.values import Recipe, Shape, Training
+from gpt1.recipes.values import NO_WINDOWS, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
@@ -131,6 +131,7 @@ def finetune(
     fold_labels: bool = False,
     labels_sep: str | None = None,
     metric: str | None = None,
+    shape: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
@@ -150,10 +151,10 @@ def finetune(
     `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
     that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
     several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
-    row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
-    a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
-    `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
-    dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    row is judged by in place of accuracy; with the `shape` tokens each word of a text has a label. `recipe` is a name,
+    `module:NAME` or a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto`
+    for others); `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the
+    best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -169,6 +170,7 @@ def finetune(
         fold_labels=fold_labels,
         labels_sep=labels_sep,
         metric=metric,
+        shape=shape,
         encoded=_several(encoded),
         examples=examples,
     )
@@ -181,6 +183,7 @@ def finetune(
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = read_tasks(asked)
+        asked = suited_to(asked, tasks)
         if seeds == 1:
             FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
@@ -235,6 +238,23 @@ def read_tasks(asked: FinetuneRequest) -> tuple[dict[str, EncodedTask], list[str
     check_training(tasks)
     pooling = windows_of(recipe, any_are_long=any_windows(tasks))
     return tasks, [*notices, *window_notices(tasks, pooling), *truncation_notices(tasks)]
+
+
+def suited_to(asked: FinetuneRequest, tasks: Mapping[str, EncodedTask]) -> FinetuneRequest:
+    """Return what was asked for without what labels of words do not know; where a person has asked for that, refuse."""
+    if not any(encoded.task.labels_words for encoded in tasks.values()):
+        return asked
+    plain = with_settings(asked.recipe, {"finetuning.ensemble": False, "finetuning.calibrate": False})
+    settings = change(plain, asked.changes).finetuning
+    others = {
+        "ensemble": settings.ensemble,
+        "calibrate": settings.calibrate,
+        "word_dropout": settings.word_dropout,
+        "windows": settings.windows != NO_WINDOWS,
+    }
+    if given := [name for name, is_on in others.items() if is_on]:
+        raise SettingError(f"where each word has a label, `finetuning.{given[0]}` has no meaning; leave it out")
+    return replace(asked, recipe=plain)
 
 
 def _several(encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None) -> list[Path | EncodedTask]:

@@ -15,6 +15,8 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from gpt1.bases.catalog import is_packaged
 from gpt1.finetuning.data import check_fit, identity, is_cut, read_recorded
 from gpt1.inference.answering import answer_by_portion, task_of, temperature_of, thresholds_of, words_thresholds
 from gpt1.inference.run import Run
+from gpt1.linear.tagger import NAME as TAGGER
+from gpt1.linear.tagger import WordTagger
 from gpt1.linear.words import encoded_texts
 from gpt1.records.evaluation import Cut, Evaluation, InTrain, Prediction, RecordedTable, Tempered
 from gpt1.records.run import RecordedSource
@@ -53,6 +57,7 @@ from gpt1.tasks.metrics import scores
 from gpt1.tasks.preparing import read_data
 from gpt1.tasks.readers import read_further
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.tagging import spans_of, spell_spans
 from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, unknown_by_example
 from gpt1.tasks.windows import MOST_WINDOWS
@@ -253,7 +258,9 @@ def _beside_train(run: Run, found: Sequence[EncodedTask], notice: Notice) -> lis
 def _beside(rows: EncodedTask, learned: EncodedTask | None) -> EncodedTask:
     if learned is None or "train" in rows.splits or "train" not in learned.splits:  # a record is anybody's to write
         return rows
-    return replace(rows, splits={"train": learned.splits["train"], **rows.splits}, train_texts=learned.train_texts)
+    examples = {name: found for name, found in learned.examples.items() if name == "train"} | rows.examples
+    splits = {"train": learned.splits["train"], **rows.splits}
+    return replace(rows, splits=splits, examples=examples, train_texts=learned.train_texts)
 
 
 def _encode(run: Run, labelled: Labelled, splits: Sequence[str]) -> EncodedTask:
@@ -322,7 +329,8 @@ def measure_split(
         windows=0 if data.windows is None else MOST_WINDOWS,
         unknown=count_unknown(unknown_by_example(task, data, run.tokenizer.unknown_id, encoded.vocab_size)),
         table=table,
-        words=_by_words(run, task, data, known),
+        words=_by_tagger(encoded, split, known) if task.labels_words else _by_words(run, task, data, known),
+        by=TAGGER if task.labels_words else "",
         in_train=_in_train(task, encoded, split, run.tokenizer.unknown_id, known, answered),
         tempered=_tempered(run, task, found, right_rows(answered.answers[known], data.labels[known]), before[known]),
         **{**vars(found), "mistakes": mistakes},
@@ -367,6 +375,21 @@ def _by_words(run: Run, task: Task, data: EncodedSplit, known: NDArray[np.int64]
     return scores(task, labelled.labels, answers)
 
 
+def _by_tagger(encoded: EncodedTask, split: str, known: NDArray[np.int64]) -> dict[str, float] | None:
+    """Return what a linear model of words gives on the same sentences, where those to learn from are at hand."""
+    rows, data = encoded.examples.get(split, ()), encoded.splits[split]
+    if "train" not in encoded.examples or len(rows) != len(data) or find_spec("sklearn") is None:
+        return None
+    answers = _tagger(encoded).answers([rows[place] for place in known.tolist()], data.labels.shape[1])
+    return scores(encoded.task, data.labels[known], answers)
+
+
+@lru_cache(maxsize=1)
+def _tagger(encoded: EncodedTask) -> WordTagger:
+    """Return what has learned the words of a task; several of its splits are measured one after the other."""
+    return WordTagger(encoded.task, encoded.examples["train"])
+
+
 def _tempered(run: Run, task: Task, found: Assessment, right: NDArray[np.bool_], before: Floats) -> Tempered | None:
     """Return what the temperature of a run's answers did, where they have one."""
     temperature = temperature_of(run, task)
@@ -385,6 +408,8 @@ def _answer(run: Run, task: Task, data: EncodedSplit) -> tuple[Answered, Floats]
     for examples, found in answer_by_portion(run, task, data):
         held = hold_against(task, data.labels[examples], found, thresholds)
         parts.append((examples, held))
+        if task.labels_words:  # which have no temperature
+            continue
         plain = tempered(task, found, 1 / temperature)
         before[examples] = plain[np.arange(len(plain)), held.answers] if task.class_factors else plain.max(1)
     return joined(parts), before
@@ -422,7 +447,7 @@ def _known_task(run: Run, encoded: EncodedTask) -> Task:
 
 def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[Prediction]:
     """Yield a line for each example."""
-    labelled, has_shares = data.labelled, task.score_range is None
+    labelled, has_shares = data.labelled, task.score_range is None and not task.labels_words
     for index, answer in enumerate(answered.answers):
         yield Prediction(
             index=index,
@@ -434,6 +459,10 @@ def _sheet(task: Task, data: EncodedSplit, answered: Answered) -> Iterator[Predi
 
 def _with_row(task: Task, example: Example, index: int, mistake: Mistake) -> Mistake:
     """Return a mistake with its place in the split and in its file, and its text as it stands there."""
+    if task.labels_words:
+        said = (words_in_short(task, example.words, str(one).split()) for one in (mistake.prediction, mistake.label))
+        prediction, label = said
+        mistake = replace(mistake, prediction=prediction, label=label)
     if task.shape != CHOICES:
         return replace(mistake, index=index, row=example.row, text=_shortened(_JOINED.join(example.texts)))
     asked, answers = [part for part in example.texts[:2] if part], example.texts[2:]
@@ -441,6 +470,14 @@ def _with_row(task: Task, example: Example, index: int, mistake: Mistake) -> Mis
         _shortened(_JOINED.join([*asked, answers[int(which)]])) for which in (mistake.prediction, mistake.label)
     )
     return replace(mistake, index=index, row=example.row, text=given, right_text=right)
+
+
+def words_in_short(task: Task, words: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the spans of a sentence with their words, or of labels that spell none each word with its own."""
+    if not spell_spans(task.labels):
+        return ", ".join(f"{word} {label}" for word, label in zip(words, labels, strict=True))
+    spans = (f"{kind} {' '.join(words[first:end])}" for kind, first, end in spans_of(labels))
+    return ", ".join(spans) or "nothing"
 
 
 def _with_text(tokenizer: Tokenizer, task: Task, data: EncodedSplit, index: int, mistake: Mistake) -> Mistake:

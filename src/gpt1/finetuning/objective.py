@@ -36,8 +36,9 @@ class TaskLearning(nn.Module):
         """Return all terms; those of tasks that have no examples here are zero."""
         packing = Packing(tensors["offsets"], tensors["sequence"], tensors["position"], longest)
         windows = WindowPacking(tensors["windows"], most_windows) if most_windows else None
+        places = tensors["places"].long() if "places" in tensors else None
         logits_EA, hidden_NC, output_VC = self.model(
-            tensors["ids"].long(), packing, task, noise, tensors["examples"], windows
+            tensors["ids"].long(), packing, task, noise, tensors["examples"], windows, places
         )
         sums = {name: logits_EA.new_zeros(()) for name in self.weights}
         sums[task] = self.model.tasks[task].loss(logits_EA, tensors["shares"], tensors["weights"])

@@ -179,8 +179,8 @@ def _next_step(run: Run, found: Sequence[Evaluation]) -> str:
         )
     if any(worth.is_as_words for worth in worths):
         return (
-            "is trained, and no better than counting words: where that is enough it can be used; more labels, or a "
-            "base that has read more, may help"
+            f"is trained, and no better than {found[0].yardstick}: where that is enough it can be used; more labels, "
+            "or a base that has read more, may help"
         )
     return "is ready: gpt1 evaluate shows its mistakes, gpt1 predict answers new rows"
 

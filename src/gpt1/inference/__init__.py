@@ -65,5 +65,6 @@ OFFERS = {
     "scoring": ["ScoredText"],
     "sheets": ["check_target", "columns_beside", "has_cells", "json_line", "kinds_of", "write_as_table", "write_rows"],
     "teaching": ["TEMPERATURE", "Teaching", "WEIGHT", "require_same_teaching", "taught_in_words", "teachers_hashes"],
+    "words": ["LabelledStretch", "stretches"],
     "zeroshot": ["Questions", "ZeroShot", "answer", "make_questions", "zeroshot"],
 }

@@ -19,7 +19,7 @@ from gpt1.inference.answering import Predictions
 from gpt1.inference.run import Run
 from gpt1.records.calibration import CalibrationRecord, TaskCalibration
 from gpt1.records.seeds import SEEDS_FILE, SeedsResult
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.promises import CONFIDENCE, Promise, find_promise, least_examples
 
 LEAST_RISK = 1e-4
@@ -38,6 +38,7 @@ def promise(run: Run, task: Task, risk: float, name: str | None = None) -> Promi
         raise SettingError(
             f"`abstain` is the share of answers that may be wrong, {LEAST_RISK:g} to below 1, not {risk}"
         )
+    refuse_words(task, "`abstain`")
     if task.score_range is not None:
         raise SettingError(f"'{task.name}' is answered with scores, which are more or less right; leave `abstain` out")
     if task.is_multilabel:

@@ -25,11 +25,13 @@ from gpt1.inference.predicting import Answering, Notice, Tally, Wanted
 from gpt1.inference.rows import Found, file_chunks, rows_at_once
 from gpt1.inference.run import Run
 from gpt1.inference.sheets import check_target, columns_beside, has_cells, kinds_of, write_as_table
+from gpt1.inference.words import column_lines
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.thresholds import THRESHOLDS_FILE
 from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Row, example_to_answer
+from gpt1.tasks.sentences import is_column_file
 
 FORMAT, VERSION = "gpt1-answers", 2
 _ANEW = "begin anew with `overwrite=True`"
@@ -60,8 +62,8 @@ def answer_table(
     if out.exists() and Path(file).exists() and out.samefile(file):
         raise SettingError(f"{out} is the table that is read; write the answers to another file")
     may_be_done = resume and partial_path(out).is_file()
-    check_target(out, overwrite=overwrite or may_be_done)
     known = with_columns(task_of(run, task), columns or {})
+    check_target(out, overwrite=overwrite or may_be_done, of_words=known.labels_words)
     spread = has_cells(out)
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     table = _look_at(file, encoding, asked)
@@ -71,11 +73,15 @@ def answer_table(
         return table.rows
     answering = Answering(run, asked, table.kinds, notice)
     with partial_file(out) as kept:
-        check_target(out, overwrite=overwrite)  # the writer before this one may have ended meanwhile
+        check_target(
+            out, overwrite=overwrite, of_words=known.labels_words
+        )  # the writer before this one may have ended meanwhile
         journal = Journal(kept, out, identity)
         journal.open(resume=resume, overwrite=overwrite, notice=notice)
         try:
-            chunks = file_chunks(table.path, encoding, rows_at_once(explained=asked.explains))
+            chunks = file_chunks(
+                table.path, encoding, rows_at_once(explained=asked.explains), of_words=known.labels_words
+            )
             _answer_rest(answering, journal, chunks, table.rows, progress)
         except KeyboardInterrupt:
             raise Interrupted(
@@ -103,7 +109,7 @@ class _Table:
 def _look_at(file: str | Path, encoding: str, asked: Wanted) -> _Table:
     """Read a table through; a row that cannot be used is an error now, unless such are to be skipped."""
     rows, kinds = 0, dict[str, set[type]]()
-    for chunk in file_chunks(file, encoding):
+    for chunk in file_chunks(file, encoding, of_words=asked.task.labels_words):
         if not rows:
             require_columns(asked.task, [found for found in chunk if isinstance(found, Row)])
         rows += len(chunk)
@@ -264,7 +270,7 @@ def _write(
     """Write the file of the rows and their answers."""
 
     def rows() -> Iterator[dict[str, object]]:
-        found = chain.from_iterable(file_chunks(table.path, encoding))
+        found = chain.from_iterable(file_chunks(table.path, encoding, of_words=answering.of_words))
         for row, ours in zip(found, journal.answers(), strict=True):
             yield answering.whole(row, ours)
         if file_hash(table.path) != table.sha256:
@@ -272,7 +278,10 @@ def _write(
 
     columns = columns_beside(table.path, table.kinds, answering.added)
     with result_file(out, overwrite=overwrite) as file:
-        write_as_table(file, out, table.path, encoding, rows, columns, notice)
+        if is_column_file(out):
+            file.writelines(column_lines(rows(), *answering.words_and_labels))
+        else:
+            write_as_table(file, out, table.path, encoding, rows, columns, notice)
         journal.finish(_hash_of(file))
 
 

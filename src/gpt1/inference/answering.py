@@ -17,6 +17,7 @@ from gpt1.base.errors import RuinedWeights, SettingError, unknown
 from gpt1.base.wording import many
 from gpt1.inference.classification import probabilities_by_portion
 from gpt1.inference.run import Run
+from gpt1.inference.words import answered_words
 from gpt1.linear.ensemble import ALONE, pool
 from gpt1.linear.words import encoded_texts
 from gpt1.records.ensemble import NETWORK, WORDS
@@ -26,6 +27,7 @@ from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit, choose, encode_examples
 from gpt1.tasks.examples import Example
 from gpt1.tasks.shapes import CHOICES, SINGLE
+from gpt1.tasks.tagging import NO_WORD
 from gpt1.tasks.temperature import tempered
 from gpt1.tasks.unknowns import count_unknown, is_unread, unknown_by_example
 from gpt1.tasks.windows import MOST_WINDOWS
@@ -36,9 +38,11 @@ class Predictions:
     """What a run answers to examples, and how much of each it has read."""
 
     task: Task
-    probabilities: Floats  # of the classes, answers or bins [examples, answers]
+    # Of the classes, answers or bins [examples, answers]; of words, of the label that is given [examples, words].
+    probabilities: Floats
     sure: Floats  # of each answer before any temperature, by which it is decided what is not answered
-    answers: NDArray[Any]  # index of the class or the answer, or the score, or 1 and 0 for each of several labels
+    # Index of the class or the answer, or the score, or 1 and 0 for each of several labels, or indices of words' labels
+    answers: NDArray[Any]
     cut: NDArray[np.int64]  # tokens that the context had no room for
     unknown: NDArray[np.int64]  # tokens that are not in the vocabulary
     tokens: NDArray[np.int64]  # that were read
@@ -60,7 +64,7 @@ class Predictions:
 
     def shares(self, example: int) -> dict[str, float] | None:
         """Return the probabilities of an example by name, those of the likeliest of many; of a score there are none."""
-        if self.task.score_range is not None:
+        if self.task.score_range is not None or self.task.labels_words:
             return None
         row = self.probabilities[example]
         places = likeliest(row[None])[0]
@@ -70,12 +74,24 @@ class Predictions:
 def answer(run: Run, task: Task, examples: Sequence[Example]) -> Predictions:
     """Return what a run answers to examples of a task that it has learned."""
     split = encode_examples(task, examples, run.tokenizer, run.recipe.shape.context, windows=run.has_windows)
+    if task.labels_words:
+        return _answer_words(run, task, split)
     plain = plain_probabilities(run, task, split)
     found = tempered(task, plain, temperature_of(run, task))
     counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
     given = predictions(task, found, thresholds_of(run, task))
     sure = surenesses_of(plain, _factors_of(run, task))
     return Predictions(task, found, sure, given, split.cut, counts[:, 0], counts[:, 1])
+
+
+def _answer_words(run: Run, task: Task, split: EncodedSplit) -> Predictions:
+    """Return the labels of words; the probabilities of all labels of all words would be too many to hold."""
+    assert split.places is not None
+    given, sure = np.full(split.places.shape, NO_WORD), np.ones(split.places.shape)
+    for examples, found in answer_by_portion(run, task, split):
+        given[examples], sure[examples] = answered_words(found)
+    counts = unknown_by_example(task, split, run.tokenizer.unknown_id, run.tokenizer.vocab_size)
+    return Predictions(task, sure, sure.min(1, initial=1.0), given, split.cut, counts[:, 0], counts[:, 1])
 
 
 def answer_split(run: Run, task: Task, split: EncodedSplit) -> tuple[Floats, NDArray[Any]]:

@@ -14,7 +14,7 @@ from gpt1.recipes.values import MEAN, NO_WINDOWS
 from gpt1.tasks.answers import answers
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedSplit
-from gpt1.tasks.packed import pack_sequences, window_cells
+from gpt1.tasks.packed import PackedRow, pack_sequences, packed_places, window_cells
 from gpt1.tasks.shapes import CHOICES
 
 Probabilities = NDArray[np.float64]
@@ -52,9 +52,24 @@ def probabilities_by_portion(
     head = model.tasks[task]
     for examples in _portions(split, device, pause):
         row = pack_sequences([ids for example in examples for ids in split.sequences(int(example))])
+        if split.places is not None:
+            yield examples, _of_words(model, task, split, examples, row, device)
+            continue
         windows = None if split.windows is None else pack_windows(split.windows[examples], device)
         logits_EA, *_ = model(*on_device(row, device), task, windows=windows)
         yield examples, head.probabilities(logits_EA.float().cpu().double()).numpy()
+
+
+def _of_words(
+    model: Classifier, task: str, split: EncodedSplit, examples: NDArray[np.int64], row: PackedRow, device: torch.device
+) -> Probabilities:
+    """Return the probabilities of the words of examples that were packed [examples, words, labels]."""
+    places, there = packed_places(split, examples)
+    logits_RA, *_ = model(*on_device(row, device), task, places=torch.from_numpy(places).to(device))
+    shares = model.tasks[task].probabilities(logits_RA.float().cpu().double()).numpy()
+    found = np.zeros((*there.shape, shares.shape[1]))
+    found[there] = shares
+    return found
 
 
 def pack_windows(counts: NDArray[np.int64], device: torch.device) -> WindowPacking:

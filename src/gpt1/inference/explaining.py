@@ -26,7 +26,7 @@ from gpt1.inference.run import Run
 from gpt1.linear.ensemble import ALONE
 from gpt1.records.ensemble import NETWORK
 from gpt1.tasks.answers import LEAST, Floats
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.encoded import EncodedSplit
 from gpt1.tasks.examples import Example
 from gpt1.tasks.shapes import CHOICES, LaidOut, lay_out, trim
@@ -64,6 +64,8 @@ class Explanation(TypedDict):
 
 def check_explain(task: Task, explain: Explain) -> None:
     """Refuse to explain an answer that there is not."""
+    if explain is not False:
+        refuse_words(task, "explaining an answer")
     if isinstance(explain, bool):
         return
     if task.score_range is not None:

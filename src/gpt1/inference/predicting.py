@@ -23,12 +23,13 @@ from gpt1.inference.answering import Predictions, answer, reading_notices, task_
 from gpt1.inference.explaining import Explain, Explanation, check_explain, explain_answer, in_a_line
 from gpt1.inference.rows import ByteStream, Found, by_chunks, file_chunks, rows_at_once, stream_chunks
 from gpt1.inference.run import Run
-from gpt1.tasks.assessment import MOST_SHARES
+from gpt1.inference.words import LABELS, TOKENS, stretches
+from gpt1.tasks.assessment import MOST_SHARES, word_labels
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.columns import advising, require_columns, with_columns
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import Promise
-from gpt1.tasks.shapes import CHOICES, SINGLE
+from gpt1.tasks.shapes import CHOICES
 from gpt1.tasks.sifting import unreadable
 from gpt1.tasks.unknowns import is_unread, unread_notice
 
@@ -79,6 +80,10 @@ class Wanted:
     @property
     def columns(self) -> dict[str, type]:
         """What is added to a row, in its order, and as what kind of value."""
+        if self.task.labels_words:
+            ours = {ROW: int, TOKENS: list, LABELS: list, ANSWER: list, ERROR: str}
+            left_out = {ROW: not self.numbered, ERROR: not self.skip_bad}
+            return {name: kind for name, kind in ours.items() if not left_out.get(name)}
         answer = str if self.task.labels else int if self.task.score_range is None else float
         found: dict[str, type] = {ROW: int} if self.numbered else {}
         found[ANSWER] = answer
@@ -93,7 +98,7 @@ class Wanted:
 
     def notices(self) -> list[str]:
         """Return what is not told for being too much."""
-        if self._classes <= MOST_SHARES:
+        if self._classes <= MOST_SHARES or self.task.labels_words:
             return []
         if self.spread:
             return [f"{self._classes:,} labels are too many for a column each; .jsonl has the likeliest of each row"]
@@ -173,7 +178,7 @@ def _cells(task: Task, row: Mapping[str, object] | str, number: int) -> Mapping[
         return row
     if not isinstance(row, str):
         raise InputError(f"{_ROWS}, row {number}: is a {type(row).__name__}; expected a mapping, or a text")
-    if task.shape != SINGLE:
+    if len(task.fields) != 1:
         named = ", ".join(f"{field!r}: ..." for field in task.fields)
         raise InputError(f"{_ROWS}, row {number}: is a string; '{task.name}' has several texts, as in {{{named}}}")
     return {task.fields[0]: row}
@@ -231,7 +236,7 @@ def predict_file(
     asked = Wanted(known, skip_bad=skip_bad, abstain=abstain, numbered=True, spread=spread, explain=explain)
     if not isinstance(file, str | Path):
         return Answers(run, asked, stream_chunks(file), notice)
-    chunks = file_chunks(file, encoding)
+    chunks = file_chunks(file, encoding, of_words=known.labels_words)
     first = next(chunks, None)
     if first is None:
         raise InputError(f"{file} has no rows")
@@ -254,6 +259,16 @@ class Answering:
     def added(self) -> dict[str, type]:
         """The columns that answers, or errors, stand in, and what kind of value each holds."""
         return {self._names[name]: kind for name, kind in self._asked.columns.items()}
+
+    @property
+    def of_words(self) -> bool:
+        """Whether words are labelled."""
+        return self._task.labels_words
+
+    @property
+    def words_and_labels(self) -> tuple[str, str]:
+        """The columns in which words and their labels stand."""
+        return self._names[TOKENS], self._names[LABELS]
 
     def answer(self, chunk: Sequence[Found]) -> tuple[list[dict[str, object]], InputError | None]:
         """Return what is added to each row, up to the first that cannot be used and is not to be skipped."""
@@ -325,6 +340,10 @@ class Answering:
         return (self._told(examples[place], found, place, bool(silent[place])) for place in range(len(found)))
 
     def _told(self, example: Example, found: Predictions, place: int, silent: bool) -> dict[str, object]:
+        if self._task.labels_words:
+            given = found.answers[place]
+            spelled = stretches(self._task, example.texts[0], example.words, given, found.probabilities[place])
+            return {TOKENS: list(example.words), LABELS: word_labels(self._task, given), ANSWER: spelled}
         told: dict[str, object] = {ANSWER: None if silent else found.name(place)}
         if (shares := found.shares(place)) is not None:
             told |= {} if self._asked.spread else {PROBABILITIES: shares}

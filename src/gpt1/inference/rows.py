@@ -9,8 +9,18 @@ from typing import Protocol, TypeVar
 
 from gpt1.base.archives import BLOCK_BYTES
 from gpt1.base.errors import FileError
-from gpt1.base.tables import LONGEST_RECORD, BadRow, parse_object, read_rows_or_faults, too_long
+from gpt1.base.tables import (
+    LONGEST_RECORD,
+    BadRow,
+    file_format,
+    lines_of,
+    parse_object,
+    read_rows_or_faults,
+    too_long,
+)
 from gpt1.tasks.examples import Row
+from gpt1.tasks.sentences import WordFile, is_column_file
+from gpt1.tasks.tagging import WORDS_FIELDS
 
 CHUNK = 1024  # rows
 EXPLAINED = 16  # rows at once of which it is told why: each takes as long as a hundred others
@@ -40,10 +50,33 @@ def by_chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[I
         yield chunk
 
 
-def file_chunks(path: str | Path, encoding: str, size: int | None = None) -> Iterator[list[Found]]:
-    """Yield the rows of a table by chunks, with the fault in the place of each row that cannot be read."""
+def file_chunks(
+    path: str | Path, encoding: str, size: int | None = None, *, of_words: bool = False
+) -> Iterator[list[Found]]:
+    """Yield the rows of a table by chunks, with the fault in the place of each row that cannot be read.
+
+    Where words are to be labelled (`of_words`) each line of a text is a row, and each sentence of a column file.
+    """
+    if of_words and is_column_file(path):
+        return by_chunks(_sentences(Path(path), encoding), size)
+    if of_words and file_format(path) in ("txt", "md"):
+        return by_chunks(_text_lines(path, encoding), size)
     found = read_rows_or_faults(path, encoding=encoding)
     return by_chunks((one if isinstance(one, FileError) else Row(one[1], str(path), one[0]) for one in found), size)
+
+
+def _sentences(path: Path, encoding: str) -> Iterator[Found]:
+    for one in WordFile(path, encoding).sentences():
+        if isinstance(one, FileError):
+            yield one
+        else:
+            yield Row({WORDS_FIELDS[1]: list(one.words)}, str(path), one.lines[0])
+
+
+def _text_lines(path: str | Path, encoding: str) -> Iterator[Found]:
+    for number, line in enumerate(lines_of(path, encoding), 1):
+        if text := line.strip():
+            yield Row({"text": text}, str(path), number)
 
 
 def stream_chunks(stream: ByteStream) -> Iterator[list[Found]]:

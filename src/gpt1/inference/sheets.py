@@ -18,10 +18,12 @@ from gpt1.base.strict_json import to_json
 from gpt1.base.tables import CellForm, cell_form, file_format, parquet_schema
 from gpt1.base.wording import many
 from gpt1.inference.rows import CHUNK
+from gpt1.tasks.sentences import is_column_file
 
 FORMS = {".csv": CellForm(","), ".tsv": CellForm("\t")}
 PARQUET = ".parquet"
 WRITTEN = (".jsonl", *FORMS, PARQUET)
+COLUMNS = ".conll"
 
 # What a spreadsheet takes for a formula by its first character, and what it takes for a number all the same.
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
@@ -48,13 +50,17 @@ def json_line(row: Mapping[str, object]) -> bytes:
 
 def has_cells(out: Path) -> bool:
     """Whether a file for results has a cell for each value: JSON lines hold objects instead."""
-    return out.suffix.lower() != ".jsonl"
+    return out.suffix.lower() in (*FORMS, PARQUET)
 
 
-def check_target(out: Path, *, overwrite: bool) -> None:
-    """Refuse a file for results that is there, or whose name does not say how they are to be written."""
-    if out.suffix.lower() not in WRITTEN:
-        raise SettingError(f"how is {out} to be written? Give it a name that ends in {', '.join(WRITTEN)}")
+def check_target(out: Path, *, overwrite: bool, of_words: bool = False) -> None:
+    """Refuse a file for results that is there, or whose name does not say how they are to be written.
+
+    Labels of words may be written as a column file too.
+    """
+    written = (*WRITTEN, COLUMNS) if of_words else WRITTEN
+    if out.suffix.lower() not in written:
+        raise SettingError(f"how is {out} to be written? Give it a name that ends in {', '.join(written)}")
     require_absent(out, overwrite)
 
 
@@ -97,7 +103,8 @@ def write_to(
 def columns_beside(table: str | Path, kinds: Mapping[str, set[type]], added: Mapping[str, type]) -> SheetColumns:
     """Return the columns of a table with what is `added`: the first of it, where a row stands, before them."""
     place, *others = added
-    schema = parquet_schema(table) if file_format(table) == "parquet" else None
+    is_parquet = not is_column_file(table) and file_format(table) == "parquet"
+    schema = parquet_schema(table) if is_parquet else None
     return SheetColumns([place, *kinds, *others], {**kinds, **{name: {kind} for name, kind in added.items()}}, schema)
 
 
@@ -128,7 +135,8 @@ def write_as_table(
 
 def form_for(out: Path, table: str | Path, encoding: str) -> CellForm | None:
     """Return how the cells of a result are to be written: as those of the table it is of, as far as its name lets."""
-    own, theirs = FORMS.get(out.suffix.lower()), cell_form(table, encoding)
+    own = FORMS.get(out.suffix.lower())
+    theirs = None if is_column_file(table) else cell_form(table, encoding)
     if own is None or theirs is None:
         return own
     is_alike = file_format(table) == file_format(out)  # a tsv has tabs, whatever parted the cells of a csv

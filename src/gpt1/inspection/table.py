@@ -10,7 +10,10 @@ from gpt1.bases.catalog import Base, base_in, first_base, is_packaged, lasting_n
 from gpt1.recipes.derived import recipe_for, wants_windows
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.tasks.checking import Learner, TableReport, check_table
+from gpt1.tasks.sentences import words_shape
 from gpt1.tasks.shapes import CONTEXT
+from gpt1.tasks.word_checking import check_words
+from gpt1.tasks.word_tables import words_reading
 
 
 def examine_table(
@@ -19,16 +22,21 @@ def examine_table(
     init: str | Path | None = None,
     tokenizer: str | Path | None = None,
     context: int = CONTEXT,
+    shape: str | None = None,
     **reading: Any,
 ) -> TableReport:
     """Return all that is wrong with a table for whoever is to start from the run or base `init`.
 
     Without one it is the first base of the package, if there is any. A `tokenizer` with a `context` may stand for a run
-    that is still to be made. How the table is read is said as to `check_table`.
+    that is still to be made. How the table is read is said as to `check_table`; with a `shape` of labelled words, or a
+    name of such a file, each word has a label.
     """
     if init is not None and tokenizer is not None:
         raise SettingError("`init` has its own tokenizer and context; name it, or a `tokenizer`")
-    return check_table(table, learner=_learner(init, tokenizer, context), **reading)
+    learner = _learner(init, tokenizer, context)
+    if (own := words_shape(table, shape)) is not None:
+        return check_words(Path(table), own, words_reading(**reading), learner)
+    return check_table(table, learner=learner, **reading)
 
 
 def _learner(init: str | Path | None, tokenizer: str | Path | None, context: int) -> Learner | None:

@@ -16,13 +16,14 @@ from gpt1.base.files import file_hash
 from gpt1.inference.predicting import free_names
 from gpt1.inference.rows import file_chunks
 from gpt1.inference.sheets import columns_beside, kinds_of, write_as_table
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.examples import Example, Row
 from gpt1.tasks.shapes import CHOICES
 
 
 def require_one_label(task: Task) -> None:
     """Refuse a task whose rows have scores, or several labels: there is no one class that a row is taken for."""
+    refuse_words(task, "judging labels")
     if task.score_range is not None:
         raise SettingError(
             f"'{task.name}' has scores, and this is for labels; gpt1 evaluate shows the rows whose scores are furthest "

@@ -4,5 +4,6 @@
 OFFERS = {
     "ensemble": ["ALONE", "Weights", "choose_members", "judging_thresholds", "own_thresholds", "pool"],
     "files": ["Ensemble", "ensemble_files", "read_ensembles", "write_words"],
+    "tagger": ["NAME", "WordTagger"],
     "words": ["Texts", "VERSION", "WordModel", "answer_by_words", "encoded_texts", "learn_words"],
 }

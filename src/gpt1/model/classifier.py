@@ -12,6 +12,9 @@ A text that does not fit the context is read in several windows, each with a vec
     attention    W (sum over w of a_w x_w) + b, where a = softmax over w of q . x_w, and q is learned and begins at 0
 
 so that one window answers as it would without the others.
+
+Where each word of a text has a label, the layer looks at the token at which a word ends, in place of the extract token:
+an answer is of a word then, and not of an example.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from gpt1.model.packing import Packing
 from gpt1.recipes.values import ATTENTION, MAX, MEAN
 
 # E examples, K sequences an example or a window, N tokens of all sequences, C width, A answers (classes, bins or
-# choices); W windows of all examples, M windows of an example at most.
+# choices); W windows of all examples, M windows of an example at most; R words that are read.
 
 
 class WindowPacking(NamedTuple):
@@ -122,15 +125,21 @@ class Classifier(nn.Module):
         noise: DropoutKey | None = None,
         examples_E: Tensor | None = None,
         windows: WindowPacking | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits [E, A] of a packed row's examples, the network's output [N, C] and its output matrix [V, C].
 
         Each example has its K sequences side by side, or its windows with K each. `examples_E` is the place of each
         example in the step's whole batch, which noise needs; sequences behind the last of these examples are left out
-        of the answers.
+        of the answers. With `places`, tokens of the row, the logits [R, A] are of what is read there, and `examples_E`
+        has a number for each of these.
         """
         hidden_NC, output_VC = self.body(ids_N, noise, packing)
         head = self.tasks[task]
+        if places is not None:
+            at_words = cast(Linear, self.heads[head_name(task)])
+            x_R1C = hidden_NC[places].to(at_words.weight.dtype).unsqueeze(1)
+            return at_words(self._drop(x_R1C, noise, examples_E)).squeeze(1), hidden_NC, output_VC
         if windows is not None:
             return self._pooled(hidden_NC, packing, task, noise, examples_E, windows), hidden_NC, output_VC
         examples = (len(packing.offsets) - 1) // head.sequences if examples_E is None else len(examples_E)

@@ -70,6 +70,7 @@ class _Measured(Record):
     unknown: Unknown | None = None  # what the vocabulary does not have, where that was counted
     table: RecordedTable | None = None
     words: dict[str, float] | None = None  # the metrics of counting words on the same examples
+    by: str = ""  # what these are of, where it is not counted words
     tempered: Tempered | None = None  # where answers have a temperature
     in_train: InTrain | None = None  # where some of the examples stand in train too
 
@@ -92,6 +93,11 @@ class Evaluation(Assessment, _Measured):
                 problem = "the table of answers is not as wide as there are labels"
                 raise FormatError(f"{path} is damaged: {problem}; {remedy or cls.REMEDY}")
         return found
+
+    @property
+    def yardstick(self) -> str:
+        """What the run is held against."""
+        return self.by or "counting words"
 
     def unknown_notices(self) -> list[str]:
         """Return what a person is told of text that the vocabulary does not have."""

@@ -17,11 +17,13 @@ from gpt1.inference.attention_maps import Looks, as_rows, check_layer
 from gpt1.inference.embedding import MEAN, text_ids
 from gpt1.inference.explaining import Explanation, check_explain, explain_answer, explaining_tokens
 from gpt1.inference.scoring import ScoredText
+from gpt1.inference.words import LabelledStretch, stretches
 from gpt1.recipes.values import Shape
 from gpt1.serve.completions import check_characters, check_ids
 from gpt1.serve.engine import Answering, Engine
 from gpt1.serve.limits import Limits, bad
 from gpt1.serve.schemas import AttentionRequest, ClassifyRequest, EmbeddingRequest, ScoreRequest
+from gpt1.tasks.assessment import word_labels
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.examples import Example, Row, example_to_answer
 from gpt1.tasks.promises import CONFIDENCE, Promise
@@ -32,10 +34,15 @@ DIGITS = 4  # of a share of attention
 
 
 class Named(TypedDict, total=False):
-    """A label or a score, None where it is not sure enough; or all labels, where a row may have several."""
+    """A label or a score, None where it is not sure enough; or all labels, where a row may have several.
+
+    Where each word has a label: the words, their labels, and the stretches of the text that these spell.
+    """
 
     label: str | float | None
     labels: list[str]
+    words: list[str]
+    spans: list[LabelledStretch]
     abstained: bool  # where a request asks for it
     notice: str  # where nothing of a row is known
     explanation: list[Explanation]  # where a request asks for it
@@ -156,7 +163,7 @@ async def classified(
 
     def answer_rows(examples: Sequence[Example]) -> list[tuple[RowAnswer, float]]:
         found = answer(engine.run, task, examples)
-        rows = [_worded(found, place) for place in range(len(found))]
+        rows = [_worded(found, place, example) for place, example in enumerate(examples)]
         if explain is not False:
             for place, (row, example) in enumerate(zip(rows, examples, strict=True)):
                 row["explanation"] = explain_answer(
@@ -331,11 +338,11 @@ async def _answered(engine: Engine, key: tuple[str, ...], answering: Answering, 
     return found
 
 
-def _worded(found: Predictions, place: int) -> RowAnswer:
+def _worded(found: Predictions, place: int, example: Example) -> RowAnswer:
     """Return the answer at a place; a label is one of those with probabilities, and of several each has its own."""
-    name, shares, several = found.name(place), found.shares(place), found.task.is_multilabel
+    shares, several = found.shares(place), found.task.is_multilabel
     tokens, unknown_tokens = int(found.tokens[place]), int(found.unknown[place])
-    named: Named = {"labels": found.labels(place)} if several else {"label": name if shares is None else str(name)}
+    named = _named(found, place, example)
     if is_unread(unknown_tokens, tokens):
         named["notice"] = unread_notice(tokens)
     return {
@@ -347,6 +354,18 @@ def _worded(found: Predictions, place: int) -> RowAnswer:
         "tokens": tokens,
         "unknown_tokens": unknown_tokens,
     }
+
+
+def _named(found: Predictions, place: int, example: Example) -> Named:
+    """Return the answer at a place by the names that a request has for it."""
+    if found.task.labels_words:
+        given = found.answers[place]
+        spelled = stretches(found.task, example.texts[0], example.words, given, found.probabilities[place])
+        return {"words": list(example.words), "labels": word_labels(found.task, given), "spans": spelled}
+    if found.task.is_multilabel:
+        return {"labels": found.labels(place)}
+    name = found.name(place)
+    return {"label": name if found.shares(place) is None else str(name)}
 
 
 def _check_number(inputs: Sequence[Any], limits: Limits) -> None:

@@ -64,7 +64,8 @@ class DriftWatch:
         self._watched: dict[str, tuple[Digests, DriftWindows]] = {}  # by task
         self._has_changed: dict[str, bool] = {}
         self._closing = False
-        self._tasks = list(engine.run.tasks.values()) if engine.run.has_tasks else []
+        tasks = engine.run.tasks.values() if engine.run.has_tasks else ()
+        self._tasks = [task for task in tasks if not task.labels_words]  # of which it is not known what has changed
         for task in self._tasks:
             meters.drift_watched(engine.name, task.name, is_watched=False)
 

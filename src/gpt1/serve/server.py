@@ -26,6 +26,7 @@ from gpt1.serve.monitoring import Meters, logging_settings
 from gpt1.serve.patience import BoundedServer, impatient
 from gpt1.serve.settings import ServerSettings
 from gpt1.serve.shares import ConnectionShare
+from gpt1.tasks.catalog import refuse_words
 
 TURN_SECONDS = 0.0001  # a run's thread may keep the server's from going on, after each thing it sends; Python: 0.005
 
@@ -144,6 +145,7 @@ def _reference(given: str, engines: dict[str, Engine]) -> tuple[str, Path]:
     if name not in engines:
         raise unknown("run", name, engines, of="those that are served")
     task = task_of(engines[name].run)
+    refuse_words(task, "`reference`")
     rows, _, _ = read_unlabelled(path, task, ENCODING, skip_bad=False)
     if len(rows) < FEWEST:
         raise too_few(rows, path, helps="")

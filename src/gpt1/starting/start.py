@@ -57,6 +57,7 @@ from gpt1.starting.planning import (
 )
 from gpt1.tasks.checking import TableReport
 from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.sentences import words_shape
 
 TOKENS, READER, REPORT = "tokens", "reader", "report.html"
 TRIAL = "trial"  # a folder that is gone when the plan is made
@@ -135,6 +136,10 @@ def start(
     """
     if minutes <= 0:
         raise SettingError(f"a start needs some time, not {minutes:g} minutes")
+    if words_shape(table, None) is not None:
+        raise SettingError(
+            f"{table} has a label for each word, which `gpt1.finetune` learns; a start is for one answer a row"
+        )
     base = default_base().name if init is None else str(init)
     checked = {name: value for name, value in reading.items() if name not in _ONLY_TRAINING}
     found = examine_table(table, init=base, **checked)

@@ -18,7 +18,7 @@ from gpt1.recipes.values import LSTM, Shape
 from gpt1.runs.checkpoints import list_checkpoints, read_state, weights_hash
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
 from gpt1.studies.cells import Watcher
-from gpt1.tasks.catalog import Task
+from gpt1.tasks.catalog import Task, refuse_words
 from gpt1.tasks.encoded import EncodedTask, encode_task
 from gpt1.tasks.examples import Example, Labelled
 
@@ -127,6 +127,7 @@ def read_tasks(source: Source, watcher: Watcher) -> dict[str, TaskData]:
     for labelled in read_labelled(source):
         if labelled.task.name in found:
             raise SettingError(f"two tasks are called '{labelled.task.name}'; study them apart")
+        refuse_words(labelled.task, "a study")
         if labelled.task.is_multilabel:
             raise SettingError(
                 f"rows of '{labelled.task.name}' may have several labels; studies are of one label a row"

@@ -3,7 +3,8 @@
 Classes and choices have one output each. So has each label of a task whose rows may have several: its probability is
 its own, and it is given where that reaches the label's threshold. Scores are learned as six bins over their range (of
 STS-B, 0 to 5, one for each whole number): a score between two bins belongs to both, the nearer one more, and what is
-predicted is the expected bin. The paper does not say how it learned STS-B.
+predicted is the expected bin. The paper does not say how it learned STS-B. Where each word has a label, answers are of
+words, and there is one axis more [examples, words, answers]; behind the last word of an example all is zero.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import CHOICES
+from gpt1.tasks.tagging import NO_WORD
 
 BINS = 6
 LEAST = 1e-30  # probability: what was thought impossible may be right, and one such answer must not decide alone
@@ -54,7 +56,10 @@ def predictions(task: Task, probabilities: Floats, thresholds: Floats | float = 
 
     Of several labels it is 1 for each whose probability reaches its threshold, else 0 [examples, labels]. Where classes
     have factors, which stand in the thresholds' place, it is the class with the largest probability times its factor.
+    Of words it is the likeliest label of each [examples, words].
     """
+    if task.labels_words:
+        return np.where(probabilities.any(-1), probabilities.argmax(-1), NO_WORD)
     if task.is_multilabel:
         return (probabilities >= thresholds).astype(np.int64)
     if task.score_range is None:
@@ -84,6 +89,11 @@ def no_and_yes(probabilities: Floats) -> Floats:
 
 def log_likelihoods(task: Task, labels: NDArray[Any], probabilities: Floats) -> Floats:
     """Return for each example the logarithm of how likely its label was found; of several labels their mean."""
+    if task.labels_words:
+        known = labels != NO_WORD
+        of_labels = np.take_along_axis(probabilities, np.maximum(labels, 0)[..., None], -1)[..., 0]
+        logs = np.where(known, np.log(np.maximum(of_labels, LEAST)), 0.0)
+        return np.asarray(logs.sum(1) / np.maximum(known.sum(1), 1))
     shares, logs = soft_targets(task, labels), np.log(np.maximum(probabilities, LEAST))
     if task.is_multilabel:
         return np.asarray((shares * logs + (1 - shares) * np.log(np.maximum(1 - probabilities, LEAST))).mean(1))
@@ -106,5 +116,6 @@ def balanced_weights(task: Task, labels: NDArray[Any]) -> Floats:
         shares = np.stack((len(labels) - yes, yes)) / len(labels)  # [no and yes, labels]
         return np.asarray(1 / (2 * np.where(labels == 1, shares[1], shares[0])))
     counts = np.bincount(labels[labels >= 0], minlength=len(task.labels))
-    weights: Floats = len(labels) / (len(task.labels) * np.maximum(counts, 1))
+    of = counts.sum() if task.labels_words else len(labels)
+    weights: Floats = of / (len(task.labels) * np.maximum(counts, 1))
     return np.asarray(weights[labels])

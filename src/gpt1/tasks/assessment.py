@@ -17,6 +17,7 @@ from gpt1.base.records import Count, RecordPart
 from gpt1.tasks.answers import THRESHOLD, Floats, predictions, right_rows, soft_targets
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.metrics import scores
+from gpt1.tasks.tagging import NO_WORD, count_spans, drawn_scores, kinds_of
 
 BINS = 15  # of confidence, equally wide
 MISTAKES = 20  # kept, the worst first
@@ -152,6 +153,8 @@ def hold_against(
     probabilities reach `thresholds`, which are factors where classes have these.
     """
     answers, rows = predictions(task, probabilities, thresholds), np.arange(len(labels))
+    if task.labels_words:
+        return _words_held(answers, probabilities)
     places = likeliest(probabilities)
     if task.is_multilabel:
         return Answered(
@@ -172,6 +175,20 @@ def hold_against(
         squares=((probabilities - truth) ** 2).sum(1),
         likeliest=places,
         shares=np.take_along_axis(probabilities, places, 1),
+    )
+
+
+def _words_held(answers: NDArray[Any], probabilities: Floats) -> Answered:
+    """Return what was answered to words; a sentence is as sure as the least sure of its words."""
+    sure = np.where(answers == NO_WORD, 1.0, probabilities.max(-1))
+    nothing = np.zeros(len(answers))
+    return Answered(
+        answers=answers,
+        confidence=sure.min(1, initial=1.0),
+        of_label=nothing,
+        squares=nothing,
+        likeliest=np.zeros((len(answers), 0), np.int64),
+        shares=np.zeros((len(answers), 0)),
     )
 
 
@@ -203,6 +220,8 @@ def assess(
 ) -> Assessment:
     """Return what there is to say about the answers to labelled examples."""
     answers = answered.answers
+    if task.labels_words:
+        return _assess_words(task, labels, answered)
     metrics, intervals = scores(task, labels, answers, groups), _resampled(task, labels, answers)
     if task.score_range is not None:
         return Assessment(
@@ -233,10 +252,32 @@ def assess(
     )
 
 
+def _assess_words(task: Task, labels: NDArray[Any], answered: Answered) -> Assessment:
+    """Return what there is to say of labels of words: of spans by their kinds, else what is mixed up.
+
+    Words of a sentence hang together, so intervals are of sentences drawn with replacement.
+    """
+    answers = np.where(labels == NO_WORD, NO_WORD, answered.answers)
+    drawn = drawn_scores(task.metrics, task.labels, labels, answers, resamples(len(labels)))
+    known = labels != NO_WORD
+    has_spans = "span_f1" in task.metrics
+    counts = count_spans(task.labels, labels, answers).by_kind if has_spans else ()
+    return Assessment(
+        examples=len(labels),
+        metrics=scores(task, labels, answers),
+        intervals={name: interval_of([found[name] for found in drawn]) for name in task.metrics},
+        confusion=None if has_spans else _confusion(task, labels[known], answers[known]),
+        classes=_rates_of(kinds_of(task.labels), *counts) if has_spans else _rates(task, labels[known], answers[known]),
+        mistakes=_mistakes(task, labels, answered),
+    )
+
+
 def answer_name(task: Task, answer: Any) -> str | int | float:
     """Return an answer as a person reads it: the name of a class, the index of a choice, a score, or all its labels."""
     if task.is_multilabel:
         return task.labels_sep.join(label_names(task, answer))
+    if task.labels_words:
+        return " ".join(word_labels(task, answer))
     if task.labels:
         return task.labels[int(answer)]
     return float(answer) if task.score_range is not None else int(answer)
@@ -245,6 +286,11 @@ def answer_name(task: Task, answer: Any) -> str | int | float:
 def label_names(task: Task, answer: NDArray[Any]) -> list[str]:
     """Return the names of the labels that one of several labels' answers gives, in the order of the task."""
     return [name for name, given in zip(task.labels, answer, strict=True) if given == 1]
+
+
+def word_labels(task: Task, answer: NDArray[Any]) -> list[str]:
+    """Return the names of the labels of an example's words."""
+    return [task.labels[place] for place in answer.tolist() if place != NO_WORD]
 
 
 def share_names(task: Task, places: NDArray[np.int64], shares: Floats) -> dict[str, float]:
@@ -309,15 +355,15 @@ def _rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[Clas
     if not task.labels:
         return []
     of = [np.bincount(found, minlength=len(task.labels)) for found in (labels[labels == answers], answers, labels)]
-    return _rates_of(task, *of)
+    return _rates_of(task.labels, *of)
 
 
 def _label_rates(task: Task, labels: NDArray[Any], answers: NDArray[Any]) -> list[ClassRates]:
     """Return how each of several labels was answered."""
-    return _rates_of(task, (labels & answers).sum(0), answers.sum(0), labels.sum(0))
+    return _rates_of(task.labels, (labels & answers).sum(0), answers.sum(0), labels.sum(0))
 
 
-def _rates_of(task: Task, *of: NDArray[np.int64]) -> list[ClassRates]:
+def _rates_of(names: Sequence[str], *of: NDArray[np.int64]) -> list[ClassRates]:
     """Return the rates of each label, from how often it was right, how often given, and how often there."""
     return [
         ClassRates(
@@ -327,7 +373,7 @@ def _rates_of(task: Task, *of: NDArray[np.int64]) -> list[ClassRates]:
             f1=2 * hits / (given + support) if given + support else 0.0,
             support=support,
         )
-        for name, (hits, given, support) in zip(task.labels, np.stack(of, 1).tolist(), strict=True)
+        for name, (hits, given, support) in zip(names, np.stack(of, 1).tolist(), strict=True)
     ]
 
 

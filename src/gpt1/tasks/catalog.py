@@ -18,14 +18,15 @@ from gpt1.base.errors import SettingError, did_you_mean, unknown
 from gpt1.base.modules import load_value
 from gpt1.base.records import check_record
 from gpt1.base.wording import some
-from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE
+from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SHAPES, SINGLE, TOKENS, TOKENS_ONCE, WORD_SHAPES
+from gpt1.tasks.tagging import SPAN_METRICS
 
 CLASS_METRICS = ("accuracy", "f1", "matthews", "macro_f1")
 TABLE_METRICS = ("accuracy", "macro_f1", "matthews")  # of which one may be chosen for a table of one label a row
 SCORE_METRICS = ("pearson", "spearman")
 MULTILABEL_METRICS = ("micro_f1", "macro_f1", "exact_match")
 
-_FIELD_COUNTS = {SINGLE: (1,), PAIR: (2,), BOTH: (2,), CHOICES: (2, 3)}
+_FIELD_COUNTS = {SINGLE: (1,), PAIR: (2,), BOTH: (2,), CHOICES: (2, 3), TOKENS: (1,), TOKENS_ONCE: (1,)}
 _FILE_NAME = re.compile(r"[^\W_][\w.-]*")  # names of tasks and splits become names of files
 
 
@@ -75,6 +76,11 @@ class Task:
         return bool(self.labels_sep)
 
     @property
+    def labels_words(self) -> bool:
+        """Whether each word of a text has a label."""
+        return self.shape in WORD_SHAPES
+
+    @property
     def has_thresholds(self) -> bool:
         """Whether what is answered is chosen from probabilities by numbers that a run keeps."""
         return self.is_multilabel or self.class_factors
@@ -82,12 +88,12 @@ class Task:
     @property
     def texts(self) -> int:
         """How many texts an example has: a question is counted where the shape has room for one."""
-        return {SINGLE: 1, PAIR: 2, BOTH: 2, CHOICES: 2 + self.choices}[self.shape]
+        return {PAIR: 2, BOTH: 2, CHOICES: 2 + self.choices}.get(self.shape, 1)
 
     @property
     def sequences(self) -> int:
         """How many token sequences an example has."""
-        return {SINGLE: 1, PAIR: 1, BOTH: 2, CHOICES: self.choices}[self.shape]
+        return {BOTH: 2, CHOICES: self.choices}.get(self.shape, 1)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON holds it: all but what earlier versions did not know, where it has its default.
@@ -108,6 +114,9 @@ class Task:
         low, high = self.score_range or (0, 0)
         scores = f"scores from {low:g} to {high:g}" if self.score_range else "choices"
         what = some(self.labels) if self.labels else scores
+        if self.labels_words:
+            how = "which stands twice" if self.shape == TOKENS else "read once"
+            return f"{self.name}: words of a text, {how}; a label for each: {some(self.labels)}"
         label = (
             f"labels {self.label_field}, parted by '{self.labels_sep}'"
             if self.labels_sep
@@ -149,6 +158,7 @@ def _contradictions(task: Task) -> list[str]:
     names = (task.name, *task.splits)
     columns = [*task.fields, task.label_field, *([task.group_field] if task.group_field else [])]
     metrics = MULTILABEL_METRICS if task.labels_sep else SCORE_METRICS if task.score_range else CLASS_METRICS
+    metrics = SPAN_METRICS if task.labels_words else metrics
     low, high = task.score_range or (0.0, 1.0)
     faults = [
         (
@@ -166,6 +176,10 @@ def _contradictions(task: Task) -> list[str]:
             "give exactly one of labels, score_range and choices",
         ),
         ((task.shape == CHOICES) != (task.choices != 0), "shape 'choices' and a number of choices go together"),
+        (
+            task.labels_words and (not task.labels or bool(task.labels_sep)),
+            f"shape '{task.shape}' has labels, one a word",
+        ),
         (task.choices < 0 or task.choices == 1, f"choices is {task.choices}, at least 2 are needed"),
         (len(task.labels) == 1, "one label leaves nothing to decide"),
         (bool(task.labels_sep) and not task.labels, "labels_sep goes with labels"),
@@ -339,3 +353,12 @@ def find_task(name: str) -> Task:
 def task_from_json(value: Any, path: str | Path = "a task") -> Task:
     """Return the task that `Task.as_json` wrote; `path` is the file that it stands in."""
     return check_record(value, Task, path)
+
+
+def refuse_words(task: Task, what: str) -> None:
+    """Refuse a task that labels words where that is not known, and say where it is."""
+    if task.labels_words:
+        raise SettingError(
+            f"'{task.name}' labels words, and {what} is for tasks of one answer a row; gpt1 check, finetune, evaluate, "
+            "predict, report and serve know such runs"
+        )

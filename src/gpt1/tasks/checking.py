@@ -143,6 +143,9 @@ class TableReport:
     characters: tuple[int, int] | None = None  # of the median text and of the longest
     language: Language | None = None
     tokens: Tokens | None = None
+    words: tuple[int, int, int] | None = None  # where each has a label: all, those of the median row and of the longest
+    scheme: str = ""  # of labels of words that spell spans, of which `labels` has the kinds
+    told: list[str] = field(default_factory=list)  # how it was read, where columns do not say it
     findings: list[TableFinding] = field(default_factory=list)
 
     @property

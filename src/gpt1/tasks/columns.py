@@ -36,6 +36,7 @@ from gpt1.tasks.examples import (
 )
 from gpt1.tasks.shapes import BOTH, CHOICES, PAIR, SINGLE
 from gpt1.tasks.spellings import number
+from gpt1.tasks.tagging import WORDS_FIELDS
 
 # Names that tell what a column is for. The first of a list wins outright; of the others only one may be there.
 _TEXT_NAMES = ("text", "sentence", "review", "content", "body", "message", "document", "comment")
@@ -188,6 +189,8 @@ def _role_first(problem: str, role: str, column: str) -> SettingError:
 
 def _roles(task: Task) -> tuple[str, ...]:
     """Return what the text columns of a task are called by who names others."""
+    if task.labels_words:
+        return ("text",)
     shape = PAIR if task.shape == BOTH else task.shape
     return next(names for names, own in _SHAPE_OF.items() if own == shape and len(names) == len(task.fields))
 
@@ -211,6 +214,8 @@ def require_columns(task: Task, rows: Sequence[Row], *, with_label: bool = False
     there = list(dict.fromkeys(name for row in rows[:_LOOKED_AT] for name in row.cells))
     roles = dict(zip(task.fields, _roles(task), strict=True)) | ({task.label_field: "label"} if with_label else {})
     lacking = [column for column in roles if column not in there]
+    if task.labels_words and any(name in there for name in WORDS_FIELDS):
+        return
     if rows and lacking:
         ways = {roles[column]: "COLUMN" for column in lacking}
         meant = "the one that is" if len(lacking) == 1 else "those that are"
@@ -588,7 +593,7 @@ def infer_task(
 ) -> Task:
     """Return the task that the columns and the labels of a table describe."""
     train, label = rows["train"], columns.label
-    task = partial(columns.task, name=_task_name(path), title=printable(f"rows of {path.name}"))
+    task = partial(columns.task, name=task_name(path), title=printable(f"rows of {path.name}"))
     if columns.shape == CHOICES:
         answers = train[0].cell(columns.texts[-1])
         if not isinstance(answers, list) or len(answers) < 2:
@@ -621,7 +626,7 @@ def _refuse_one_label(found: Collection[str | float], train: Sequence[Row], labe
     refuse_one_label(found, path)
 
 
-def _task_name(path: Path) -> str:
+def task_name(path: Path) -> str:
     """Return the name of a file without its suffixes, such as a task may have."""
     # Some systems part letters from their accents, which are not letters by themselves.
     stem = unicodedata.normalize("NFC", path.name.split(".")[0].lower())

@@ -90,7 +90,7 @@ def look_at_labels(task: Task, train: Sequence[Example], place: object) -> tuple
 def _lopsided(task: Task, counts: Counter[str], place: object) -> list[str]:
     """Tell where accuracy says little, for nearly all rows having one label."""
     (name, count), *_ = counts.most_common(1)
-    if task.metrics[0] != "accuracy" or count < COMMON_SHARE * counts.total():
+    if task.metrics[0] != "accuracy" or task.labels_words or count < COMMON_SHARE * counts.total():
         return []
     said = f"{100 * count / counts.total():.1f} % of the rows have the label '{name}', so accuracy says little"
     return [f"{place}: {said}; `metric='macro-f1'` chooses and judges by all labels alike"]

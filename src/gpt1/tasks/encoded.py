@@ -7,7 +7,8 @@ the bit, and reading them takes numpy alone. On disk a task is a folder:
                      for every split its arrays (name, dtype, count), bytes and sha256; a checksum of all this
     SPLIT.encoded    eight bytes that name the format, then the arrays one after another, little-endian
 
-Arrays of windows, and the version that knows them, are there only where long texts are read in windows.
+Arrays of windows, and the version that knows them, are there only where long texts are read in windows; that of
+places, with a version of its own, only where each word of a text has a label.
 
 `task.json` stands before the splits that it names get their names: what a kill leaves is known by it, and does not fit
 it. What neither is `task.json` nor named by it is nobody's to remove: a folder that holds such is never written to.
@@ -18,11 +19,11 @@ from __future__ import annotations
 import hashlib
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -42,7 +43,8 @@ from gpt1.base.files import (
 )
 from gpt1.base.records import Count, RecordPart, Size, check_record, checksum
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, LaidOut, lay_out
+from gpt1.tasks.shapes import BOTH, CHOICES, CONTEXT, LaidOut, lay_out, lay_out_words
+from gpt1.tasks.tagging import NO_WORD
 from gpt1.tasks.windows import LaidOutWindows, lay_out_windows, windows_of
 from gpt1.text.specials import SPECIALS
 
@@ -51,11 +53,12 @@ if TYPE_CHECKING:  # reading an encoded task must not pull in what opens tables
 
 MANIFEST = "task.json"
 FORMAT = "gpt1-encoded-task"
-VERSION, VERSION_OF_WINDOWS = 1, 2
+VERSION, VERSION_OF_WINDOWS, VERSION_OF_WORDS = 1, 2, 3
 MAGIC = b"gpt1enc\n"  # eight bytes, so that the arrays behind it are aligned
 
 _ARRAYS = ("offsets", "labels", "groups", "cut", "ids")  # ids last: the others have eight bytes an element
 _ARRAYS_OF_WINDOWS = ("offsets", "labels", "groups", "cut", "windows", "again", "ids")
+_ARRAYS_OF_WORDS = ("offsets", "labels", "places", "groups", "cut", "windows", "again", "ids")
 _OUR_TEMPORARIES = re.compile(r"(task\.json|.+\.encoded)\.\d+\.tmp")  # such as a kill leaves
 _BATCH = 4096  # texts handed to the tokenizer at once
 
@@ -113,12 +116,15 @@ class EncodedSplit:
     ids: NDArray[Any]  # all sequences one after another: uint16, or uint32 for a large vocabulary
     offsets: NDArray[np.int64]  # sequence s is ids[offsets[s]:offsets[s + 1]]; example i's begin at `begins[i]`
     # int64 index of class or answer, -1 for none; or float64 score, NaN for none; or int64 [examples, labels], 1 for
-    # each label that an example has, else 0, and -1 in all places where it is not known which
+    # each label that an example has, else 0, and -1 in all places where it is not known which; or int64 [examples,
+    # words], the index of each word's label, -1 where it is not known, and behind the last word
     labels: NDArray[Any]
     groups: NDArray[np.int64]  # index into the task's groups, -1 for none
     cut: NDArray[np.int64]  # tokens an example lost to fit the context, or the windows that it has at most
     windows: NDArray[np.int64] | None = None  # of each example; None: one each
     again: NDArray[np.int64] | None = None  # see `LaidOutWindows`: of each part of each window, one after the other
+    # [examples, words]: the token of all of an example's windows at which a word's label is read, -1 behind the last
+    places: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -126,7 +132,8 @@ class EncodedSplit:
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is kept of it on disk."""
-        return {name: getattr(self, name) for name in (_ARRAYS if self.windows is None else _ARRAYS_OF_WINDOWS)}
+        names = _ARRAYS if self.windows is None else _ARRAYS_OF_WINDOWS
+        return {name: getattr(self, name) for name in (names if self.places is None else _ARRAYS_OF_WORDS)}
 
     @cached_property
     def begins(self) -> NDArray[np.int64]:
@@ -143,6 +150,8 @@ class EncodedSplit:
     def labelled(self) -> NDArray[np.bool_]:
         """Which examples have a label."""
         known: NDArray[np.bool_] = ~np.isnan(self.labels) if self.labels.dtype.kind == "f" else self.labels >= 0
+        if self.places is not None:
+            known = known | (self.places == NO_WORD)
         return known if known.ndim == 1 else np.asarray(known.all(1))
 
     def sequences(self, example: int) -> list[NDArray[Any]]:
@@ -166,6 +175,8 @@ class EncodedSplit:
         by_window = [_parts_of(ids, vocab_size) for ids in self.first_sequences(example)]
         if self.windows is None:
             return by_window[0]
+        count = self.again_in(example).shape[1]  # of words' windows, in which a text may stand twice, the last one
+        by_window = [parts[-count:] for parts in by_window]
         new = [
             [part[known:] for part, known in zip(parts, again, strict=True)]
             for parts, again in zip(by_window, self.again_in(example).tolist(), strict=True)
@@ -192,8 +203,8 @@ class EncodedTask:
 
     @property
     def has_windows(self) -> bool:
-        """Whether any of its texts is read in several windows."""
-        return any(split.windows is not None for split in self.splits.values())
+        """Whether any of its texts is read in several windows, which answer together: not those of words."""
+        return not self.task.labels_words and any(split.windows is not None for split in self.splits.values())
 
 
 def encode_task(
@@ -208,7 +219,7 @@ def encode_task(
     for split in splits:
         if split not in task.splits:
             raise unknown("split", split, task.splits)
-    ids_of = encode_texts((text for examples in splits.values() for e in examples for text in e.texts), tokenizer)
+    ids_of = encode_texts(_texts_of(task, chain.from_iterable(splits.values())), tokenizer)
     return EncodedTask(
         task=task,
         context=context,
@@ -219,7 +230,8 @@ def encode_task(
             for split in task.splits
             if split in splits
         },
-        examples={split: examples for split, examples in splits.items() if split != "train"},  # of which mistakes are
+        # Of which mistakes are; of labelled words all, as a yardstick learns from words as they stand in the file.
+        examples={name: rows for name, rows in splits.items() if name != "train" or task.labels_words},
         train_texts=text_digests(task, splits.get("train", ())),
     )
 
@@ -240,8 +252,19 @@ def encode_examples(
     task: Task, examples: Sequence[Example], tokenizer: TaskTokenizer, context: int, *, windows: bool = False
 ) -> EncodedSplit:
     """Turn examples of no split of the task's into token sequences, such as rows to be answered."""
-    ids_of = encode_texts((text for example in examples for text in example.texts), tokenizer)
+    ids_of = encode_texts(_texts_of(task, examples), tokenizer)
     return _encode_split(task, "rows", examples, ids_of, tokenizer.vocab_size, context, windows)
+
+
+def _texts_of(task: Task, examples: Iterable[Example]) -> Iterator[str]:
+    """Yield what is encoded by itself: texts, or words as they stand in one."""
+    for example in examples:
+        yield from words_as_encoded(example.words) if task.labels_words else example.texts
+
+
+def words_as_encoded(words: Sequence[str]) -> list[str]:
+    """Return words as each is encoded by itself: all but the first with a blank before it, as in a text."""
+    return [f" {word}" if place else word for place, word in enumerate(words)]
 
 
 def encode_texts(texts: Iterable[str], tokenizer: TaskTokenizer) -> dict[str, array[int]]:
@@ -264,6 +287,8 @@ def _encode_split(
     context: int,
     in_windows: bool,
 ) -> EncodedSplit:
+    if task.labels_words:
+        return _encode_words(task, split, examples, ids_of, vocab_size, context)
     small = vocab_size + len(SPECIALS) <= 2**16
     ids, offsets, cut = array("H" if small else "I"), array("q", [0]), array("q")
     windows, again = array("q"), array("q")
@@ -295,6 +320,45 @@ def _encode_split(
     )
 
 
+def _encode_words(
+    task: Task,
+    split: str,
+    examples: Sequence[Example],
+    ids_of: Mapping[str, array[int]],
+    vocab_size: int,
+    context: int,
+) -> EncodedSplit:
+    """Return examples of which each word has a label."""
+    small = vocab_size + len(SPECIALS) <= 2**16
+    ids, offsets, cut = array("H" if small else "I"), array("q", [0]), array("q")
+    windows, again = array("q"), array("q")
+    most = max((len(example.words) for example in examples), default=1)
+    labels, places = np.full((2, len(examples), most), NO_WORD, np.int64)
+    for row, example in enumerate(examples):
+        if example.label is not None and len(cast(tuple[int, ...], example.label)) != len(example.words):
+            raise InputError(f"{split}, row {example.row}: {len(example.words)} words and another number of labels")
+        words = [ids_of[word] for word in words_as_encoded(example.words)]
+        laid_out = lay_out_words(task.shape, words, vocab_size=vocab_size, context=context)
+        for sequence in laid_out.sequences:
+            ids.extend(sequence)
+            offsets.append(len(ids))
+        cut.append(laid_out.cut)
+        windows.append(len(laid_out.sequences))
+        again.extend(laid_out.again)
+        places[row, : len(words)] = laid_out.places
+        labels[row, : len(words)] = NO_WORD if example.label is None else example.label
+    return EncodedSplit(
+        ids=_fixed(ids, "<u2" if small else "<u4"),
+        offsets=_fixed(offsets, "<i8"),
+        labels=_fixed(labels, "<i8"),
+        groups=_fixed(np.full(len(examples), -1), "<i8"),
+        cut=_fixed(cut, "<i8"),
+        windows=_fixed(windows, "<i8"),
+        again=_fixed(again, "<i8"),
+        places=_fixed(places, "<i8"),
+    )
+
+
 def _labels(task: Task, examples: Sequence[Example]) -> NDArray[Any]:
     if not task.is_multilabel:
         none, dtype = (-1, "<i8") if task.score_range is None else (np.nan, "<f8")
@@ -321,6 +385,7 @@ def choose(split: EncodedSplit, examples: Sequence[int]) -> EncodedSplit:
         again=None
         if split.windows is None
         else _fixed(np.concatenate([split.again_in(example).ravel() for example in examples]), "<i8"),
+        places=None if split.places is None else _fixed(split.places[examples], "<i8"),
     )
 
 
@@ -400,6 +465,7 @@ def save(encoded: EncodedTask, folder: Path, *, restart: bool = False) -> None:
         }
         found = _Manifest(encoded.task, encoded.context, encoded.tokenizer_fingerprint, encoded.vocab_size, splits)
         version = VERSION_OF_WINDOWS if encoded.has_windows else VERSION
+        version = VERSION_OF_WORDS if encoded.task.labels_words else version
         manifest = {"format": FORMAT, "version": version, **found.as_json()}
         _remove_splits(folder)
         write_json(folder / MANIFEST, manifest | {"checksum": checksum(manifest)})
@@ -474,8 +540,8 @@ def load(folder: Path) -> EncodedTask:
     manifest = read_json(path, "the manifest of an encoded task")
     if manifest.get("format") != FORMAT:
         raise FormatError(f"{path} is not the manifest of an encoded task: its format is {manifest.get('format')!r}")
-    if manifest.get("version") not in (VERSION, VERSION_OF_WINDOWS):
-        known = f"{VERSION} and {VERSION_OF_WINDOWS}"
+    if manifest.get("version") not in (VERSION, VERSION_OF_WINDOWS, VERSION_OF_WORDS):
+        known = f"{VERSION} to {VERSION_OF_WORDS}"
         raise FormatError(f"{path} has version {manifest.get('version')}, this gpt1 reads {known}; prepare it again")
     if manifest.pop("checksum", None) != checksum(manifest):
         raise FormatError(f"{path} is damaged: its checksum does not match; prepare the task again")
@@ -514,7 +580,12 @@ def _load_split(path: Path, about: _RecordedSplit, manifest: _Manifest) -> Encod
     task = manifest.task
     if task.is_multilabel and "labels" in arrays and arrays["labels"].size % len(task.labels) == 0:
         arrays["labels"] = arrays["labels"].reshape(-1, len(task.labels))
-    known = _ARRAYS_OF_WINDOWS if "windows" in arrays else _ARRAYS
+    if task.labels_words and "groups" in arrays and arrays["groups"].size:
+        for name in ("labels", "places"):
+            if name in arrays and arrays[name].size % arrays["groups"].size == 0:
+                arrays[name] = arrays[name].reshape(arrays["groups"].size, -1)
+    known: tuple[str, ...] = _ARRAYS_OF_WINDOWS if "windows" in arrays else _ARRAYS
+    known = _ARRAYS_OF_WORDS if task.labels_words else known
     if arrays.keys() != set(known) or not _fit(split := EncodedSplit(**arrays), manifest):
         raise FormatError(
             f"{path} is damaged: its arrays are not those of '{manifest.task.name}'; prepare the task again"
@@ -540,11 +611,26 @@ def _fit(split: EncodedSplit, manifest: _Manifest) -> bool:
         return False
     if task.score_range is not None:
         return labels.dtype.kind == "f"
+    if task.labels_words:
+        return _words_fit(split, task)
     if task.is_multilabel:
         is_whole = labels.ndim == 2 and labels.dtype.kind == "i" and ((labels >= -1) & (labels <= 1)).all()
         return bool(is_whole and ((labels >= 0).all(1) | (labels < 0).all(1)).all())
     classes = task.choices or len(task.labels)
     return labels.dtype.kind == "i" and bool(((labels >= -1) & (labels < classes)).all())
+
+
+def _words_fit(split: EncodedSplit, task: Task) -> bool:
+    """Whether each word has a place among the tokens of its example, one behind the other, and a known label."""
+    labels, places = split.labels, split.places
+    if places is None or labels.ndim != 2 or places.shape != labels.shape or labels.dtype.kind != "i":
+        return False
+    tokens = np.diff(split.offsets[split.begins])
+    there = places != NO_WORD
+    in_order = (np.diff(np.where(there, places, np.iinfo(np.int64).max), axis=1) >= 0).all()
+    inside = ((places >= NO_WORD) & (places < tokens[:, None])).all()
+    known = (labels >= NO_WORD) & (labels < len(task.labels)) & (there | (labels == NO_WORD))
+    return bool(in_order and inside and known.all())
 
 
 def _windows_fit(split: EncodedSplit, task: Task, windows: int) -> bool:

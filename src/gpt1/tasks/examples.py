@@ -17,10 +17,13 @@ from gpt1.base.errors import InputError, did_you_mean, printable
 from gpt1.base.wording import shortened, some
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.shapes import BOTH, CHOICES
+from gpt1.tasks.tagging import LONGEST_SENTENCE, WORDS_FIELDS
 from gpt1.text.cleaning import to_utf8
+from gpt1.text.spans import split_words
 
 SHOWN = 10  # names in a message
-Label = int | float | tuple[int, ...]  # the index of a class or an answer, a score, or the indices of several labels
+# The index of a class or an answer, a score, or the indices of several labels: those that a row has, or of each word
+Label = int | float | tuple[int, ...]
 LONGEST_LABEL = 1000  # characters, beyond which a cell is hardly the name of a class
 
 EMPTY_ROW, EMPTY_TEXT, EMPTY_LABEL = "empty-row", "empty-text", "empty-label"  # why a row cannot be used
@@ -125,7 +128,8 @@ class Example:
 
     The texts of choices are context, question ("" where the task has none) and the answers. The label is the index of
     the class or of the right answer, or the score itself; of several labels all indices in their order; None where a
-    test row has none. `index` is what an official test file calls the row, and what a submission answers to.
+    test row has none. `index` is what an official test file calls the row, and what a submission answers to. Where each
+    word of a text has a label, `words` are these, and the label is the index of each word's.
     """
 
     texts: tuple[str, ...]
@@ -133,6 +137,7 @@ class Example:
     row: int
     group: int | None = None
     index: int | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,28 @@ def make_example(task: Task, row: Row, split: str, *, may_be_empty: bool = False
 
 def example_to_answer(task: Task, row: Row) -> Example:
     """Check the texts of one row that is to be answered; a label that it may have is not looked at."""
+    if task.labels_words:
+        return _words_to_answer(task, row)
     return Example(_texts(task, row), None, row.number)
+
+
+def _words_to_answer(task: Task, row: Row) -> Example:
+    """Return the words of a row: those of a list, or of a text as `split_words` parts it."""
+    lists = [name for name in WORDS_FIELDS if name in row.cells]
+    field = task.fields[0] if task.fields[0] in row.cells or not lists else lists[0]
+    value = row.cell(field)
+    if isinstance(value, list):
+        if not value:
+            raise row.error(f"'{field}' is empty; fill it or take the row out", EMPTY_TEXT)
+        words = tuple(_text(row, word, f"{field}[{place}]") for place, word in enumerate(value))
+        text = " ".join(words)
+    else:
+        text = _text(row, value, field)
+        words = tuple(text[span.start : span.end] for span in split_words(text))
+    if len(words) > LONGEST_SENTENCE:
+        said = f"'{field}' has {len(words):,} words, and at most {LONGEST_SENTENCE:,} are labelled at once"
+        raise row.error(f"{said}; part it into sentences")
+    return Example((text,), None, row.number, words=words)
 
 
 def _texts(task: Task, row: Row, may_be_empty: bool = False) -> tuple[str, ...]:

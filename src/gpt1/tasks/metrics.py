@@ -20,6 +20,7 @@ import numpy.typing as npt
 from gpt1.base.errors import InputError, SettingError
 from gpt1.tasks.answers import right_rows
 from gpt1.tasks.catalog import CATALOGUE, GLUE, Task
+from gpt1.tasks.tagging import word_scores
 
 Values = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -143,7 +144,8 @@ _METRICS: dict[str, Callable[[Values, Values], float]] = {
 def scores(task: Task, labels: Values, predictions: Values, groups: Values | None = None) -> dict[str, float]:
     """Return the task's metrics by name, and with `groups` also as `metric/group` for each group that has rows.
 
-    Labels and predictions are indices of classes or answers, or scores, or of several labels 1 and 0 [rows, labels].
+    Labels and predictions are indices of classes or answers, or scores, or of several labels 1 and 0 [rows, labels], or
+    indices of the labels of words [rows, words].
     Rows without a label are left out.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
@@ -156,6 +158,8 @@ def scores(task: Task, labels: Values, predictions: Values, groups: Values | Non
         raise InputError(f"task '{task.name}': no row has a label, so there is nothing to score")
     if not np.isfinite(predictions).all():
         raise InputError(f"task '{task.name}': {int((~np.isfinite(predictions)).sum())} predictions are not numbers")
+    if task.labels_words:
+        return word_scores(task.metrics, task.labels, labels, predictions)
     found = {metric: _METRICS[metric](labels[known], predictions[known]) for metric in task.metrics}
     for number, name in enumerate(task.groups if groups is not None else ()):
         own = known & (np.asarray(groups) == number)

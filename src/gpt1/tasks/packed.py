@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt1.tasks.encoded import EncodedSplit
+from gpt1.tasks.tagging import NO_WORD
+
 
 @dataclass(frozen=True)
 class PackedRow:
@@ -48,6 +51,16 @@ def pack_sequences(sequences: Sequence[NDArray[Any]], *, block: int = 1, filler:
         position=np.arange(len(sequence)) - offsets[sequence],
         longest=max(lengths),
     )
+
+
+def packed_places(split: EncodedSplit, examples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return at which tokens words are read where examples stand side by side, and which cells have a word."""
+    assert split.places is not None, "labels are not of words"
+    sizes = np.diff(split.offsets[split.begins])[examples]
+    before = np.cumsum(sizes) - sizes
+    own = split.places[examples]
+    there = own != NO_WORD
+    return (own + before[:, None])[there], there
 
 
 def window_cells(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -21,7 +21,7 @@ from gpt1.tasks.splitting import with_dev
 from gpt1.tasks.windows import MOST_WINDOWS
 
 _MODULE = re.compile(r"[\w.]+:\w+")
-_TABLE = re.compile(r"\.(csv|tsv|jsonl|parquet)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
+_TABLE = re.compile(r"\.(csv|tsv|jsonl|parquet|conllu?|iob2?|bio)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 
 
 def prepare_task(
@@ -42,6 +42,7 @@ def prepare_task(
     fold_labels: bool = False,
     labels_sep: str | None = None,
     metric: str | None = None,
+    shape: str | None = None,
     restart: bool = False,
 ) -> tuple[EncodedTask, tuple[str, ...]]:
     """Encode a task, named as for `read_task`, into a folder; return it with what to tell a person about its rows.
@@ -63,6 +64,7 @@ def prepare_task(
         fold_labels=fold_labels,
         labels_sep=labels_sep,
         metric=metric,
+        shape=shape,
     )
     encoded = encode_task(labelled.task, labelled.splits, tokenizer, context, windows=windows)
     with lock_folder(Path(out)):

@@ -45,9 +45,11 @@ from gpt1.tasks.examples import (
     make_example,
 )
 from gpt1.tasks.official import expected_files, find_layout, read_official
+from gpt1.tasks.sentences import words_shape
 from gpt1.tasks.shapes import BOTH, PAIR
 from gpt1.tasks.sifting import Sifted, Used, notices, read_sifted, require_rows, sift
 from gpt1.tasks.spellings import Key, fold, label_key
+from gpt1.tasks.word_tables import read_more_words, read_words, words_reading
 
 _GOING_ON = "`skip_bad=True` leaves such rows out; gpt1 check finds them all"
 
@@ -130,6 +132,9 @@ def read_further(
 
     `columns` maps roles to columns where they are called otherwise than the task's.
     """
+    if task.labels_words:
+        how = words_reading(columns=columns, encoding=encoding, skip_bad=skip_bad, fold_labels=fold_labels)
+        return read_more_words(task, path, split, how)
     task = with_columns(task, columns or {})
     make = _maker(task, split)
     table = _read_to_use(path, encoding, skip_bad)
@@ -157,6 +162,7 @@ def read_tables(
     fold_labels: bool = False,
     labels_sep: str | None = None,
     metric: str | None = None,
+    shape: str | None = None,
 ) -> Labelled:
     """Read labelled tables (train, and dev and test where given) as a task of their own.
 
@@ -165,10 +171,25 @@ def read_tables(
     `symmetric` pair say the same in either order, and are read in both. With `skip_bad` rows that cannot be used are
     left out, and with `fold_labels` labels that look the same are taken for the commonest of them; both are told. With
     `labels_sep` a row may have several labels, which that sign parts, or none. `metric` is what answers of one label a
-    row are judged by first, and with another than accuracy classes have factors.
+    row are judged by first, and with another than accuracy classes have factors. Where each word of a text has a label,
+    `shape` says so, unless the name of the file does (`sentences.py`); then `columns` has the roles tokens and label.
     """
     if "train" not in paths:
         raise SettingError("a table for 'train' is needed: its rows tell which labels there are")
+    if (own := words_shape(paths["train"], shape)) is not None:
+        how = words_reading(
+            columns=columns,
+            encoding=encoding,
+            skip_bad=skip_bad,
+            regression=regression,
+            symmetric=symmetric,
+            fold_labels=fold_labels,
+            labels_sep=labels_sep,
+            metric=metric,
+        )
+        for path in paths.values():
+            words_shape(path, own)
+        return read_words(paths, own, how)
     tables = {split: _read_to_use(path, encoding, skip_bad) for split, path in paths.items()}
     said: list[str] = []
     folding: list[str] = []

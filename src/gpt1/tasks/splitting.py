@@ -56,7 +56,7 @@ def draw_dev(task: Task, train: Sequence[Example]) -> list[int]:
     units = _units(task, train)
     if task.score_range is not None:
         return sorted(place for unit in _along_the_scores(units, train) for place in unit)
-    if task.is_multilabel:
+    if task.is_multilabel or task.labels_words:  # of words each label counts as often as it is there
         return sorted(place for unit in _iteratively(units, train) for place in unit)
     strata: dict[Hashable, list[Unit]] = {}
     for unit in units:

@@ -7,7 +7,7 @@ OFFERS = {
     "language": ["Language", "look_at_language"],
     "normal_form": ["TO_WHOLE", "is_in_parts"],
     "pieces": ["LIMIT", "pieces"],
-    "spans": ["Span", "owners", "without", "word_spans"],
+    "spans": ["Span", "owners", "split_words", "without", "word_spans"],
     "specials": ["SPECIALS", "special_ids"],
     "splitting": ["Splitter"],
     "streaming": ["TextStream"],

@@ -82,3 +82,21 @@ def _aligned(ids: Sequence[int], alone: Sequence[int], own: Sequence[int]) -> li
         last = min(max(end - 1, start), len(own) - 1)
         found += [own[min(start + place, last)] for place in range(ends - begins)]
     return found
+
+
+def split_words(text: str) -> list[Span]:
+    """Return where the words of a text stand that are to have labels: as above, but signs of punctuation by themselves.
+
+    The same sign several times side by side, such as three dots, is one word.
+    """
+    found: list[Span] = []
+    for span in word_spans(text):
+        if text[span.start].isalnum() or "p" not in map(_kind, text[span.start : span.end]):
+            found.append(span)
+            continue
+        start = span.start
+        for place in range(span.start + 1, span.end + 1):
+            if place == span.end or (text[place] != text[place - 1] and _kind(text[place]) != "m"):
+                found.append(Span(start, place))
+                start = place
+    return found

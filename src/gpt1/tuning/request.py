@@ -20,6 +20,7 @@ from gpt1.recipes.derived import settled, wants_windows
 from gpt1.recipes.values import Recipe
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import read_run, run_folder, run_tokenizer
+from gpt1.tasks.catalog import refuse_words
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tuning.space import Range, Values, as_changes, search_space, usual_values
 
@@ -45,6 +46,7 @@ class TuneRequest:
         tasks, _ = read_source(self.source, run_tokenizer(base), context, windows=windows)
         check_training(tasks)
         (found,) = tasks.values()
+        refuse_words(found.task, "a search for settings")
         return found
 
     @cached_property

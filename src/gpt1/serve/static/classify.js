@@ -1,7 +1,7 @@
 // Labels: the fields of a task, and how likely a fine-tuned run finds each answer.
 
 import { ask } from "./asking.js";
-import { bars, element } from "./drawing.js";
+import { bars, element, percent } from "./drawing.js";
 import { reasons } from "./explaining.js";
 
 export const path = "classify";
@@ -72,6 +72,7 @@ export async function answer(panel, run) {
   }
   const asked = { model: run.id, task: name, input: row };
   const { data: [found] } = await ask("/v1/classify", asked);
+  if (found.spans) return [...marked(row[task.fields[0]], found.spans), ...asRead(found, run)];
   const called = naming(row[task.fields.at(-1)]);
   const shown = task.score_range ? score(found.label, task.score_range) : shares(found, called);
   return [shown, ...asRead(found, run), reasons(asked, task, called)];
@@ -93,6 +94,26 @@ function score(value, [low, high]) {
 // The answers to choices are named by their place; people know them by their text.
 function naming(choices) {
   return Array.isArray(choices) ? (key) => choices[Number(key)] : (key) => key;
+}
+
+// Colours of labels, in the order in which they come; each label is written too.
+const COLOURS = ["look-3", "odd-2", "look-1", "odd-4", "look-4", "odd-1"];
+
+// A text as it is, its labelled stretches marked; places count characters, of which some are two units of a string here.
+function marked(text, spans) {
+  const [characters, labels] = [[...text], [...new Set(spans.map(({ label }) => label))]];
+  const parts = [];
+  let done = 0;
+  for (const { label, start, end, confidence } of spans) {
+    const colour = COLOURS[labels.indexOf(label) % COLOURS.length];
+    const words = characters.slice(start, end).join("");
+    const told = element("small", {}, ` ${label}`);
+    parts.push(characters.slice(done, start).join(""), element("mark", { className: colour, title: `${percent(confidence)} sure` }, words, told));
+    done = end;
+  }
+  parts.push(characters.slice(done).join(""));
+  const count = spans.length ? "What the run finds in the text" : "The run finds nothing in the text";
+  return [element("h3", {}, count), element("p", { className: "marked" }, ...parts)];
 }
 
 function shares(found, named) {
