@@ -2,6 +2,7 @@
 
 Plain functions on a dict of tensors. `masks` says what dropout keeps, by place: "tokens", "positions", "output" [R, C];
 ("attention", layer) [B, H, T, T]; ("branch_1", layer), ("branch_2", layer) [B, T, C]. Without masks nothing is dropped.
+`bidirectional`: all positions see all of their sequence; the vector "mask" stands for tokens of `masked_BT`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def rotated(x_TD):
     return torch.stack(rows)
 
 
-def attention(x_TC, weights, name, shape, mask, rate):
+def attention(x_TC, weights, name, shape, mask, rate, bidirectional=False):
     """Attend within one sequence, head after head; `mask` [H, T, T] is of the attention weights."""
     T, C = x_TC.shape
     D = C // shape.heads
@@ -66,7 +67,7 @@ def attention(x_TC, weights, name, shape, mask, rate):
         scores = q @ k.T / math.sqrt(D)
         for i in range(T):
             for j in range(T):
-                if j > i or (shape.window is not None and i - j >= shape.window):
+                if (j > i and not bidirectional) or (shape.window is not None and i - j >= shape.window):
                     scores[i, j] = -1e9
         exponentials = torch.exp(scores - scores.max(-1, keepdim=True).values)
         shares = exponentials / exponentials.sum(-1, keepdim=True)
@@ -79,7 +80,7 @@ def feed_forward(x_TC, weights, name, shape):
     return linear(activation(linear(x_TC, weights, f"{name}.up"), shape), weights, f"{name}.down")
 
 
-def forward(weights, ids_BT, shape, masks=None, rate=0.0):
+def forward(weights, ids_BT, shape, masks=None, rate=0.0, bidirectional=False, masked_BT=None):
     """Return the last block's outputs [B, T, C] and the output matrix [V, C]."""
     masks = masks or {}
     tokens = kept(weights["tokens"], masks.get("tokens"), rate)
@@ -91,7 +92,12 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0):
             mask = masks.get((name, layer))
             return kept(y, None if mask is None else mask[b], rate)
 
+        def attended(y, name, mask):
+            return attention(y, weights, f"{name}.attention", shape, mask, rate, bidirectional)
+
         x = tokens[ids_T]
+        if masked_BT is not None:
+            x = torch.stack([weights["mask"] if masked_BT[b, t] else x[t] for t in range(len(x))])
         if shape.positions == "learned":
             x = x + kept(weights["positions"], masks.get("positions"), rate)[: len(ids_T)]
         for layer in range(shape.layers):
@@ -100,11 +106,11 @@ def forward(weights, ids_BT, shape, masks=None, rate=0.0):
             mask = None if mask is None else mask[b]
             if shape.norm_first:
                 n = norm(x, weights, f"{name}.norm_1", shape)
-                x = x + branch("branch_1", layer, attention(n, weights, f"{name}.attention", shape, mask, rate))
+                x = x + branch("branch_1", layer, attended(n, name, mask))
                 n = norm(x, weights, f"{name}.norm_2", shape)
                 x = x + branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
             else:
-                a = branch("branch_1", layer, attention(x, weights, f"{name}.attention", shape, mask, rate))
+                a = branch("branch_1", layer, attended(x, name, mask))
                 n = norm(x + a, weights, f"{name}.norm_1", shape)
                 m = branch("branch_2", layer, feed_forward(n, weights, f"{name}.feed_forward", shape))
                 x = norm(n + m, weights, f"{name}.norm_2", shape)

@@ -58,6 +58,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, 
 BEST, LAST = "best", "last"
 _ANEW = "bring it back from a copy, or train anew"
 BODY = "body."  # what the network's weights are called in a fine-tuned run
+MASK = "mask"  # what stands for a masked token, of a network that learns of such
 TABLES = {"tokens", "output"}  # weights with a row for each token of the vocabulary, special ones last
 
 
@@ -278,11 +279,17 @@ def load_base(name: str, *, device: str | None = None, int8: bool = False) -> Ru
 
 
 def find_checkpoint(
-    run: Path, step: int | str, refused: Callable[[str], None] = warnings.warn, device: torch.device = HOST
+    run: Path,
+    step: int | str,
+    refused: Callable[[str], None] = warnings.warn,
+    device: torch.device = HOST,
+    *,
+    keeps_mask: bool = False,
 ) -> Checkpoint:
     """Return a run's checkpoint on a device, without the optimiser's part: of a step, the best, or the last whole one.
 
-    `refused` is told of damaged ones that were passed over.
+    `refused` is told of damaged ones that were passed over. What stands for a masked token is of use only where more of
+    them are learned, and left out elsewhere.
     """
     problems: list[str] = []
 
@@ -304,6 +311,8 @@ def find_checkpoint(
         refused(problem)
     check_made_for(run, found)
     check_numbers(found)
+    if MASK in found.model and not keeps_mask:
+        found = replace(found, model={name: tensor for name, tensor in found.model.items() if name != MASK})
     return found
 
 

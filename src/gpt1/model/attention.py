@@ -1,5 +1,7 @@
 """Causal self-attention (section 3.1 of the paper), over all that came before or over a sliding window of it.
 
+Where it is asked to look both ways, each position sees the whole of its sequence, and nothing of what fills a grid up.
+
 Where weights are dropped the scores are written out and the masks are our own, but for full attention on a GPU: there
 the fused kernels drop by themselves, with masks from torch's generator (to be seeded for each step and micro-batch).
 A window is computed block by block, in time and memory of T x window; it drops what full attention would drop.
@@ -68,9 +70,14 @@ class Attention(nn.Module):
         self._rotates_and_normalises = len(self.prepare) == 2
 
     def forward(
-        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
-        """Return what each position gathers from itself and from those of its sequence before it."""
+        """Return what each position gathers from itself and those of its sequence before it, or from all of it."""
         q, k, v = self._queries_keys_values(x_BTC, packing)
         if past is not None:
             past.keep(k, v)
@@ -78,14 +85,22 @@ class Attention(nn.Module):
             y = past.attend(q)
         else:
             attending = attend if packing is None else partial(attend_packed, packing=packing)
-            y = attending(q, k, v, rate=self.dropout, noise=noise, site=self.weights_site, window=self.window)
+            y = attending(
+                *(q, k, v),
+                rate=self.dropout,
+                noise=noise,
+                site=self.weights_site,
+                window=self.window,
+                causal=not bidirectional,
+            )
         return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
-    def weights(self, x_BTC: Tensor) -> Tensor:
+    def weights(self, x_BTC: Tensor, *, bidirectional: bool = False) -> Tensor:
         """Return how much each position takes from each one [B, H, T, T], in float32: what `forward` never holds."""
         q_BHTD, k_BHTD, _ = self._queries_keys_values(x_BTC, None)
-        ones_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
-        allowed_TT = ones_TT.tril() if self.window is None else ones_TT.tril().triu(1 - self.window)
+        allowed_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
+        if not bidirectional:
+            allowed_TT = allowed_TT.tril() if self.window is None else allowed_TT.tril().triu(1 - self.window)
         return _weights(q_BHTD.float(), k_BHTD.float(), allowed_TT)
 
     def _queries_keys_values(self, x_BTC: Tensor, packing: Packing | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -113,19 +128,33 @@ def attend(
     noise: DropoutKey | None,
     site: int,
     window: int | None,
+    causal: bool = True,
+    lengths_B: Tensor | None = None,
 ) -> Tensor:
-    """Return softmax(q k^T / sqrt(D)) v over the last `window` positions, the own one among them (None: over all)."""
+    """Return softmax(q k^T / sqrt(D)) v over the last `window` positions, the own one among them (None: over all).
+
+    Unless it is `causal`, over what comes after too: all of the sequence, or its first `lengths_B` positions.
+    """
     H, T = q_BHTD.shape[1:3]
+    assert causal or window is None, "recipes refuse a window that would look both ways"
     if window is not None and window < T:
         return _attend_in_blocks(q_BHTD, k_BHTD, v_BHTD, rate, noise, site, window)
     keeping = noise is None or rate == 0
+    seen_B11T = None if causal or lengths_B is None else _seen(lengths_B, T)
     if q_BHTD.is_cuda and q_BHTD.dtype != torch.float64:
-        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate)
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0 if keeping else rate, causal, seen_B11T)
     if keeping and (T > SHORT or not q_BHTD.requires_grad):
-        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0)
-    allowed_TT = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device).tril()
+        return _fused(q_BHTD, k_BHTD, v_BHTD, 0.0, causal, seen_B11T)
+    allowed = torch.ones(T, T, dtype=torch.bool, device=q_BHTD.device)
+    allowed = allowed.tril() if causal else allowed if seen_B11T is None else seen_B11T
     keep_BHTT = None if noise is None or rate == 0 else keep_mask((H, T, T), rate, noise, site)
-    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed_TT, keep_BHTT, rate)
+    return _written_out(q_BHTD, k_BHTD, v_BHTD, allowed, keep_BHTT, rate)
+
+
+def _seen(lengths_B: Tensor, T: int) -> Tensor:
+    """Return which keys are of the sequence and not of what fills it up [B, 1, 1, T]; of an empty one, the first."""
+    seen_BT = torch.arange(T, device=lengths_B.device) < lengths_B.clamp(min=1).unsqueeze(-1)
+    return seen_BT[:, None, None, :]
 
 
 def attend_packed(
@@ -138,24 +167,30 @@ def attend_packed(
     noise: DropoutKey | None,
     site: int,
     window: int | None,
+    causal: bool = True,
 ) -> Tensor:
     """Do as `attend` does, for each sequence of a packed row."""
     if q_HND.is_cuda and q_HND.dtype in (torch.bfloat16, torch.float16) and window is None:
         q_NHD, k_NHD, v_NHD = (x.transpose(0, 1) for x in (q_HND, k_HND, v_HND))
-        dropout = 0.0 if noise is None else rate
-        y_NHD = packed_attention(q_NHD, k_NHD, v_NHD, offsets=packing.offsets, longest=packing.longest, dropout=dropout)
+        dropout, offsets = 0.0 if noise is None else rate, packing.offsets
+        y_NHD = packed_attention(
+            q_NHD, k_NHD, v_NHD, offsets=offsets, longest=packing.longest, dropout=dropout, causal=causal
+        )
         return y_NHD.transpose(0, 1)
     q, k, v = (packing.to_grid(x.transpose(0, 1)).transpose(1, 2) for x in (q_HND, k_HND, v_HND))
-    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, window=window)
+    lengths_B = packing.offsets.diff()
+    y_BHTD = attend(q, k, v, rate=rate, noise=noise, site=site, window=window, causal=causal, lengths_B=lengths_B)
     return packing.from_grid(y_BHTD.transpose(1, 2)).transpose(0, 1)
 
 
-def _fused(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float) -> Tensor:
+def _fused(
+    q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, rate: float, causal: bool, seen_B11T: Tensor | None
+) -> Tensor:
     """Attend by the library's kernels and drop by the library's masks."""
     if not q_BHTD.is_cuda:  # no choice of kernels there
-        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, seen_B11T, rate, causal)
     with sdpa_kernel(BACKENDS, set_priority=True):
-        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, dropout_p=rate, is_causal=True)
+        return F.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, seen_B11T, rate, causal)
 
 
 def _written_out(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, keep: Tensor | None, rate: float) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
 from gpt1.model.kv_cache import CacheStep
 from gpt1.model.layers import make_norm
@@ -42,15 +42,20 @@ class Model(nn.Module):
         *,
         checkpoint_activations: bool = False,
         fused: bool = False,
+        bidirectional: bool = False,
+        has_mask: bool = False,
     ) -> None:
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
         self.fused = fused  # blocks have kernels of our own, which know packed rows only
+        self.bidirectional = bidirectional  # every position looks both ways, whatever is read
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
         final = transformer and shape.norm_first  # nothing else would normalise the last sum
         self.tokens = nn.Parameter(torch.empty(vocab_size, shape.width))
+        # What stands for a token that is masked: no row of the table, since no text holds it and nothing predicts it.
+        self.mask = nn.Parameter(torch.empty(shape.width)) if has_mask else None
         self.positions = nn.Parameter(torch.empty(shape.context, shape.width)) if learned else None
         self.blocks = nn.ModuleList(
             transformer_blocks(shape, fused=fused) if transformer or fused else [LSTMBlock(shape)]
@@ -65,20 +70,28 @@ class Model(nn.Module):
         noise: DropoutKey | None = None,
         packing: Packing | None = None,
         reading: CacheStep | None = None,
+        masked_BT: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the last block's output [B, T, C] and the output matrix [V, C]; without noise nothing is dropped.
 
         With a packing the ids are a packed row [N], and so is the output [N, C]; with the packing's reading they are
-        read into a memory, or go on from what it holds (see `read`). Both results are in `compute`. The
+        read into a memory, or go on from what it holds (see `read`). Where `masked_BT` says which tokens are masked,
+        the others are read both ways. Both results are in `compute`. The
         matrix is a working copy: dropped as a whole (tied, it is the very table the tokens were looked up in), and on a
         GPU filled up with rows of zeros, which the loss knows to leave out.
         """
         T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
+        if reading is not None:
+            require_causal(self)  # what was read before would have to be read anew for each token that comes
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
         x_BTC = F.embedding(ids_BT, tokens_VC)
+        if masked_BT is not None:
+            assert self.mask is not None, "a network that learns of masked tokens is made with a mask"
+            x_BTC = torch.where(masked_BT.unsqueeze(-1), self.mask.to(self.compute), x_BTC)
+        ways = (True,) if self.bidirectional or masked_BT is not None else ()  # an LSTM has one, and is not asked
         if self.positions is not None:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
@@ -88,9 +101,9 @@ class Model(nn.Module):
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
-                y_BTC = checkpoint(block, x_BTC, noise, packing, past, use_reentrant=False)
+                y_BTC = checkpoint(block, x_BTC, noise, packing, past, *ways, use_reentrant=False)
             else:
-                y_BTC = block(x_BTC, noise, packing, past)
+                y_BTC = block(x_BTC, noise, packing, past, *ways)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
 
@@ -134,15 +147,33 @@ def build_model(
     seed: int = 0,
     checkpoint_activations: bool = False,
     fused: bool = False,
+    bidirectional: bool = False,
+    has_mask: bool = False,
     loaded: Collection[str] = (),
 ) -> Model:
     """Return a new network; on the meta device it has sizes and no values, nor has what is `loaded` next.
 
-    `fused`: for learning on a GPU, its blocks have kernels of our own.
+    `fused`: for learning on a GPU, its blocks have kernels of our own. A `bidirectional` one looks both ways at all
+    that it reads; one that `has_mask` can be asked for tokens that are masked.
     """
-    model = Model(shape, vocab_size, compute, checkpoint_activations=checkpoint_activations, fused=fused)
+    model = Model(
+        *(shape, vocab_size, compute),
+        checkpoint_activations=checkpoint_activations,
+        fused=fused,
+        bidirectional=bidirectional,
+        has_mask=has_mask,
+    )
     initialise(model, deviation=shape.init_std, silent_branches=shape.norm_first, seed=seed, loaded=loaded)
     return model
+
+
+def require_causal(model: Model) -> None:
+    """Refuse a network that looks both ways where a next token is asked for, which it has always been shown."""
+    if model.bidirectional:
+        raise SettingError(
+            "this network was fine-tuned to look both ways (finetuning.bidirectional), so it can neither write a text "
+            "nor tell how likely one is; ask the run that it was begun from"
+        )
 
 
 @torch.no_grad()
@@ -154,11 +185,14 @@ def read(model: Model, reading: CacheStep, ids_N: Tensor) -> tuple[Tensor, Tenso
 
 @torch.no_grad()
 def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
-    """Return how much each token takes from each one before it, in each head of a layer (from 0) [H, T, T]."""
+    """Return how much each token takes from each one that it sees, in each head of a layer (from 0) [H, T, T]."""
     attention: Any = model.blocks[layer].attention
     found: list[Tensor] = []
     # On the way, not afterwards: where weights are shared out, a block has them while it computes.
-    with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
+    ways = model.bidirectional
+    with attention.register_forward_pre_hook(
+        lambda module, given: found.append(module.weights(given[0], bidirectional=ways)[0])
+    ):
         model(ids_T.unsqueeze(0))
     return found[0]
 

@@ -47,10 +47,15 @@ class Block(nn.Module):
         self.norm_2 = make_norm(shape.norm, shape.width, shape.bias)
 
     def forward(
-        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past))
+        n_BTC: Tensor = self.norm_1(x_BTC + self.attention(x_BTC, noise, packing, past, bidirectional))
         y_BTC: Tensor = self.norm_2(n_BTC + self.feed_forward(n_BTC, noise, packing))
         return y_BTC
 
@@ -59,10 +64,15 @@ class PreNormBlock(Block):
     """The same parts, but what enters a branch is normalised and the sum is left alone."""
 
     def forward(
-        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_BTC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past)
+        x_BTC = x_BTC + self.attention(self.norm_1(x_BTC), noise, packing, past, bidirectional)
         y_BTC: Tensor = x_BTC + self.feed_forward(self.norm_2(x_BTC), noise, packing)
         return y_BTC
 

@@ -28,14 +28,22 @@ from gpt1.recipes.values import LSTM, Shape
 
 
 class FusedBlock(Block):
-    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one."""
+    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one.
+
+    So it is where it looks both ways: the kernels of attention are causal.
+    """
 
     def forward(
-        self, x_NC: Tensor, noise: DropoutKey | None, packing: Packing | None = None, past: LayerCache | None = None
+        self,
+        x_NC: Tensor,
+        noise: DropoutKey | None,
+        packing: Packing | None = None,
+        past: LayerCache | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        if packing is None or past is not None:
-            return super().forward(x_NC, noise, packing, past)
+        if packing is None or past is not None or bidirectional:
+            return super().forward(x_NC, noise, packing, past, bidirectional)
         own, wide = self.attention, self.feed_forward
         weights, after_1, after_2 = (
             masks_at(own.dropout, noise, site, packing)
