@@ -135,6 +135,19 @@ class Run:
         """Whether texts that do not fit the context are read in windows."""
         return self.recipe.finetuning.windows != NO_WINDOWS
 
+    @property
+    def is_bidirectional(self) -> bool:
+        """Whether it was fine-tuned to look both ways, and is no language model any more."""
+        return self.has_tasks and self.recipe.finetuning.bidirectional
+
+    def require_language_model(self) -> None:
+        """Refuse a run that looks both ways where a next token is asked for, which it has always been shown."""
+        if self.is_bidirectional:
+            raise SettingError(
+                f"{self.path} was fine-tuned to look both ways (finetuning.bidirectional), so it can neither write a "
+                f"text nor tell how likely one is; ask the run that it was begun from, {self.record.parent}"
+            )
+
     @cached_property
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
@@ -191,7 +204,12 @@ class Run:
     def _body(self, vocab_size: int) -> Model:
         check_size(self.recipe.shape, vocab_size, self.checkpoint)
         loaded = {name.removeprefix(BODY) for name in self.checkpoint.model}
-        return build_model(self.recipe.shape, vocab_size, compute=DTYPES[self._precision], loaded=loaded)
+        return build_model(
+            *(self.recipe.shape, vocab_size),
+            compute=DTYPES[self._precision],
+            bidirectional=self.is_bidirectional,
+            loaded=loaded,
+        )
 
     def _loaded(self, model: Network) -> Network:
         model = model.double() if self._precision == "fp64" else model
@@ -214,14 +232,17 @@ class Run:
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Generated]:
         """Continue prompts side by side; the seeds of prompts follow each other."""
+        self.require_language_model()
         return generate(self.network, self.tokenizer, prompts, sampling_params(**settings))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """Yield what `generate` gives piece by piece, as it is written."""
+        self.require_language_model()
         return stream(self.network, self.tokenizer, prompt, sampling_params(**settings))
 
     def score(self, texts: Sequence[str], *, after: str = "") -> list[ScoredText]:
         """Return the log-probability of each token of each text, given those before it and a text before them all."""
+        self.require_language_model()
         return score_texts(self.network, self.tokenizer, texts, after, self.pause)
 
     def attention(self, text: str, *, layer: int) -> Looks:

@@ -95,12 +95,11 @@ class Attention(nn.Module):
             )
         return dropout(self.out(y.transpose(-3, -2).flatten(-2)), self.dropout, noise, self.branch_site, packing)
 
-    def weights(self, x_BTC: Tensor, *, bidirectional: bool = False) -> Tensor:
+    def weights(self, x_BTC: Tensor) -> Tensor:
         """Return how much each position takes from each one [B, H, T, T], in float32: what `forward` never holds."""
         q_BHTD, k_BHTD, _ = self._queries_keys_values(x_BTC, None)
-        allowed_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
-        if not bidirectional:
-            allowed_TT = allowed_TT.tril() if self.window is None else allowed_TT.tril().triu(1 - self.window)
+        ones_TT = torch.ones(x_BTC.shape[1], x_BTC.shape[1], dtype=torch.bool, device=x_BTC.device)
+        allowed_TT = ones_TT.tril() if self.window is None else ones_TT.tril().triu(1 - self.window)
         return _weights(q_BHTD.float(), k_BHTD.float(), allowed_TT)
 
     def _queries_keys_values(self, x_BTC: Tensor, packing: Packing | None) -> tuple[Tensor, Tensor, Tensor]:

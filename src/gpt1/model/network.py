@@ -185,14 +185,11 @@ def read(model: Model, reading: CacheStep, ids_N: Tensor) -> tuple[Tensor, Tenso
 
 @torch.no_grad()
 def attention_weights(model: Model, ids_T: Tensor, layer: int) -> Tensor:
-    """Return how much each token takes from each one that it sees, in each head of a layer (from 0) [H, T, T]."""
+    """Return how much each token takes from each one before it, in each head of a layer (from 0) [H, T, T]."""
     attention: Any = model.blocks[layer].attention
     found: list[Tensor] = []
     # On the way, not afterwards: where weights are shared out, a block has them while it computes.
-    ways = model.bidirectional
-    with attention.register_forward_pre_hook(
-        lambda module, given: found.append(module.weights(given[0], bidirectional=ways)[0])
-    ):
+    with attention.register_forward_pre_hook(lambda module, given: found.append(module.weights(given[0])[0])):
         model(ids_T.unsqueeze(0))
     return found[0]
 
