@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gpt1.base.errors import InputError
 from gpt1.runs.folder import read_run
 from tests.conftest import make_text
 from tests.studies.tools import write_tasks
-from tests.test_base import TOOLS
+from tests.test_base import TOOLS, load_tool
 from tests.test_language import ABSENT
 
 BARE = f"""
@@ -57,7 +58,19 @@ def test_from_texts_to_the_page_and_the_same_call_makes_nothing_anew(given: list
     assert {path: path.stat().st_mtime_ns for path in out.rglob("cell.json")} == made
 
 
-def test_what_is_asked_for_in_the_wrong_order_is_refused(given: list[str]) -> None:
-    assert "name texts to read" in call(given[1:], code=2)
-    assert "there is no stage pages" in call(given, "--stages", "pages", code=2)
-    assert "has no folder of wnli, x" in call(given, "--names", "cola,wnli,x", code=1)
+def test_what_is_asked_for_in_the_wrong_order_is_refused(
+    given: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    tool = load_tool("objectives")
+
+    def called(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["objectives.py", *words])
+        tool.main()
+
+    for words, message in ((given[1:], "name texts to read"), ([*given, "--stages", "x"], "there is no stage x")):
+        with pytest.raises(SystemExit, match="2"):
+            called(*words)
+        assert message in capsys.readouterr().err
+    with pytest.raises(InputError, match="has no folder of wnli, x; --names says"):
+        called(*given, "--names", "cola,wnli,x")
