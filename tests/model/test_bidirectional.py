@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +20,7 @@ from gpt1.model.dropout import Place, Site, keep_mask, layer_site, table_mask
 from gpt1.model.packing import pack
 from gpt1.recipes.values import Shape
 from gpt1.text.tokenizer import Tokenizer
-from tests.model.tools import MODERN, PAPER, VOCAB, gradients, noise_for, relative_error, shaken
+from tests.model.tools import MODERN, PAPER, VOCAB, batch, gradients, noise_for, relative_error, shaken
 from tests.reference import transformer as reference
 
 SHAPES = {"paper": PAPER, "modern": MODERN}
@@ -94,6 +97,38 @@ def test_long_sequences_take_the_librarys_attention_and_come_to_the_same() -> No
     for found, ids in zip(hidden.split(lengths), rows, strict=True):
         alone, _ = model(ids.unsqueeze(0))
         assert relative_error({"y": found}, {"y": alone[0]}) < 1e-12
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("compute", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_gpu_gives_what_the_formula_gives(name: str, compute: torch.dtype) -> None:
+    shape = replace(SHAPES[name], dropout=0.0, width=32, heads=2)  # of heads that its kernels know
+    model, rows = shaken(shape, bidirectional=True, has_mask=True), sequences()
+    packing = pack(torch.tensor(LENGTHS))
+    masked = torch.arange(len(packing.sequence)) % 3 == 1
+    wanted, _ = model(torch.cat(rows), None, packing, None, masked)
+    model = model.float().cuda()
+    model.compute_in(compute)
+    moved = packing._replace(**{name: x.cuda() for name, x in packing._asdict().items() if name != "longest"})
+    found, _ = model(torch.cat(rows).cuda(), None, moved, None, masked.cuda())
+    assert relative_error({"y": found.cpu()}, {"y": wanted}) < (5e-2 if compute == torch.bfloat16 else 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the compiler's own
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_compiled_network_reads_one_way_and_both_in_turn_and_is_compiled_for_each_once(name: str) -> None:
+    model, (ids, _, _) = shaken(SHAPES[name], dtype=torch.float32, has_mask=True), batch()
+    masked = torch.arange(ids.numel()).view_as(ids) % 4 == 1
+    compiled = torch.compile(model, fullgraph=True)
+    for step in (1, 2, 3):
+        with torch.compiler.set_stance("default" if step == 1 else "fail_on_recompile"):
+            for which in (None, masked):
+                noise = noise_for(3, step=step)
+                found, wanted = (network(ids, noise, masked_BT=which)[0] for network in (compiled, model))
+                assert relative_error({"h": found}, {"h": wanted}) < 1e-5
 
 
 def test_an_answer_is_read_where_all_of_the_text_is_seen_from_every_token() -> None:

@@ -242,7 +242,7 @@ class PretrainSession(Session[Model]):
         if is_mixed:
             notify(
                 f"{training.masked_share:.0%} of the batches are read both ways, {training.mask_rate:.0%} of their "
-                "tokens masked"
+                "tokens masked; attention there is the library's, since our own kernels look back alone"
             )
         return TrainerConfig(
             objective=MixedModelling(model) if is_mixed else LanguageModelling(model),
