@@ -241,8 +241,8 @@ class PretrainSession(Session[Model]):
         is_mixed = training.masked_share > 0
         if is_mixed:
             notify(
-                f"{training.masked_share:.0%} of the batches are read both ways, {training.mask_rate:.0%} of their "
-                "tokens masked; attention there is the library's, since our own kernels look back alone"
+                f"{100 * training.masked_share:g} % of the batches are read both ways, {100 * training.mask_rate:g} % "
+                "of their tokens masked; attention there is the library's, since our own kernels look back alone"
             )
         return TrainerConfig(
             objective=MixedModelling(model) if is_mixed else LanguageModelling(model),
