@@ -44,6 +44,7 @@ from gpt1.starting.start import start
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
+from gpt1.studies.objectives import ToRead, study_objectives
 from gpt1.studies.reproduce import Scope, reproduce
 from gpt1.studies.transfer import study_transfer
 from gpt1.studies.zeroshot import study_zeroshot
@@ -107,6 +108,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
     "study ablations": (study_ablations, *STUDY),
+    "study objectives": (ToRead, study_objectives, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
     "reproduce": ({"counts": "none", "make": "all"}, Scope, reproduce, *STUDY),
     "report": (report,),

@@ -18,12 +18,14 @@ from gpt1.studies.cells import Cell, CellResult
 from gpt1.studies.reproduce import PARTS
 from gpt1.text.tokenizer import Tokenizer
 from tests.cli.tools import run
+from tests.conftest import SMALL_RUN
 from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
 ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 REPRODUCED = ["reproduce", "--init", "RUN", "--data", "TASKS", "--out", "x"]
+OBJECTIVES = ["study", "objectives", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
 
 
@@ -85,6 +87,27 @@ def test_studies_of_finetuning_take_the_options_of_training(
     cell = json.loads((tmp_path / "out" / "cells" / cells[0] / "cell.json").read_text())
     names = ("training.seed", "training.steps", "optimizer.lr")
     assert [cell["inputs"]["settings"][name] for name in names] == [7, 1, 1e-4]
+
+
+def test_the_networks_of_objectives_are_named_or_made_of_a_corpus(
+    place: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words_tokenizer: Tokenizer
+) -> None:
+    make_start(tmp_path / "mixed", words_tokenizer, "training.masked_share=0.25")
+    named = ["study", "objectives", "--task", "sst2", "--data", str(place / "tasks"), "--device", "cpu", *SETTINGS]
+    given = ["--causal", str(place / "books"), "--mixed", str(tmp_path / "mixed"), "--out", str(tmp_path / "named")]
+    code, printed, said = run(capsys, *named, *given)
+    assert code == 0, said
+    assert printed.splitlines()[0] == "Left to right, or both ways"
+    assert "no arm has the auxiliary language model" in said
+    small = [word for setting in (*SMALL_RUN, "training.steps=2") for word in ("--read-set", setting)]
+    made = ["--corpus", str(corpus), "--bases", str(tmp_path / "bases"), "--read", "tiny", *small]
+    code, printed, said = run(capsys, *named, *made, "--out", str(tmp_path / "made"))
+    assert code == 0, said
+    assert "masked loss" in said
+    assert "loss of a masked token" in " ".join(printed.split())
+    cells = ["both-ways-sst2-0", "causal-sst2-0", "mixed-sst2-0"]
+    for out in ("named", "made"):
+        assert sorted(path.name for path in (tmp_path / out / "cells").iterdir()) == cells
 
 
 def test_a_study_reads_a_table_with_faults_as_a_training_does(
@@ -161,6 +184,20 @@ def test_reproduce_makes_one_row_and_tells_of_it(
         (["study", "transfer", "--init", "RUN", "--out", "x"], 2, "nothing to learn is named; "),
         (["study", "transfer", "--init", "RUN", "--task", "sst2", "--out", "x"], 2, "where is the data of 'sst2'?"),
         (["study", "transfer", "--init", "RUN", "--out", "x", "--layers", "a"], 2, "whole numbers between commas"),
+        (["study", "objectives", "--out", "x"], 2, "say what to start from: --causal RUN --mixed RUN, or --corpus DIR"),
+        ([*OBJECTIVES, "--causal", "RUN"], 2, "say what to start from"),
+        (
+            [*OBJECTIVES, "--causal", "RUN", "--mixed", "RUN"],
+            2,
+            "has read from left to right alone; gpt1 pretrain --set training.masked_share=0.5",
+        ),
+        (
+            [*OBJECTIVES, "--causal", "RUN", "--mixed", "RUN", "--bases", "b"],
+            2,
+            "--bases, --read and --read-set are of",
+        ),
+        ([*OBJECTIVES, "--corpus", "c", "--mixed", "RUN"], 2, "--corpus makes both runs: leave --causal and --mixed"),
+        ([*OBJECTIVES, "--corpus", "c"], 2, "--corpus wants --bases DIR, a folder for the two runs"),
         (["study", "labels", "--init", "RUN", "--out", "x", "--counts", "a"], 2, "commas, such as 50,200,all, not 'a'"),
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),

@@ -183,6 +183,65 @@ def ablations_command(
     )
 
 
+@command.command("objectives")
+@click.option("--causal", metavar="RUN", help="Beside --mixed: a run that read from left to right alone.")
+@click.option("--mixed", metavar="RUN", help="A run that read the same with training.masked_share.")
+@click.option("--corpus", metavar="DIR", help="In their place: pre-train both on this corpus, in --bases.")
+@click.option("--bases", metavar="DIR", help="--corpus: folder for the two runs; named again, they go on.")
+@click.option("--read", "reading", metavar="NAME", help="--corpus: the recipe of the pre-training.  [small]")
+@click.option(
+    "--read-set", "read_changes", multiple=True, metavar="NAME=VALUE", help="--corpus: change a setting of it."
+)
+@_table_options
+@_out_option
+@_training_options
+@options.as_json
+def objectives_command(
+    causal: str | None,
+    mixed: str | None,
+    corpus: str | None,
+    bases: str | None,
+    reading: str | None,
+    read_changes: tuple[str, ...],
+    out: str,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Is it worth it to look both ways? Masked next-token prediction mixed in, and fine-tuning left to right or not.
+
+    Half of the batches of --corpus are masked for the second run; --read-set training.masked_share sets another share.
+
+    \b
+    Example: gpt1 study objectives --causal runs/causal --mixed runs/mixed --task rte --data tasks/ --out both-ways
+             --seeds 3
+    """
+    from gpt1.studies.objectives import ToRead, study_objectives
+
+    found: tuple[str, str] | ToRead
+    if corpus is None:
+        if causal is None or mixed is None:
+            raise click.UsageError("say what to start from: --causal RUN --mixed RUN, or --corpus DIR --bases DIR")
+        if bases is not None or reading is not None or read_changes:
+            raise click.UsageError("--bases, --read and --read-set are of runs that are made: they want --corpus")
+        found = causal, mixed
+    else:
+        if causal is not None or mixed is not None:
+            raise click.UsageError("--corpus makes both runs: leave --causal and --mixed out")
+        if bases is None:
+            raise click.UsageError("--corpus wants --bases DIR, a folder for the two runs")
+        found = ToRead(corpus, **({} if reading is None else {"reading": reading}), changes=read_changes)
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    _watched(
+        lambda watcher: study_objectives(
+            found, out, source=source, training=training, folder=bases, part=own, watcher=watcher
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
 @command.command("labels")
 @_init_option
 @_table_options

@@ -41,6 +41,7 @@ from gpt1.records.study import (
     GlueSection,
     LabelsSection,
     LayerPoint,
+    ObjectivesSection,
     PublishedFigures,
     ScaleFacts,
     SeedFigures,
@@ -64,6 +65,7 @@ KINDS = {
     "transfer": "More and more pre-trained blocks taken over (figure 2 left)",
     "ablations": "What is lost without each part (table 5)",
     "labels": "How many labels pre-training is worth",
+    "objectives": "What looking both ways is worth",
     "reproduce": "The paper's tables 2 to 5 and figure 2",
 }
 
@@ -95,6 +97,8 @@ def study_blocks(study: StudyRecord) -> list[Block]:
         blocks += _transfer(found["transfer"])
     if "labels" in found:
         blocks += _labels(found["labels"])
+    if "objectives" in found:
+        blocks += _objectives(found["objectives"])
     if "further" in found:
         blocks += _further(found["further"])
     return blocks
@@ -344,6 +348,37 @@ def _further(content: FurtherSection) -> list[Block]:
         Table(f"{_over(every).capitalize()}.", ["", "score"], rows),
         _pairs_table("", pairs),
     ]
+
+
+def _objectives(content: ObjectivesSection) -> list[Block]:
+    blocks: list[Block] = [Heading("Left to right, or both ways")]
+    if any(content["networks"].values()):
+        header = ["network", "bits per byte", "loss of a next token", "loss of a masked token"]
+        names = ("bits_per_byte", "valid_loss", "masked_loss")
+        rows = [
+            TableRow(name, [TableCell(f"{one[key]:.3f}" if key in one else "–") for key in names])
+            for name, one in content["networks"].items()
+        ]
+        blocks.append(Table("Each network on its validation text, as it was looked at last.", header, rows))
+    tasks = content["tasks"]
+    if not any(tasks.values()):
+        return blocks if len(blocks) > 1 else []
+    best = {task: _best_of(figure["median"] for figure in arms.values()) for task, arms in tasks.items()}
+    averages = content["average"]
+    highest = _best_of(value for value in averages.values() if value is not None)
+    rows = []
+    for arm in content["arms"]:
+        mean = averages[arm]
+        cells = [TableCell("–") if mean is None else TableCell(score(mean), is_best=mean == highest)]
+        cells += [_ablated(arms.get(arm), None, best[task]) for task, arms in tasks.items()]
+        rows.append(TableRow(arm_name(arm), cells))
+    figures = {task: next(iter(arms.values())) for task, arms in tasks.items() if arms}
+    where = "; ".join(f"{task} on {_judged_on(figure)}" for task, figure in figures.items())
+    spreads = ", below it between which values they lie" if any(map(spread, figures.values())) else ""
+    caption = f"{_over(figures.values()).capitalize()}{spreads}. {where}. No arm has the auxiliary LM."
+    blocks.append(Table(caption, ["", "average", *tasks], rows))
+    pairs = [(f"{one['task']} {one['split']}", one) for one in content["pairs"]]
+    return [*blocks, *([_pairs_table("", pairs)] if pairs else [])]
 
 
 # ---- figure 2, and few labels ----

@@ -365,6 +365,10 @@ class FinetuneSession(Session[Classifier]):
     def _settled(self, recipe: Recipe) -> Recipe:
         """Return the recipe with nothing left open, and with the shape of the base; only what it drops is its own."""
         init, base = self.asked.init, self.asked.recipe
+        if recipe.training.masked_share:
+            raise SettingError(
+                "training.masked_share is of pre-training: no text is masked while a task is learned; leave it out"
+            )
         for name in differences(base, replace(base, shape=recipe.shape)):
             if name not in NOT_OF_THE_BASE:
                 raise SettingError(f"{name} is decided by {init}, whose network is taken; it cannot be changed")
@@ -457,6 +461,7 @@ class FinetuneSession(Session[Classifier]):
             if settings.class_weights and not encoded.task.labels:
                 notify(f"'{name}' has no classes, so class weights change nothing there")
         notify(_in_short(recipe, self.tasks, updates, self.device))
+        notify(_on_ways(recipe, self.asked.init))
         notify(None if self.taught is None else f"learning from {taught_in_words(self.taught)}")
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
@@ -596,6 +601,16 @@ def _in_short(recipe: Recipe, tasks: Mapping[str, EncodedTask], updates: int, de
         f"{examples}; {parameters:,} parameters without heads, {many(updates, 'update')} of {recipe.training.batch} "
         f"examples, {recipe.training.precision} on {device_name(device)}"
     )
+
+
+def _on_ways(recipe: Recipe, init: Path) -> str | None:
+    """Tell of a network that is to look both ways whether it has learned to."""
+    if not recipe.finetuning.bidirectional:
+        return None
+    before = read_run(init).recipe
+    has_learned = before.training.masked_share > 0 or before.finetuning.bidirectional or recipe.finetuning.scratch
+    new = "" if has_learned else f", which {init} has not learned: it was trained without training.masked_share"
+    return f"every token is read with those after it{new}"
 
 
 # ---- looking at the model ----

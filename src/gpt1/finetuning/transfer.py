@@ -39,6 +39,7 @@ def make_classifier(
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
             specials=len(SPECIALS),
+            bidirectional=settings.bidirectional,
             loaded=_given(recipe.shape, rows, settings.transfer_layers) if source else (),
         )
         model = build_classifier(body, head_shapes(tasks, settings.windows), seed=training.seed)

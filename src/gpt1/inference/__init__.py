@@ -53,6 +53,7 @@ OFFERS = {
         "BODY",
         "DTYPES",
         "LAST",
+        "MASK",
         "Run",
         "TABLES",
         "body_of",

@@ -13,11 +13,12 @@ from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import require_own_folder
 from gpt1.base.wording import many, some
 from gpt1.bases.catalog import lasting_name, named_again
-from gpt1.inference.run import BEST, DTYPES, Run, body_of, find_checkpoint, load_run, load_weights
+from gpt1.inference.run import BEST, DTYPES, MASK, Run, body_of, find_checkpoint, load_run, load_weights
 from gpt1.inference.teaching import require_same_teaching, teachers_hashes
 from gpt1.model import Model, build_model
 from gpt1.model.costs import flops_per_token
-from gpt1.pretraining.objective import LanguageModelling, scores, text_loss
+from gpt1.pretraining.masking import mask_validation, mixed, require_whole_windows
+from gpt1.pretraining.objective import LanguageModelling, MixedModelling, scores, text_loss
 from gpt1.pretraining.samples import sampler
 from gpt1.pretraining.stream import TokenStream
 from gpt1.pretraining.windows import Windows, validation_windows
@@ -26,7 +27,7 @@ from gpt1.recipes.changes import change, differences
 from gpt1.recipes.derived import require_for_text, require_settled
 from gpt1.recipes.values import Recipe
 from gpt1.records.run import PRETRAINING, RecordedCorpus, RecordedTeaching, RunRecord
-from gpt1.runs.checkpoints import list_checkpoints
+from gpt1.runs.checkpoints import Checkpoint, list_checkpoints
 from gpt1.runs.events import Listener
 from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -119,6 +120,7 @@ class PretrainSession(Session[Model]):
         if not (self.conditions.resume and is_run(self.out)):
             recipe = self._new_recipe()
             require_for_text(recipe)
+            self._require_can_mask(recipe)
             return Looked(False, recipe, (), self.asked.init)
         recipe, notices = self._resumed_recipe()
         require_settled(recipe)
@@ -169,6 +171,10 @@ class PretrainSession(Session[Model]):
         keep = (lambda new: replace(new, shape=shape)) if asked.init else (lambda new: new)
         return resumed(out, begun.recipe, asked.recipe, asked.changes, keep, self._updates)
 
+    def _require_can_mask(self, recipe: Recipe) -> None:
+        if recipe.training.masked_share:
+            require_whole_windows(self.train_text, recipe.shape.context)
+
     def _first_weights(self) -> Path | None:
         """Return the run whose weights to begin with, of a run that ended before its first checkpoint."""
         parent = read_run(self.out).parent
@@ -205,6 +211,7 @@ class PretrainSession(Session[Model]):
             compute=DTYPES[training.precision],
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
+            has_mask=training.masked_share > 0,
         )
         if init is not None:
             if run_tokenizer(init).fingerprint != train.fingerprint:
@@ -212,8 +219,15 @@ class PretrainSession(Session[Model]):
                     f"the corpus was made with another tokenizer than {init}; whose words the weights know; make "
                     f"it with `gpt1.prepare(tokenizer={str(init)!r})`"
                 )
-            load_weights(model, body_of(find_checkpoint(init, BEST), train.vocab_size))
+            load_weights(model, self._first_of(init, model))
         return model.double() if training.precision == "fp64" else model
+
+    def _first_of(self, init: Path, model: Model) -> Checkpoint:
+        """Return the weights of another run; what stands for a masked token is new where that one has none."""
+        found = body_of(find_checkpoint(init, BEST, keeps_mask=model.mask is not None), self.train_text.vocab_size)
+        if model.mask is None or MASK in found.model:
+            return found
+        return replace(found, model={**found.model, MASK: model.mask.detach()})
 
     def configure(self, model: Model, recipe: Recipe, notify: Notify) -> TrainerConfig:
         """Return what the loop needs."""
@@ -224,9 +238,15 @@ class PretrainSession(Session[Model]):
         notify(None if init is None else f"the network and its first weights are those of {init}{_left(init)}")
         notify(_on_warmup(recipe, updates))
         notify(None if valid else "the corpus has no text for validation: nothing is evaluated or sampled")
+        is_mixed = training.masked_share > 0
+        if is_mixed:
+            notify(
+                f"{100 * training.masked_share:g} % of the batches are read both ways, {100 * training.mask_rate:g} % "
+                "of their tokens masked; attention there is the library's, since our own kernels look back alone"
+            )
         return TrainerConfig(
-            objective=LanguageModelling(model),
-            batches=self._windows(recipe),
+            objective=MixedModelling(model) if is_mixed else LanguageModelling(model),
+            batches=mixed(self._windows(recipe), recipe),
             updates=updates,
             recipe=recipe,
             tokens_per_step=training.batch * recipe.shape.context,
@@ -284,13 +304,17 @@ def _evaluator(
     model: Model, valid: TokenStream, recipe: Recipe, device: torch.device, world: World
 ) -> Callable[[], Judgement]:
     size = recipe.training.micro_batch or share(recipe.training.batch, world.size)
+    limit = recipe.logging.evaluate_tokens
 
     def evaluate() -> Judgement:
-        batches = validation_windows(
-            valid, context=recipe.shape.context, batch=size, limit=recipe.logging.evaluate_tokens
-        )
+        batches = validation_windows(valid, context=recipe.shape.context, batch=size, limit=limit)
         total, targets = text_loss(model, batches, size, device, world)
         found = scores(total, targets, valid.bytes * targets / (len(valid) - 1))
+        if recipe.training.masked_share:
+            batches = validation_windows(valid, context=recipe.shape.context, batch=size, limit=limit)
+            masked = mask_validation(batches, recipe.training.mask_rate)
+            total, targets = text_loss(model, masked, size, device, world)
+            found |= {"masked_loss": total / targets} if targets else {}
         return Judgement(found, cost=found["valid_loss"])
 
     return evaluate

@@ -116,7 +116,13 @@ def _of_units(part: str, weight: Tensor, units: Sequence[int]) -> Tensor:
 def _network(whole: Model, shape: Shape, weights: Mapping[str, Tensor]) -> Model:
     """Return the network that is left, as it is used."""
     own = {name.removeprefix(BODY): weight for name, weight in weights.items()}
-    model = build_model(shape, whole.vocab_size, compute=whole.compute, specials=whole.specials, loaded=own)
+    model = build_model(
+        *(shape, whole.vocab_size),
+        compute=whole.compute,
+        specials=whole.specials,
+        bidirectional=whole.bidirectional,
+        loaded=own,
+    )
     model.load_state_dict({name: own[name] for name, _ in model.named_parameters()})
     return model.to(whole.tokens.device, whole.tokens.dtype).eval()
 

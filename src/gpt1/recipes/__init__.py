@@ -6,6 +6,7 @@ OFFERS = {
         "AUTO",
         "FINETUNE",
         "FOR_TEXT",
+        "MASKING",
         "NOT_OF_THE_BASE",
         "PAPER",
         "RECIPES",

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe
+from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe, Training
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
@@ -72,6 +72,12 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
         del found["shape"]["layer_drop"]
     if not found["shape"]["global_tokens"]:
         del found["shape"]["global_tokens"]
+    if not recipe.training.masked_share:
+        del found["training"]["masked_share"]
+    if recipe.training.mask_rate == Training().mask_rate:
+        del found["training"]["mask_rate"]
+    if not recipe.finetuning.bidirectional:
+        del found["finetuning"]["bidirectional"]
     return {**found, "derived": derived} if derived else found
 
 

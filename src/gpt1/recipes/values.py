@@ -182,6 +182,9 @@ class Training:
     parallelism: str = DDP  # with several processes: whole weights in each (ddp), or shared out (fsdp)
     max_loss_spike: float | None = 2.0  # nats above the running loss at which a batch is refused; None: never
     patience: int | None = None  # early stopping: evaluations without a better one before training ends; None: never
+    # Of pre-training: masked next-token prediction, mixed in (GPT-BERT, Charpentier and Samuel 2024).
+    masked_share: float = 0.0  # share of the batches that are read both ways, with some of their tokens masked
+    mask_rate: float = 0.15  # share of the tokens of such a batch
 
     def __post_init__(self) -> None:
         _among("precision", self.precision, PRECISIONS)
@@ -196,6 +199,9 @@ class Training:
                 f"max_loss_spike is above 0 (or none), not {self.max_loss_spike}": self.max_loss_spike is None
                 or self.max_loss_spike > 0,
                 f"patience is at least 1 (or none), not {self.patience}": self.patience is None or self.patience >= 1,
+                f"masked_share is at least 0 and below 1, not {self.masked_share}: some batches are read from left to "
+                "right": 0 <= self.masked_share < 1,
+                f"mask_rate is above 0 and below 1, not {self.mask_rate}": 0 < self.mask_rate < 1,
             }
         )
 
@@ -244,6 +250,7 @@ class Finetuning:
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
     windows: str = NO_WINDOWS  # a text that does not fit is read in several; mean, max, attention: how they answer
+    bidirectional: bool = False  # attend to what comes after too; then there is no next token to learn beside the task
     folds: int = FOLDS  # of the ensemble's cross-validation, if examples are few; 1: a third is held out once; 0: none
 
     def __post_init__(self) -> None:
@@ -257,6 +264,8 @@ class Finetuning:
                 ),
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
                 f"folds is between 0 and {FOLDS}, not {self.folds}": 0 <= self.folds <= FOLDS,
+                "a bidirectional network sees the next token, so there is nothing to learn in predicting it: say "
+                f"finetuning.lm_weight=0 too, not {self.lm_weight}": not self.bidirectional or self.lm_weight == 0,
             }
         )
 
@@ -286,3 +295,15 @@ class Recipe:
             values = getattr(self, part)
             is_open = getattr(values, setting) == getattr(type(values)(), setting)
             _check({f"{name} has a value, so it cannot be derived as well": is_open})
+        both_ways = {
+            "training.masked_share": self.training.masked_share > 0,
+            "finetuning.bidirectional": self.finetuning.bidirectional,
+        }
+        for name in (name for name, is_asked in both_ways.items() if is_asked):
+            _check(
+                {
+                    f"{name} wants attention that looks both ways, and an LSTM has none": self.shape.kind != LSTM,
+                    f"{name} wants attention that looks both ways, and a window (shape.window={self.shape.window}) "
+                    "looks back alone": self.shape.window is None,
+                }
+            )

@@ -47,6 +47,7 @@ OFFERS = {
         "LabelledTask",
         "LabelsSection",
         "LayerPoint",
+        "ObjectivesSection",
         "PairedDifference",
         "PublishedFigures",
         "ScaleFacts",

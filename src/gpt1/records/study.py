@@ -18,6 +18,9 @@ _ARM_NAMES = {
     "multi-task": "with MNLI",
     "contiguous": "contiguous text",
     "shuffled": "shuffled sentences",
+    "causal": "left to right",
+    "mixed": "mixed, fine-tuned left to right",
+    "both-ways": "mixed, fine-tuned both ways",
     "tf-idf": "TF-IDF",
     "chosen": "what fine-tuning chooses",
 }
@@ -275,6 +278,16 @@ class FurtherSection(TypedDict):
     pairs: list[TaskDifference]
 
 
+class ObjectivesSection(TypedDict):
+    """Networks that have read for one objective or for two, and learned tasks one way or both."""
+
+    arms: dict[str, str]
+    networks: dict[str, dict[str, float]]  # what they know of validation text
+    tasks: dict[str, dict[str, ArmFigures]]
+    average: dict[str, float | None]
+    pairs: list[TaskDifference]
+
+
 class AskedTask(TypedDict):
     """What runs knew of a task."""
 
@@ -333,6 +346,7 @@ class StudySections(TypedDict):
     zeroshot: NotRequired[ZeroshotSection]
     transfer: NotRequired[TransferSection]
     labels: NotRequired[LabelsSection]
+    objectives: NotRequired[ObjectivesSection]
 
 
 class AskedOfStudy(TypedDict):

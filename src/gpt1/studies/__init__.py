@@ -8,6 +8,7 @@ OFFERS = {
     "finetuned": ["FinetuningSettings"],
     "folder": ["STUDY_FILE", "is_study", "read_study"],
     "labels": ["study_labels"],
+    "objectives": ["ToRead", "study_objectives"],
     "paper": ["SCALES", "normalised"],
     "reproduce": ["Scope", "reproduce"],
     "transfer": ["study_transfer"],

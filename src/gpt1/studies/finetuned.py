@@ -21,7 +21,7 @@ from gpt1.finetuning.measure import predictions_file
 from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
-from gpt1.recipes.catalog import AUTO
+from gpt1.recipes.catalog import AUTO, MASKING
 from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
 from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
@@ -137,7 +137,8 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
-    later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
+    later |= {name for name in ("shape.layer_drop", "finetuning.bidirectional") if not asked[name]}
+    later |= {*MASKING}  # of pre-training
     return {name: value for name, value in asked.items() if name not in later}
 
 

@@ -29,7 +29,10 @@ from gpt1.recipes.values import LSTM, Shape
 
 
 class FusedBlock(Block):
-    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one."""
+    """A block with the kernels' arithmetic where it is given a packed row; with a past it is the plain one.
+
+    So it is where it looks both ways: the kernels of attention are causal.
+    """
 
     def forward(
         self,
@@ -38,10 +41,11 @@ class FusedBlock(Block):
         packing: Packing | None = None,
         past: LayerCache | None = None,
         everywhere: GlobalTokens | None = None,
+        bidirectional: bool = False,
     ) -> Tensor:
         """Return the block's output."""
-        if packing is None or past is not None:
-            return super().forward(x_NC, noise, packing, past, everywhere)
+        if packing is None or past is not None or bidirectional:
+            return super().forward(x_NC, noise, packing, past, everywhere, bidirectional)
         own, wide = self.attention, self.feed_forward
         weights, after_1, after_2 = (
             masks_at(own.dropout, noise, site, packing)
