@@ -316,6 +316,8 @@ def test_another_search_in_the_folder_is_refused(base: Path, finished: tuple[Pat
         ({"changes": ["training.nonsense=1"]}, "has no setting 'training.nonsense'"),
         ({"columns": {"text": "body"}}, "no column 'body'"),
         ({"metric": "speed"}, "speed"),
+        ({"search": ["finetuning.r_drop=0:2", "shape.dropout=0:0.1"]}, "and shape.dropout is 0, so that they are"),
+        ({"labels_sep": "|", "search": ["finetuning.mixup=0:1"]}, "has several labels a row; leave it out"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_written(

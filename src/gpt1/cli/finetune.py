@@ -47,6 +47,11 @@ from gpt1.recipes.values import AUGMENTED
     "--augment", is_flag=True, help=f"Leave out {AUGMENTED:.0%} of the tokens of each text, others each time."
 )
 @click.option(
+    "--synonyms",
+    metavar="FILE",
+    help=f"Replace {AUGMENTED:.0%} of the words that a list has synonyms of by one of these.",
+)
+@click.option(
     "--patience", type=options.WholeNumber(1), metavar="N", help="Early stopping: after N epochs without a better."
 )
 @click.option("--seeds", type=options.WholeNumber(1), metavar="N", help="Train N seeds, keep the best.  [1]")
@@ -92,9 +97,11 @@ def command(
             "data (--task NAME --data DIR), or what gpt1 prepare --task has made (--encoded DIR)"
         )
     told = [*changes, *_settings(given)]
+    if given["synonyms"] is not None:
+        told.insert(0, f"finetuning.synonyms={AUGMENTED}")  # which --set may change
     files = ("task", "data", "train", "dev", "test", "encoded")
     sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
-    asked = ("recipe", "seeds", "resume", "device", "minutes")
+    asked = ("recipe", "synonyms", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}
     named |= {name: given[name] for name in asked if given[name] is not None}
     with shown_training() as lines:

@@ -20,6 +20,7 @@ from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below
 from gpt1.base.wording import many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.documents.figures import metric_name
+from gpt1.finetuning.augmenting import check_augmentation, recorded_synonyms, require_same_synonyms, text_changes
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
@@ -70,6 +71,7 @@ from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tok
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
+from gpt1.text.synonyms import Synonyms, read_synonyms
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
@@ -112,6 +114,7 @@ class FinetuneRequest:
     changes: Sequence[str]
     seeds: int = 1  # of which the best on dev is kept
     teaching: TaskTeaching | None = None
+    synonyms: Synonyms | None = None
 
 
 def finetune(
@@ -135,6 +138,7 @@ def finetune(
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
     changes: Sequence[str] = (),
+    synonyms: str | Path | Synonyms | None = None,
     seeds: int = 1,
     resume: bool = False,
     device: str | None = None,
@@ -152,8 +156,8 @@ def finetune(
     several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
     row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
     a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
-    `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the best one on
-    dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    `changes` are settings such as `finetuning.lm_weight=0`. `synonyms` is a list by which `finetuning.synonyms` replaces words.
+    With several `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -178,6 +182,9 @@ def finetune(
     begun = (Path(out), *found_seeds(Path(out)).values()) if resume else ()
     chosen = chosen_recipe(recipe, read_run(base).recipe.shape, begun)
     asked = FinetuneRequest(base, run_tokenizer(base), source, chosen, changes)
+    if synonyms is not None:
+        listed = synonyms if isinstance(synonyms, Synonyms) else read_synonyms(synonyms)
+        asked = replace(asked, synonyms=listed)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = read_tasks(asked)
@@ -303,6 +310,8 @@ class FinetuneSession(Session[Classifier]):
         super().__init__(replace(conditions, listeners=(*conditions.listeners, self._forecast)), notices)
         self.asked, self.tasks = asked, tasks
         self.words = words or counted_words(tasks, change(asked.recipe, asked.changes), asked.tokenizer)
+        recipe = change(asked.recipe, asked.changes)
+        check_augmentation(recipe, tasks, asked.synonyms, is_taught=asked.teaching is not None)
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
@@ -314,6 +323,8 @@ class FinetuneSession(Session[Classifier]):
     def data(self) -> dict[str, str]:
         """Return hashes of the labelled rows, of the tokenizer and of who teaches."""
         found = {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+        if self.asked.synonyms is not None:
+            found["the list of synonyms"] = self.asked.synonyms.identity
         return found | teachers_hashes(self.taught)
 
     def look(self) -> Looked:
@@ -357,6 +368,7 @@ class FinetuneSession(Session[Classifier]):
         begun = begun_run(self.out, FINETUNING)
         self._require_same_metrics(begun)
         require_same_teaching(self.out, begun.taught, self.taught)
+        require_same_synonyms(self.out, begun.synonyms, self.asked.synonyms)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -412,6 +424,7 @@ class FinetuneSession(Session[Classifier]):
             source=self.asked.source.recorded(),
             parent=lasting_name(init),
             taught=self.taught,
+            synonyms=None if self.asked.synonyms is None else recorded_synonyms(self.asked.synonyms),
         )
 
     @property
@@ -447,7 +460,13 @@ class FinetuneSession(Session[Classifier]):
         if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
             self._forecast.expect(settings.folds)
         return TrainerConfig(
-            objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks, teaching=self.taught),
+            objective=TaskLearning(
+                model,
+                lm_weight=settings.lm_weight,
+                tasks=self.tasks,
+                teaching=self.taught,
+                r_drop=settings.r_drop,
+            ),
             batches=batches,
             updates=updates,
             recipe=replace(recipe, logging=logging, training=self._at_once(recipe)),
@@ -491,6 +510,9 @@ class FinetuneSession(Session[Classifier]):
             context=context,
             block=min(self._block(training.precision), context),
             word_dropout=settings.word_dropout,
+            changes=text_changes(settings, self.asked.tokenizer, self.asked.synonyms),
+            mixup=settings.mixup,
+            passes=2 if settings.r_drop else 1,
             dtype=np.float64 if training.precision == "fp64" else np.float32,
         )
         lessons = self._lessons(class_weights=settings.class_weights)

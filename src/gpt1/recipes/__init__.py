@@ -36,6 +36,7 @@ OFFERS = {
     ],
     "values": [
         "ATTENTION",
+        "AUGMENTATIONS",
         "AUGMENTED",
         "FOLDS",
         "FSDP",
@@ -49,6 +50,7 @@ OFFERS = {
         "Recipe",
         "Schedule",
         "Shape",
+        "TEXT_CHANGES",
         "TRANSFORMER",
         "Training",
     ],

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe
+from gpt1.recipes.values import AUGMENTATIONS, DERIVED, NO_WINDOWS, Recipe
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
@@ -70,6 +70,9 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
         del found["finetuning"]["windows"]
     if not found["shape"]["layer_drop"]:
         del found["shape"]["layer_drop"]
+    for name in AUGMENTATIONS:
+        if not found["finetuning"][name]:
+            del found["finetuning"][name]
     return {**found, "derived": derived} if derived else found
 
 

@@ -65,7 +65,7 @@ class RecordedTeacher(RecordPart):
 
 @dataclass(frozen=True)
 class RecordedTexts(RecordPart):
-    """Texts without labels, of which teachers' answers were learned."""
+    """Texts that a person named beside the data: such as teachers alone answered, or a list of synonyms."""
 
     path: str
     identity: str
@@ -124,6 +124,7 @@ class RunRecord(Record):
     corpus: RecordedCorpus | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
+    synonyms: RecordedTexts | None = None
     pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None

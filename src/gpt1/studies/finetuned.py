@@ -24,7 +24,7 @@ from gpt1.inference.run import Run
 from gpt1.recipes.catalog import AUTO
 from gpt1.recipes.changes import Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
-from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
+from gpt1.recipes.values import AUGMENTATIONS, FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
 from gpt1.runs.checkpoints import newest_checkpoint
 from gpt1.runs.events import Listener, Noticed
@@ -137,6 +137,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
+    later |= {f"finetuning.{name}" for name in AUGMENTATIONS if not asked[f"finetuning.{name}"]}
     later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
     return {name: value for name, value in asked.items() if name not in later}
 

@@ -34,11 +34,12 @@ class Span(NamedTuple):
 
 def word_spans(text: str) -> list[Span]:
     """Return where the words of a text stand, in their order."""
-    return [Span(*found.span()) for found in _WORD.finditer("".join(map(_kind, text)))]
+    return [Span(*found.span()) for found in _WORD.finditer("".join(map(kind_of, text)))]
 
 
 @cache
-def _kind(character: str) -> str:
+def kind_of(character: str) -> str:
+    """Return which kind of character one is, as `_WORD` names them."""
     if character.isspace():
         return " "
     if known := _JOINTS.get(character):
