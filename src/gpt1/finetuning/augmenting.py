@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gpt1.base.errors import SettingError
 from gpt1.recipes.values import AUGMENTED, TEXT_CHANGES, Finetuning, Recipe
 from gpt1.records.run import RecordedTexts
+from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.shapes import CHOICES
 from gpt1.text.synonyms import Synonyms, Tokens, WordEdges, word_edges
@@ -156,7 +157,7 @@ def check_augmentation(
             "they are the same; leave out one of the two"
         )
     for name, encoded in tasks.items() if settings.mixup else ():
-        if (why := _unmixable(encoded, is_taught=is_taught)) is not None:
+        if (why := _unmixed(encoded, is_taught=is_taught) or unmixable(encoded.task)) is not None:
             raise SettingError(f"finetuning.mixup mixes the labels of two examples, and {name} {why}; leave it out")
 
 
@@ -177,14 +178,18 @@ def require_same_synonyms(run: Path, begun: RecordedTexts | None, now: Synonyms 
     )
 
 
-def _unmixable(encoded: EncodedTask, *, is_taught: bool) -> str | None:
-    """Return why the examples of a task cannot be mixed; None where they can."""
-    task = encoded.task
+def unmixable(task: Task) -> str | None:
+    """Return why labels of a task cannot be mixed; None where they can."""
     reasons = {
         "has scores, not classes": task.score_range is not None,
         "has choices, which are answered by texts of their own": task.shape == CHOICES,
         "has several labels a row": task.is_multilabel,
-        "reads texts in several windows": encoded.has_windows,
-        "is learned from teachers' answers too": is_taught,
     }
     return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _unmixed(encoded: EncodedTask, *, is_taught: bool) -> str | None:
+    """Return why examples are not mixed here whatever their labels are; None where nothing is in the way."""
+    if is_taught:
+        return "is learned from teachers' answers too"
+    return "reads texts in several windows" if encoded.has_windows else None

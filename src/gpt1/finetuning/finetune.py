@@ -156,8 +156,9 @@ def finetune(
     several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
     row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
     a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
-    `changes` are settings such as `finetuning.lm_weight=0`. `synonyms` is a list by which `finetuning.synonyms` replaces words.
-    With several `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    `changes` are settings such as `finetuning.lm_weight=0`, and `synonyms` is the list by which `finetuning.synonyms`
+    replaces words. With several `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the
+    run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),

@@ -71,5 +71,5 @@ class TaskLearning(nn.Module):
         passes = 2 if R_DROP in self.weights else 1
         partners, own_E1 = tensors["partners"].long(), tensors["mix_shares"].unsqueeze(1)
         each_PEA = logits_EA.unflatten(0, (passes, -1))
-        mixed_PEA = own_E1 * each_PEA[:, : len(partners)] + (1 - own_E1) * each_PEA[:, partners]
+        mixed_PEA: Tensor = own_E1 * each_PEA[:, : len(partners)] + (1 - own_E1) * each_PEA[:, partners]
         return mixed_PEA.flatten(0, 1)

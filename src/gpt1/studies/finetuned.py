@@ -36,6 +36,7 @@ from gpt1.studies.material import InitRun, TaskData
 from gpt1.tasks.catalog import Task
 from gpt1.tasks.encoded import EncodedTask, choose
 from gpt1.tasks.metrics import scores as scores_of
+from gpt1.text.synonyms import Synonyms
 from gpt1.training.session import as_recipe
 
 RUN = "run"  # the folder of a fine-tuning inside its cell
@@ -81,6 +82,7 @@ class Arm:
     name: str
     start: InitRun
     changes: Sequence[str] = ()
+    synonyms: Synonyms | None = None
 
     @property
     def title(self) -> str:
@@ -118,6 +120,8 @@ def finetuning_cell(arm: Arm, rows: Rows, training: FinetuningSettings, seed: in
         "examples": rows.identity,
         "settings": _deciding(settings(change(asked.recipe, asked.changes))),
     }
+    if arm.synonyms is not None:
+        inputs["synonyms"] = arm.synonyms.identity
     if rows.beside:
         inputs["beside"] = {other.task: {"examples": other.identity} for other in rows.beside}
     return Cell(
@@ -179,6 +183,7 @@ def _computation(arm: Arm, rows: Rows, asked: _Asked, device: str | None) -> Com
             encoded=[encoded, *(_to_learn_alone(other.encode()) for other in rows.beside)],
             recipe=asked.recipe,
             changes=asked.changes,
+            synonyms=arm.synonyms,
             resume=run.exists(),
             device=device,
             listeners=[listener],

@@ -98,7 +98,8 @@ def _pair(line: str, path: str | Path, number: int) -> list[tuple[str, str]]:
     cells = [cell.strip() for cell in (line.split("\t") if "\t" in line else line.split(","))]
     if len(cells) != 2 or not all(cells):
         raise InputError(
-            f"{path}, line {number}: '{line.strip()[:60]}' is no word and one synonym with a tab or a comma between them"
+            f"{path}, line {number}: '{line.strip()[:60]}' is no word and one synonym with a tab or a comma between "
+            "them"
         )
     return [(cells[0], cells[1])]
 
