@@ -22,6 +22,7 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--train", metavar="TABLE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
 @click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
 @click.option("--test", metavar="TABLE", help="--train: a table for the final test.")
+@click.option("--more", metavar="TABLE", help="--train: rows that gpt1 augment made of it, to be learned too.")
 @click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
 @options.columns
 @options.regression
@@ -99,7 +100,7 @@ def command(
     told = [*changes, *_settings(given)]
     if given["synonyms"] is not None:
         told.insert(0, f"finetuning.synonyms={AUGMENTED}")  # which --set may change
-    files = ("task", "data", "train", "dev", "test", "encoded")
+    files = ("task", "data", "train", "dev", "test", "more", "encoded")
     sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
     asked = ("recipe", "synonyms", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}

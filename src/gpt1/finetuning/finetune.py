@@ -126,6 +126,7 @@ def finetune(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     test: str | Path | None = None,
+    more: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     regression: bool = False,
     symmetric: bool = False,
@@ -150,15 +151,15 @@ def finetune(
 
     `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
-    folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
-    `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
-    that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
-    several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
-    row is judged by in place of accuracy. `recipe` is a name, `module:NAME` or
-    a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto` for others);
-    `changes` are settings such as `finetuning.lm_weight=0`, and `synonyms` is the list by which `finetuning.synonyms`
-    replaces words. With several `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the
-    run in `out`; after `minutes` it stops, saved.
+    folder; `train`, a labelled table, perhaps with `dev` and `test`, and with `more` rows that `gpt1 augment` made of
+    it; `encoded`, what `gpt1 prepare --task` made; or `examples` as values. Of tables `skip_bad` leaves out the rows
+    that cannot be used, and `fold_labels` takes labels that differ by case, blanks or Unicode's forms alone for the
+    commonest of them; with `labels_sep` a row may have several labels, which that sign parts, or none, and `metric`
+    (macro-f1 or matthews) is what a table of one label a row is judged by in place of accuracy. `recipe` is a name,
+    `module:NAME` or a value (None: that of the run to resume, else `finetune` for a base of the paper's size and
+    `auto` for others); `changes` are settings such as `finetuning.lm_weight=0`, and `synonyms` is the list by which
+    `finetuning.synonyms` replaces words. With several `seeds` each is trained, and the best one on dev is kept.
+    `resume` goes on with the run in `out`; after `minutes` it stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -166,6 +167,7 @@ def finetune(
         train=None if train is None else Path(train),
         dev=None if dev is None else Path(dev),
         test=None if test is None else Path(test),
+        more=None if more is None else Path(more),
         columns=columns or {},
         regression=regression,
         symmetric=symmetric,
@@ -458,7 +460,10 @@ class FinetuneSession(Session[Classifier]):
         evaluate = _evaluator(model, _deciding(self.tasks, recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
-        if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
+        is_alone = self.world.size == 1 and is_cross_validated(self.tasks, recipe)
+        if is_alone and not self._folds(recipe):
+            notify("some rows were made of others, so nothing is cross-validated: the rows for dev tell who answers")
+        elif is_alone:
             self._forecast.expect(settings.folds)
         return TrainerConfig(
             objective=TaskLearning(
@@ -497,8 +502,11 @@ class FinetuneSession(Session[Classifier]):
             notify(reached.in_words(trains=updates > 1))
 
     def _folds(self, recipe: Recipe) -> int:
-        """Return how many folds there are; several processes do not train again."""
-        return recipe.finetuning.folds if self.world.size == 1 else 0
+        """Return how many folds there are; several processes do not train again.
+
+        Nor is it done with rows made of others: in another fold than its source such a row would give it away.
+        """
+        return recipe.finetuning.folds if self.world.size == 1 and self.asked.source.more is None else 0
 
     def _updates(self, recipe: Recipe) -> int:
         training = recipe.training

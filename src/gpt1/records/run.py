@@ -45,6 +45,7 @@ class RecordedSource(RecordPart):
     fold_labels: bool = False
     labels_sep: str | None = None
     metric: str | None = None
+    more: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ WordNet's data files (data.noun, data.verb, data.adj, data.adv), whose words of 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt1.base.errors import InputError
+from gpt1.base.records import checksum
 from gpt1.base.tables import lines_of
 from gpt1.text.spans import kind_of
 from gpt1.text.tokenizer import Tokenizer
@@ -39,7 +38,7 @@ class Synonyms:
     @cached_property
     def identity(self) -> str:
         """What tells this list from all others."""
-        return hashlib.sha256(json.dumps(self.words, sort_keys=True).encode()).hexdigest()
+        return checksum(self.words)
 
     def in_tokens(self, tokenizer: Tokenizer) -> dict[Tokens, tuple[Tokens, ...]]:
         """Return the same as a tokenizer writes them: behind a blank and without, capital and small."""

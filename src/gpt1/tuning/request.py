@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from gpt1.base.errors import InputError
+from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import file_hash
 from gpt1.base.records import checksum
 from gpt1.base.wording import some
@@ -41,6 +41,10 @@ class TuneRequest:
     @cached_property
     def task(self) -> EncodedTask:
         """The table as a fine-tuning of the base has it."""
+        if self.source.more is not None:
+            raise SettingError(
+                "a search parts rows, and rows made of others would tell of their sources; leave out `more`"
+            )
         base = run_folder(self.base)
         context, windows = read_run(base).recipe.shape.context, wants_windows(self._open_recipe)
         tasks, _ = read_source(self.source, run_tokenizer(base), context, windows=windows)
