@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,45 @@ def test_a_table_is_augmented_looked_at_and_learned(place: Path, trained: Path, 
     assert next(iter(read_run(place / "run").examples.values()))["train"] == 10 + len(made)
 
 
+def test_a_list_of_neighbours_is_one_of_synonyms_to_learn_by(place: Path, trained: Path, capsys: Capture) -> None:
+    rows = "".join(
+        f"{who} sold the {thing},{n % 2}\n"
+        for n, (who, thing) in enumerate(
+            [
+                ("lady", "horse"),
+                ("woman", "ship"),
+                ("girl", "cat"),
+                ("woman", "boat"),
+                ("good", "house"),
+                ("bad", "dog"),
+            ]
+            * 2
+        )
+    )
+    (place / "rows.csv").write_text("text,label\n" + rows)
+    words = ("rows.csv", "--neighbours", "small", "--out", "near.tsv", "--device", "cpu")
+    code, out, err = run(capsys, "augment", *words)
+    assert code == 0, err
+    first, last = out.splitlines()
+    assert first.endswith("in near.tsv; opposites are among them")
+    assert last == "look at them, then: gpt1 finetune rows.csv --synonyms near.tsv --out RUN"
+    named = ("rows.csv", "--synonyms", "near.tsv", "--init", str(trained), "--out", "run", "--steps", "1")
+    code, _, err = run(capsys, "finetune", *named, "--device", "cpu")
+    assert code == 0, err
+    assert re.search(r"[1-9]\d*\.\d % of the words of rows to learn from are in the list of synonyms", err)
+    assert read_run(place / "run").recipe.finetuning.synonyms == 0.1
+    near = (place / "near.tsv").read_text().splitlines()
+    assert "woman\tgirl" in near
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["rows.csv", "--out", "more.csv"], 2, "Missing option '--with'"),
+        (["rows.csv", "--out", "more.csv"], 2, "say what to make: rows --with a model, or a list of --neighbours"),
+        (["rows.csv", "--with", "model", "--neighbours", "small", "--out", "more.csv"], 2, "say what to make"),
+        (["rows.csv", "--neighbours", "small", "--copies", "2", "--out", "a.tsv"], 2, "--copies is for rows that are"),
+        (["rows.csv", "--neighbours", "absent", "--out", "a.tsv"], 1, "absent"),
+        (["rows.csv", "--neighbours", "RUN", "--out", "more.csv"], 2, "give it a name that ends in .tsv"),
         (["rows.csv", "--with", "absent", "--out", "more.csv"], 1, "absent is no folder; name one with a model"),
         (["rows.csv", "--with", "model", "--back", "nowhere", "--out", "more.csv"], 1, "nowhere is no folder"),
         (["rows.csv", "--with", "model", "--copies", "0", "--out", "more.csv"], 2, "--copies"),
@@ -70,8 +106,10 @@ def test_a_table_is_augmented_looked_at_and_learned(place: Path, trained: Path, 
         (["gone.csv", "--with", "model", "--out", "more.csv"], 1, "gone.csv"),
     ],
 )
-def test_errors_are_for_people(words: list[str], code: int, message: str, place: Path, capsys: Capture) -> None:
-    found, out, err = run(capsys, "augment", *words)
+def test_errors_are_for_people(
+    words: list[str], code: int, message: str, place: Path, trained: Path, capsys: Capture
+) -> None:
+    found, out, err = run(capsys, "augment", *(str(trained) if word == "RUN" else word for word in words))
     assert (found, out) == (code, ""), err
     assert message in " ".join(err.split())
     assert not (place / "more.csv").exists()

@@ -97,6 +97,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
         {"dev": "a tenth of TABLE" if ONE_IN == 10 else f"1 in {ONE_IN}"},
         Ways,
         reword_table,
+        load_run,
         {"encoding": ENCODING},
     ),
     "prune": (prune,),

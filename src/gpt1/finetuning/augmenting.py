@@ -23,12 +23,14 @@ from gpt1.base.errors import SettingError
 from gpt1.recipes.values import AUGMENTED, TEXT_CHANGES, Finetuning, Recipe
 from gpt1.records.run import RecordedTexts
 from gpt1.tasks.catalog import Task
-from gpt1.tasks.encoded import EncodedTask
+from gpt1.tasks.encoded import EncodedSplit, EncodedTask
 from gpt1.tasks.shapes import CHOICES
 from gpt1.text.synonyms import Synonyms, Tokens, WordEdges, word_edges
 from gpt1.text.tokenizer import Tokenizer
 
 _SYNONYMS, _SWAPS, _SPAN, _MIXING = range(1, 5)  # what is drawn
+
+MOST_COUNTED = 1000  # examples of which the words are counted that a list has
 
 Ids = NDArray[Any]
 Key = tuple[int, int]  # seed and number of the batch
@@ -52,6 +54,17 @@ class TextChanges:
     def keep_length(self) -> TextChanges:
         """Return the same without what can make a text longer."""
         return replace(self, synonyms=0.0)
+
+    def listed_share(self, split: EncodedSplit, vocab_size: int) -> float:
+        """Return how many of the words of examples, of the first ones where there are many, the list has."""
+        words = have = 0
+        for example in range(min(len(split), MOST_COUNTED)):
+            for ids in split.sequences(example):
+                text = ids[ids < vocab_size]
+                own = np.split(text, self.edges.starts(text)[1:]) if len(text) else []
+                words += len(own)
+                have += sum(tuple(word.tolist()) in (self.listed or {}) for word in own)
+        return have / max(words, 1)
 
     def changed(self, text: Ids, key: Key, place: int) -> Ids:
         """Return a text with its changes; something is always left of it."""

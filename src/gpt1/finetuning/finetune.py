@@ -17,10 +17,16 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.documents.figures import metric_name
-from gpt1.finetuning.augmenting import check_augmentation, recorded_synonyms, require_same_synonyms, text_changes
+from gpt1.finetuning.augmenting import (
+    TextChanges,
+    check_augmentation,
+    recorded_synonyms,
+    require_same_synonyms,
+    text_changes,
+)
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
@@ -61,7 +67,7 @@ from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
-from gpt1.recipes.values import Recipe, Shape, Training
+from gpt1.recipes.values import Finetuning, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
@@ -315,6 +321,7 @@ class FinetuneSession(Session[Classifier]):
         self.words = words or counted_words(tasks, change(asked.recipe, asked.changes), asked.tokenizer)
         recipe = change(asked.recipe, asked.changes)
         check_augmentation(recipe, tasks, asked.synonyms, is_taught=asked.teaching is not None)
+        self._changes: dict[Finetuning, TextChanges | None] = {}
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
@@ -456,6 +463,7 @@ class FinetuneSession(Session[Classifier]):
         notify(None if self.taught is None else f"learning from {taught_in_words(self.taught)}")
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
+        self._tell_of_synonyms(recipe, notify)
         self._words_first(recipe, updates, notify)
         evaluate = _evaluator(model, _deciding(self.tasks, recipe))
         if evaluate is None:
@@ -482,6 +490,22 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
+    def _text_changes(self, recipe: Recipe) -> TextChanges | None:
+        """Return what is changed in texts, made once: a list may be long."""
+        settings = recipe.finetuning
+        if settings not in self._changes:
+            self._changes[settings] = text_changes(settings, self.asked.tokenizer, self.asked.synonyms)
+        return self._changes[settings]
+
+    def _tell_of_synonyms(self, recipe: Recipe, notify: Notify) -> None:
+        """Tell how many of the words to learn from a list has: one that has none of them changes nothing."""
+        changes = self._text_changes(recipe)
+        if changes is None or changes.listed is None:
+            return
+        for name, encoded in self.tasks.items():
+            share = changes.listed_share(encoded.splits["train"], encoded.vocab_size)
+            notify(f"{hundred(share)} % of the words of {name} to learn from are in the list of synonyms")
+
     def _at_once(self, recipe: Recipe) -> Training:
         """Return how much is worked on at once: of texts in windows as many tokens as a batch of whole contexts has."""
         training = recipe.training
@@ -489,6 +513,7 @@ class FinetuneSession(Session[Classifier]):
         if all(split.windows is None for split in splits):
             return training
         longest = max(int(np.diff(split.offsets[split.begins]).max()) for split in splits)
+        longest *= 2 if recipe.finetuning.r_drop else 1
         room = max(TOKENS_AT_ONCE, training.batch * recipe.shape.context)
         fitting = max(1, min(training.batch, room // longest))
         # Rows of so many windows as there are sizes would be recorded one by one.
@@ -519,7 +544,7 @@ class FinetuneSession(Session[Classifier]):
             context=context,
             block=min(self._block(training.precision), context),
             word_dropout=settings.word_dropout,
-            changes=text_changes(settings, self.asked.tokenizer, self.asked.synonyms),
+            changes=self._text_changes(recipe),
             mixup=settings.mixup,
             passes=2 if settings.r_drop else 1,
             dtype=np.float64 if training.precision == "fp64" else np.float32,

@@ -44,6 +44,7 @@ OFFERS = {
         "prompt_tokens",
     ],
     "glue": ["submit"],
+    "neighbours": ["list_neighbours"],
     "portions": ["on_device", "portions"],
     "predicting": ["ROW", "Tally", "free_names", "predict_file", "predict_texts"],
     "prompts": ["Reading", "Rule", "examples_to_show", "find_rule", "make_prompts"],
