@@ -60,20 +60,8 @@ def test_a_table_is_augmented_looked_at_and_learned(place: Path, trained: Path, 
 
 
 def test_a_list_of_neighbours_is_one_of_synonyms_to_learn_by(place: Path, trained: Path, capsys: Capture) -> None:
-    rows = "".join(
-        f"{who} sold the {thing},{n % 2}\n"
-        for n, (who, thing) in enumerate(
-            [
-                ("lady", "horse"),
-                ("woman", "ship"),
-                ("girl", "cat"),
-                ("woman", "boat"),
-                ("good", "house"),
-                ("bad", "dog"),
-            ]
-            * 2
-        )
-    )
+    texts = ("lady horse", "woman ship", "girl cat", "woman boat", "good house", "bad dog") * 2
+    rows = "".join(f"{text},{number % 2}\n" for number, text in enumerate(texts))
     (place / "rows.csv").write_text("text,label\n" + rows)
     words = ("rows.csv", "--neighbours", "small", "--out", "near.tsv", "--device", "cpu")
     code, out, err = run(capsys, "augment", *words)

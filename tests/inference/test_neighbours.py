@@ -38,7 +38,8 @@ def test_near_is_the_largest_cosine_once_the_mean_is_taken_off(run: Run) -> None
     }
     assert set(words) <= known
     table = {word: run.network.tokens[run.tokenizer.encode(word)[0]].tolist() for word in known}
-    mean = [sum(column) / len(table) for column in zip(*table.values(), strict=True)]
+    every = run.network.tokens.tolist()
+    mean = [sum(column) / len(every) for column in zip(*every, strict=True)]
     centred = {word: [x - m for x, m in zip(vector, mean, strict=True)] for word, vector in table.items()}
 
     def cosine(one: str, other: str) -> float:

@@ -1,7 +1,7 @@
 """Words that stand near others in a base's own embeddings: a list of candidates for synonyms, to be looked at.
 
-A word is one that the vocabulary holds whole, in one token; near is what has the largest cosine, once the mean of the
-words' vectors is taken off, which all of them share. What stands near is used alike, which opposites are too.
+A word is one that the vocabulary holds whole, in one token; near is what has the largest cosine, once the mean of all
+tokens' vectors is taken off, which they share. What stands near is used alike, which opposites are too.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def near_words(run: Run, texts: Iterable[str], *, most: int = MOST) -> list[Neig
         raise InputError(
             f"these texts have {len(words)} words that are one token of the vocabulary, and more than {most} are needed"
         )
-    vectors_NC = run.network.tokens[torch.tensor([ids[word] for word in words])].double()
-    vectors_NC = torch.nn.functional.normalize(vectors_NC - vectors_NC.mean(0), dim=-1)
+    table_VC = run.network.tokens.double()
+    vectors_NC = table_VC[torch.tensor([ids[word] for word in words])] - table_VC.mean(0)
+    vectors_NC = torch.nn.functional.normalize(vectors_NC, dim=-1)
     cosines_NN = (vectors_NC @ vectors_NC.T).fill_diagonal_(-2)
     nearest = cosines_NN.topk(most)
     return [
