@@ -95,6 +95,7 @@ def reword_table(
     may_be_done = resume and partial_path(out).is_file()
     check_target(out, overwrite=overwrite or may_be_done)
     identity: dict[str, object] = {"version of gpt1's rewording": VERSION, **ways.identity()}
+    sha256 = file_hash(table) if table.is_file() else ""  # before its rows are looked at
     labelled = read_table(table, dev=dev, test=test, encoding=encoding, **reading)
     task, train = labelled.task, labelled.splits["train"]
     require_plain(task)
@@ -103,7 +104,6 @@ def reword_table(
     others = [split for name, split in labelled.splits.items() if name != "train"]
     judging = {text for split in others for text in same_texts(task, split)}
     here = find_device(device)
-    sha256 = file_hash(table)
     identity |= {"table": sha256, "rows": [example.row for example in train], "device": here.type, "at once": AT_ONCE}
     if may_be_done and is_done(out, identity):
         notice(f"{out} is whole already")

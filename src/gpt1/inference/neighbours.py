@@ -15,6 +15,7 @@ import torch
 
 from gpt1.base.errors import InputError, SettingError
 from gpt1.base.files import require_absent, result_file
+from gpt1.base.wording import many
 from gpt1.inference.run import Run
 from gpt1.tasks.preparing import read_table
 from gpt1.text.spans import word_spans
@@ -61,7 +62,7 @@ def near_words(run: Run, texts: Iterable[str], *, most: int = MOST) -> list[Neig
     words = list(ids)
     if len(words) <= most:
         raise InputError(
-            f"these texts have {len(words)} words that are one token of the vocabulary, and more than {most} are needed"
+            f"these texts have {many(len(words), 'word')} of one token of the vocabulary; more than {most} are needed"
         )
     table_VC = run.network.tokens.double()
     vectors_NC = table_VC[torch.tensor([ids[word] for word in words])] - table_VC.mean(0)
