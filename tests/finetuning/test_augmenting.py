@@ -307,6 +307,32 @@ def test_mix_up_mixes_vectors_at_extract_and_labels_however_a_batch_is_cut(
         assert_gradients(gradients, wanted)
 
 
+@pytest.mark.parametrize("case", [CASES["pair"], CASES["both"]], ids=["pair", "both"])
+def test_rows_that_are_filled_up_give_the_same(case: Case) -> None:
+    model, task, found = classifier([case]), encoded(case), {}
+    for block in (1, 16):
+        batch = batches_of(task, batch=8, seed=SEED, passes=2, mixup=0.6, block=block, dtype=np.float64).batch(0)
+        found[block] = ours(model, batch, size=8, micro=3, r_drop=0.7)
+    assert found[16][0] == pytest.approx(found[1][0], rel=1e-12)
+    assert_gradients(found[16][1], found[1][1])
+
+
+def test_texts_in_windows_are_read_twice_too_and_count_the_same_however_a_batch_is_cut() -> None:
+    case = CASES["single"]
+    long = [Example((" ".join(str(n % VOCABULARY) for n in range(9 * row + 3)),), row % 3, row) for row in range(5)]
+    task = encode_task(encoded(case).task, {"train": long}, Numbers(), NETWORK.context, windows=True)
+    assert task.splits["train"].windows is not None
+    assert max(task.splits["train"].windows.tolist()) > 2
+    batch = batches_of(task, batch=8, seed=SEED, passes=2, dtype=np.float64).batch(0)
+    model = classifier([case])
+    whole = ours(model, batch, size=5, micro=5, r_drop=1.3)
+    assert whole[0][R_DROP] > 1e-4
+    for micro, ranks in ((2, 1), (3, 2)):
+        cut = ours(model, batch, size=8, micro=micro, ranks=ranks, r_drop=1.3)
+        assert cut[0] == pytest.approx(whole[0], rel=1e-9)
+        assert_gradients(cut[1], whole[1])
+
+
 def test_examples_are_mixed_in_pairs_the_last_of_an_odd_number_with_the_one_before() -> None:
     assert mixing(5, 1.0, KEY).partners.tolist() == [1, 0, 3, 2, 3]
     assert mixing(4, 1.0, KEY).partners.tolist() == [1, 0, 3, 2]

@@ -123,7 +123,8 @@ class PackedBatch:
         lesson, packing = self.lesson, self.packing
         chosen, passes = self.examples[first : first + real], packing.passes
         copies = self._copies(first, first + real)
-        read, windows = self._sequences(first, real), self._windows(first, first + size)
+        read = self._sequences(first, real)
+        windows = np.append(self._windows(first, first + real), np.ones(size - real, np.int64))  # filling has one
         each = windows * lesson.task.sequences
         start, _, extract = special_ids(packing.vocab_size).values()
         filling = [np.array([start, extract])] * lesson.task.sequences
@@ -235,13 +236,9 @@ class PackedBatch:
     # ---- windows, and texts that change ----
 
     def _windows(self, first: int, end: int) -> Integers:
-        """Return how many windows the examples of these places in the batch have; what fills it up has one each."""
-        found = np.ones(end - first, np.int64)
-        counts = self.lesson.split.windows
-        if counts is not None:
-            own = counts[self.examples[first:end]]
-            found[: len(own)] = own
-        return found
+        """Return how many windows the examples of these places in the batch have."""
+        own, counts = self.examples[first:end], self.lesson.split.windows
+        return np.ones(len(own), np.int64) if counts is None else counts[own].astype(np.int64)
 
     def _reworded(self, ids: NDArray[Any], place: int, changes: TextChanges) -> NDArray[Any]:
         """Change the words of a sequence's parts; what would not fit then has no longer words than before."""
