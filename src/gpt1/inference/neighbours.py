@@ -60,15 +60,15 @@ def near_words(run: Run, texts: Iterable[str], *, most: int = MOST) -> list[Neig
     """Return for the words of texts which of them stand nearest, commonest words first."""
     ids = _whole_words(run.tokenizer, texts)
     words = list(ids)
-    if len(words) <= most:
+    if len(words) < 2:
         raise InputError(
-            f"these texts have {many(len(words), 'word')} of one token of the vocabulary; more than {most} are needed"
+            f"these texts have {many(len(words), 'word')} of one token of the vocabulary; name other texts"
         )
     table_VC = run.network.tokens.double()
     vectors_NC = table_VC[torch.tensor([ids[word] for word in words])] - table_VC.mean(0)
     vectors_NC = torch.nn.functional.normalize(vectors_NC, dim=-1)
     cosines_NN = (vectors_NC @ vectors_NC.T).fill_diagonal_(-2)
-    nearest = cosines_NN.topk(most)
+    nearest = cosines_NN.topk(min(most, len(words) - 1))
     return [
         Neighbour(word, words[place], round(cosine, 4))
         for word, cosines, places in zip(words, nearest.values.tolist(), nearest.indices.tolist(), strict=True)
