@@ -23,6 +23,7 @@ from tests.moments import changes_told, counted, signalled
 from tests.processes import finish, start
 from tests.studies.tools import TRAINING, make_start, write_tasks
 
+AUGMENTED = ["study", "augmentation", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 REPRODUCED = ["reproduce", "--init", "RUN", "--data", "TASKS", "--out", "x"]
 OBJECTIVES = ["study", "objectives", "--task", "sst2", "--data", "TASKS", "--out", "x"]
@@ -61,6 +62,10 @@ def test_zeroshot_tells_figures_and_where_all_of_it_is(
     [
         (["transfer", "--layers", "0,2"], ["layers-0-sst2-7", "full-sst2-7"]),
         (["ablations"], ["full-sst2-7", "scratch-sst2-7", "no-lm-sst2-7"]),
+        (
+            ["augmentation", "--counts", "4", "--arms", "swaps,mixup", "--strength", "swaps=0.3"],
+            ["none-sst2-4-7", "swaps-sst2-4-7", "mixup-sst2-4-7"],
+        ),
         (["labels", "--counts", "4"], ["full-sst2-4-7", "scratch-sst2-4-7", "tf-idf-sst2-4-7"]),
     ],
 )
@@ -202,6 +207,15 @@ def test_reproduce_makes_one_row_and_tells_of_it(
         (["study", "labels", "--init", "RUN", "--out", "x"], 2, "Missing option '--counts'"),
         ([*ASKED, "--counts", "4", "--arms", "scratched"], 2, "unknown arm 'scratched'; did you mean 'scratch'?"),
         ([*ASKED, "--counts", "4", "--arms", "chosen", "--scratch-lr", "1"], 2, "--scratch-lr is the rate of the arm"),
+        ([*AUGMENTED, "--counts", "4", "--arms", "swap"], 2, "unknown arm 'swap'; did you mean 'swaps'?"),
+        ([*AUGMENTED, "--counts", "4", "--arms", "synonyms"], 2, "needs a list of them; name one with --synonyms"),
+        (
+            [*AUGMENTED, "--counts", "4", "--strength", "swaps"],
+            2,
+            "--strength takes ARM=NUMBER, such as mixup=0.4",
+        ),
+        ([*AUGMENTED, "--counts", "4", "--set", "finetuning.mixup=1"], 2, "say how strong an arm is with --strength"),
+        ([*AUGMENTED, "--counts", "4", "--synonyms", "absent.tsv"], 1, "absent.tsv"),
         ([*REPRODUCED, "--arm-lr", "scratch"], 2, "--arm-lr takes ARM=RATE, such as scratch=1e-3, not 'scratch'"),
         ([*REPRODUCED, "--arm-lr", "full=1e-3"], 2, "the rate of 'full' is that of all arms"),
         ([*REPRODUCED, "--make", "ablation"], 2, "unknown part 'ablation'; did you mean 'ablations'?"),

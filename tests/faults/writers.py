@@ -86,6 +86,7 @@ WRITERS = (
     same("study zeroshot", *ZEROSHOT, "--out", "new"),
     same("study ablations", "study", "ablations", "--init", "runs/books", *TABLE, "--out", "new", *STUDY),
     same("study objectives", *OBJECTIVES, *TABLE, "--out", "new", *STUDY),
+    same("study augmentation", "study", "augmentation", *LABELS[2:], "--arms", "swaps,r-drop", "--out", "new"),
     same("reproduce", "reproduce", "--init", "runs/books", "--data", "tasks", "--out", "new", *STUDY),
     once("report", "report", "runs/books", "runs/reviews", "studies/labels", "--out", "new.html"),
     once("card", "card", "runs/reviews", "--out", "new.md"),

@@ -34,6 +34,7 @@ VERBS = {
     "lessons": ("gpt1.cli.lessons", "Make tasks of unlabelled text, to be learned before the real ones."),
     "bases": ("gpt1.cli.bases", "List the pre-trained runs that ship with gpt1, or show the card of one."),
     "finetune": ("gpt1.cli.finetune", "Teach a pre-trained run a task, from a catalogue or a labelled table."),
+    "augment": ("gpt1.cli.augment", "Write rows of a labelled table in other words, by a model on this machine."),
     "tune": ("gpt1.cli.tune", "Search the settings by which a labelled table is best learned, within a time."),
     "prune": ("gpt1.cli.prune", "Make a run smaller: leave out layers and units that it can do without."),
     "evaluate": ("gpt1.cli.evaluate", "Measure how well a run predicts text, or answers its tasks."),

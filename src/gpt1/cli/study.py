@@ -299,6 +299,69 @@ def labels_command(
     )
 
 
+@command.command("augmentation")
+@_init_option
+@_table_options
+@_out_option
+@click.option("--counts", required=True, metavar="200,1000", help="How many labels to learn from, or all.")
+@click.option(
+    "--arms",
+    metavar="NAMES",
+    help="Of word-dropout, span-deletion, swaps, synonyms, mixup, r-drop.  [all; synonyms with a list]",
+)
+@click.option(
+    "--strength",
+    "strengths",
+    multiple=True,
+    metavar="ARM=NUMBER",
+    help="How strong an arm is; repeatable.  [0.1; mixup: 0.2, r-drop: 1]",
+)
+@click.option("--synonyms", metavar="FILE", help="A list: a word and a synonym on each line, or a file of WordNet.")
+@_training_options
+@options.as_json
+def augmentation_command(
+    init: str,
+    out: str,
+    counts: str,
+    arms: str | None,
+    strengths: tuple[str, ...],
+    synonyms: str | None,
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Does augmentation help? Learn the same few labels without any, and with one way at a time.
+
+    It says what helps and what hurts beyond chance, in pairs on the same rows.
+
+    \b
+    Example: gpt1 study augmentation --init runs/books --train reviews.csv --counts 200,1000 --out words --seeds 5
+    """
+    from gpt1.studies.augmentation import study_augmentation
+
+    wanted = _counts(counts)
+    names = None if arms is None else [name.strip() for name in arms.split(",")]
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    strong = _rates(strengths, "--strength", "mixup=0.4")
+    _watched(
+        lambda watcher: study_augmentation(
+            init,
+            out,
+            source=source,
+            training=training,
+            counts=wanted,
+            arms=names,
+            strengths=strong,
+            synonyms=synonyms,
+            part=own,
+            watcher=watcher,
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
 @click.command("reproduce")
 @_init_option
 @_lstm_option
@@ -368,15 +431,17 @@ def reproduce_command(
     )
 
 
-def _rates(pairs: tuple[str, ...]) -> dict[str, float]:
-    """Return what `--arm-lr ARM=RATE` said, given any number of times."""
+def _rates(pairs: tuple[str, ...], option: str = "--arm-lr", example: str = "scratch=1e-3") -> dict[str, float]:
+    """Return what `--arm-lr ARM=RATE`, or an option like it, said, given any number of times."""
     found = {}
     for pair in pairs:
         arm, _, rate = pair.partition("=")
         try:
             found[arm] = float(rate)
         except ValueError:
-            raise click.UsageError(f"--arm-lr takes ARM=RATE, such as scratch=1e-3, not '{pair}'") from None
+            raise click.UsageError(
+                f"{option} takes ARM={'RATE' if option == '--arm-lr' else 'NUMBER'}, such as {example}, not '{pair}'"
+            ) from None
     return found
 
 

@@ -31,6 +31,8 @@ from gpt1.records.study import (
     ArmDifference,
     ArmFigures,
     AskedTask,
+    AugmentationDifference,
+    AugmentationSection,
     CheckpointPoint,
     ClaimFigures,
     ClaimsSection,
@@ -66,6 +68,7 @@ KINDS = {
     "ablations": "What is lost without each part (table 5)",
     "labels": "How many labels pre-training is worth",
     "objectives": "What looking both ways is worth",
+    "augmentation": "Whether augmentation helps",
     "reproduce": "The paper's tables 2 to 5 and figure 2",
 }
 
@@ -99,6 +102,8 @@ def study_blocks(study: StudyRecord) -> list[Block]:
         blocks += _labels(found["labels"])
     if "objectives" in found:
         blocks += _objectives(found["objectives"])
+    if "augmentation" in found:
+        blocks += _augmentation(found["augmentation"])
     if "further" in found:
         blocks += _further(found["further"])
     return blocks
@@ -524,6 +529,66 @@ def _labels(content: LabelsSection) -> list[Block]:
             pairs = [(f"{one['labels']:,} labels, {one['split']}", one) for one in facts["differences"]]
             blocks.append(Folded("Differences in pairs", [_pairs_table("", pairs)]))
     return blocks
+
+
+def _augmentation(content: AugmentationSection) -> list[Block]:
+    tasks = {task: facts for task, facts in content["tasks"].items() if facts["arms"]}
+    if not tasks:
+        return []
+    points = {
+        (task, point["labels"], arm): point
+        for task, facts in tasks.items()
+        for arm, own in facts["arms"].items()
+        for point in own
+    }
+    columns = list(dict.fromkeys((task, count) for task, count, _ in points))
+    best = {
+        (task, count): _best_of(point["median"] for (*place, _), point in points.items() if place == [task, count])
+        for task, count in columns
+    }
+    rows = [
+        TableRow(
+            arm_name(arm),
+            [_ablated(points.get((*column, arm)), None, best[column]) for column in columns],
+            about,
+        )
+        for arm, about in content["arms"].items()
+    ]
+    pairs = [
+        (f"{task}, {one['labels']:,} labels, {one['split']}", one)
+        for task in tasks
+        for one in tasks[task]["differences"]
+    ]
+    where = "; ".join(f"{task} on {_judged_on(next(iter(facts['arms'].values()))[0])}" for task, facts in tasks.items())
+    spreads = ", and between which values they lie" if any(map(spread, points.values())) else ""
+    caption = f"{_over(points.values(), 'draw').capitalize()}{spreads}; {where}."
+    header = ["", *(f"{task}, {count:,} labels" for task, count in columns)]
+    blocks: list[Block] = [Heading("Augmentation"), Lines(_who_hurts(pairs)), Table(caption, header, rows)]
+    return [*blocks, Folded("Differences in pairs", [_pairs_table("", pairs)])] if pairs else blocks
+
+
+def _who_hurts(pairs: Sequence[tuple[str, AugmentationDifference]]) -> list[str]:
+    """Return a sentence for each way to augment: where it hurts, where it helps, and how that is to be taken."""
+    lines = []
+    for arm in dict.fromkeys(one["arm"] for _, one in pairs):
+        own = [(place, one) for place, one in pairs if one["arm"] == arm]
+        hurts = [place for place, one in own if one["high"] < 0]
+        helps = [place for place, one in own if one["low"] > 0]
+        said = [f"hurts, beyond chance, on {'; '.join(hurts)}"] if hurts else []
+        said += [f"helps, beyond chance, on {'; '.join(helps)}"] if helps else []
+        rest = len(own) - len(hurts) - len(helps)
+        said += [f"could be chance in {rest} of {len(own)}"] if rest else []
+        better, worse = (sum(one[way] for _, one in own) for way in ("better", "worse"))
+        mean = signed_score(sum(one["difference"] for _, one in own) / len(own))
+        lines.append(
+            f"{arm_name(arm)}: {', '.join(said)}; {mean} on average, better in {better:,} and worse in {worse:,} draws."
+        )
+    if len(pairs) > 1:
+        lines.append(
+            f"Of {len(pairs):,} comparisons one in twenty is beyond chance by chance alone; of {len(lines)} ways the "
+            "best one flatters."
+        )
+    return lines
 
 
 # ---- scores: x 100 as the paper has them, lines with their spread, differences in pairs ----

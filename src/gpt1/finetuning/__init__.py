@@ -2,6 +2,7 @@
 
 # What other rooms may import of this one's modules.
 OFFERS = {
+    "augmenting": ["check_augmentation", "unmixable"],
     "counting": ["CountedWords", "MOST_REPEATED", "deal_evenly", "words_of_others"],
     "data": ["Source", "check_training", "read_labelled", "read_source", "truncation_notices"],
     "distill": ["distill_task"],

@@ -17,9 +17,16 @@ import torch
 from gpt1.base.devices import device_name, find_device
 from gpt1.base.errors import FormatError, InputError, SettingError
 from gpt1.base.files import lock_folder, remove_folder, remove_temporaries_below, require_own_folder
-from gpt1.base.wording import many
+from gpt1.base.wording import hundred, many
 from gpt1.bases.catalog import default_base, lasting_name
 from gpt1.documents.figures import metric_name
+from gpt1.finetuning.augmenting import (
+    TextChanges,
+    check_augmentation,
+    recorded_synonyms,
+    require_same_synonyms,
+    text_changes,
+)
 from gpt1.finetuning.batches import PackingOptions, TaskBatches, TrainSet, make_lesson
 from gpt1.finetuning.calibrating import calibrate, deciding, parting_notices
 from gpt1.finetuning.counting import CountedWords, parts_to_hold_out
@@ -60,7 +67,7 @@ from gpt1.model.costs import count_parameters, flops_per_token
 from gpt1.recipes.catalog import NOT_OF_THE_BASE, RECIPES
 from gpt1.recipes.changes import change, differences, with_settings
 from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, windows_of
-from gpt1.recipes.values import NO_WINDOWS, Recipe, Shape, Training
+from gpt1.recipes.values import AUGMENTATIONS, NO_WINDOWS, Finetuning, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
 from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
@@ -70,6 +77,7 @@ from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tok
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
+from gpt1.text.synonyms import Synonyms, read_synonyms
 from gpt1.text.tokenizer import FILE_NAME as TOKENIZER_FILE
 from gpt1.text.tokenizer import Tokenizer
 from gpt1.training.config import Judgement, TrainerConfig
@@ -112,6 +120,7 @@ class FinetuneRequest:
     changes: Sequence[str]
     seeds: int = 1  # of which the best on dev is kept
     teaching: TaskTeaching | None = None
+    synonyms: Synonyms | None = None
 
 
 def finetune(
@@ -123,6 +132,7 @@ def finetune(
     train: str | Path | None = None,
     dev: str | Path | None = None,
     test: str | Path | None = None,
+    more: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     regression: bool = False,
     symmetric: bool = False,
@@ -136,6 +146,7 @@ def finetune(
     examples: Labelled | None = None,
     recipe: Recipe | str | None = None,
     changes: Sequence[str] = (),
+    synonyms: str | Path | Synonyms | None = None,
     seeds: int = 1,
     resume: bool = False,
     device: str | None = None,
@@ -147,14 +158,16 @@ def finetune(
 
     `init` is a folder, the name of a base, or None: the package's base, if it has one.
     What to learn is named in one of four ways: `task` (names of the catalogue, or `module:NAME`) with `data`, their
-    folder; `train`, a labelled table, perhaps with `dev` and `test`; `encoded`, what `gpt1 prepare --task` made; or
-    `examples` as values. Of tables `skip_bad` leaves out the rows that cannot be used, and `fold_labels` takes labels
-    that differ by case, blanks or Unicode's forms alone for the commonest of them; with `labels_sep` a row may have
-    several labels, which that sign parts, or none, and `metric` (macro-f1 or matthews) is what a table of one label a
-    row is judged by in place of accuracy; with the `shape` tokens each word of a text has a label. `recipe` is a name,
-    `module:NAME` or a value (None: that of the run to resume, else `finetune` for a base of the paper's size and `auto`
-    for others); `changes` are settings such as `finetuning.lm_weight=0`. With several `seeds` each is trained, and the
-    best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it stops, saved.
+    folder; `train`, a labelled table, perhaps with `dev` and `test`, and with `more` rows that `gpt1 augment` made of
+    it; `encoded`, what `gpt1 prepare --task` made; or `examples` as values. Of tables `skip_bad` leaves out the rows
+    that cannot be used, and `fold_labels` takes labels that differ by case, blanks or Unicode's forms alone for the
+    commonest of them; with `labels_sep` a row may have several labels, which that sign parts, or none, and `metric`
+    (macro-f1 or matthews) is what a table of one label a row is judged by in place of accuracy; with the `shape`
+    tokens each word of a text has a label. `recipe` is a name, `module:NAME` or a value (None: that of the run to
+    resume, else `finetune` for a base of the paper's size and `auto` for others); `changes` are settings such as
+    `finetuning.lm_weight=0`, and `synonyms` is the list by which `finetuning.synonyms` replaces words. With several
+    `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it
+    stops, saved.
     """
     source = Source(
         tasks=[task] if isinstance(task, str) else list(task or ()),
@@ -162,6 +175,7 @@ def finetune(
         train=None if train is None else Path(train),
         dev=None if dev is None else Path(dev),
         test=None if test is None else Path(test),
+        more=None if more is None else Path(more),
         columns=columns or {},
         regression=regression,
         symmetric=symmetric,
@@ -180,6 +194,9 @@ def finetune(
     begun = (Path(out), *found_seeds(Path(out)).values()) if resume else ()
     chosen = chosen_recipe(recipe, read_run(base).recipe.shape, begun)
     asked = FinetuneRequest(base, run_tokenizer(base), source, chosen, changes)
+    if synonyms is not None:
+        listed = synonyms if isinstance(synonyms, Synonyms) else read_synonyms(synonyms)
+        asked = replace(asked, synonyms=listed)
     with join_world(find_device(device)) as (world, own_device):
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = read_tasks(asked)
@@ -251,6 +268,7 @@ def suited_to(asked: FinetuneRequest, tasks: Mapping[str, EncodedTask]) -> Finet
         "calibrate": settings.calibrate,
         "word_dropout": settings.word_dropout,
         "windows": settings.windows != NO_WINDOWS,
+        **{name: getattr(settings, name) for name in AUGMENTATIONS},
     }
     if given := [name for name, is_on in others.items() if is_on]:
         raise SettingError(f"where each word has a label, `finetuning.{given[0]}` has no meaning; leave it out")
@@ -323,6 +341,9 @@ class FinetuneSession(Session[Classifier]):
         super().__init__(replace(conditions, listeners=(*conditions.listeners, self._forecast)), notices)
         self.asked, self.tasks = asked, tasks
         self.words = words or counted_words(tasks, change(asked.recipe, asked.changes), asked.tokenizer)
+        recipe = change(asked.recipe, asked.changes)
+        check_augmentation(recipe, tasks, asked.synonyms, is_taught=asked.teaching is not None)
+        self._changes: dict[Finetuning, TextChanges | None] = {}
         self._began = time.monotonic()
         self._any_task = next(iter(tasks.values()))  # of all that they have in common
 
@@ -334,6 +355,8 @@ class FinetuneSession(Session[Classifier]):
     def data(self) -> dict[str, str]:
         """Return hashes of the labelled rows, of the tokenizer and of who teaches."""
         found = {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
+        if self.asked.synonyms is not None:
+            found["the list of synonyms"] = self.asked.synonyms.identity
         return found | teachers_hashes(self.taught)
 
     def look(self) -> Looked:
@@ -381,6 +404,7 @@ class FinetuneSession(Session[Classifier]):
         begun = begun_run(self.out, FINETUNING)
         self._require_same_metrics(begun)
         require_same_teaching(self.out, begun.taught, self.taught)
+        require_same_synonyms(self.out, begun.synonyms, self.asked.synonyms)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -436,6 +460,7 @@ class FinetuneSession(Session[Classifier]):
             source=self.asked.source.recorded(),
             parent=lasting_name(init),
             taught=self.taught,
+            synonyms=None if self.asked.synonyms is None else recorded_synonyms(self.asked.synonyms),
         )
 
     @property
@@ -465,14 +490,24 @@ class FinetuneSession(Session[Classifier]):
         notify(None if self.taught is None else f"learning from {taught_in_words(self.taught)}")
         for text in parting_notices(self.tasks) if settings.calibrate else ():
             notify(text)
+        self._tell_of_synonyms(recipe, notify)
         self._words_first(recipe, updates, notify)
         evaluate = _evaluator(model, _deciding(self.tasks, recipe))
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
-        if self.world.size == 1 and is_cross_validated(self.tasks, recipe):
+        is_alone = self.world.size == 1 and is_cross_validated(self.tasks, recipe)
+        if is_alone and not self._folds(recipe):
+            notify("some rows were made of others, so nothing is cross-validated: the rows for dev tell who answers")
+        elif is_alone:
             self._forecast.expect(settings.folds)
         return TrainerConfig(
-            objective=TaskLearning(model, lm_weight=settings.lm_weight, tasks=self.tasks, teaching=self.taught),
+            objective=TaskLearning(
+                model,
+                lm_weight=settings.lm_weight,
+                tasks=self.tasks,
+                teaching=self.taught,
+                r_drop=settings.r_drop,
+            ),
             batches=batches,
             updates=updates,
             recipe=replace(recipe, logging=logging, training=self._at_once(recipe)),
@@ -482,6 +517,22 @@ class FinetuneSession(Session[Classifier]):
             has_parent=True,
         )
 
+    def _text_changes(self, recipe: Recipe) -> TextChanges | None:
+        """Return what is changed in texts, made once: a list may be long."""
+        settings = recipe.finetuning
+        if settings not in self._changes:
+            self._changes[settings] = text_changes(settings, self.asked.tokenizer, self.asked.synonyms)
+        return self._changes[settings]
+
+    def _tell_of_synonyms(self, recipe: Recipe, notify: Notify) -> None:
+        """Tell how many of the words to learn from a list has: one that has none of them changes nothing."""
+        changes = self._text_changes(recipe)
+        if changes is None or changes.listed is None:
+            return
+        for name, encoded in self.tasks.items():
+            share = changes.listed_share(encoded.splits["train"], encoded.vocab_size)
+            notify(f"{hundred(share)} % of the words of {name} to learn from are in the list of synonyms")
+
     def _at_once(self, recipe: Recipe) -> Training:
         """Return how much is worked on at once: of texts in windows as many tokens as a batch of whole contexts has."""
         training = recipe.training
@@ -489,6 +540,7 @@ class FinetuneSession(Session[Classifier]):
         if all(split.windows is None for split in splits):
             return training
         longest = max(int(np.diff(split.offsets[split.begins]).max()) for split in splits)
+        longest *= 2 if recipe.finetuning.r_drop else 1
         room = max(TOKENS_AT_ONCE, training.batch * recipe.shape.context)
         fitting = max(1, min(training.batch, room // longest))
         # Rows of so many windows as there are sizes would be recorded one by one.
@@ -502,8 +554,11 @@ class FinetuneSession(Session[Classifier]):
             notify(reached.in_words(trains=updates > 1))
 
     def _folds(self, recipe: Recipe) -> int:
-        """Return how many folds there are; several processes do not train again."""
-        return recipe.finetuning.folds if self.world.size == 1 else 0
+        """Return how many folds there are; several processes do not train again.
+
+        Nor is it done with rows made of others: in another fold than its source such a row would give it away.
+        """
+        return recipe.finetuning.folds if self.world.size == 1 and self.asked.source.more is None else 0
 
     def _updates(self, recipe: Recipe) -> int:
         training = recipe.training
@@ -516,6 +571,9 @@ class FinetuneSession(Session[Classifier]):
             context=context,
             block=min(self._block(training.precision), context),
             word_dropout=settings.word_dropout,
+            changes=self._text_changes(recipe),
+            mixup=settings.mixup,
+            passes=2 if settings.r_drop else 1,
             dtype=np.float64 if training.precision == "fp64" else np.float32,
         )
         lessons = self._lessons(class_weights=settings.class_weights)

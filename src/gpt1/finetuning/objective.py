@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from gpt1.finetuning.batches import LM, TEACHER
+from gpt1.finetuning.batches import LM, R_DROP, TEACHER
 from gpt1.model import Classifier, DropoutKey, Packing, WindowPacking, linear_cross_entropy
 from gpt1.records.run import RecordedTeaching
 
@@ -15,7 +15,13 @@ class TaskLearning(nn.Module):
     """Sums of a micro-batch: each example's loss times its weight, and each sequence's mean loss of its next tokens."""
 
     def __init__(
-        self, model: Classifier, *, lm_weight: float, tasks: Iterable[str], teaching: RecordedTeaching | None = None
+        self,
+        model: Classifier,
+        *,
+        lm_weight: float,
+        tasks: Iterable[str],
+        teaching: RecordedTeaching | None = None,
+        r_drop: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -29,6 +35,8 @@ class TaskLearning(nn.Module):
             self.weights[LM] = lm_weight
         if teaching is not None:
             self.weights[TEACHER], self._temperature = teaching.weight, teaching.temperature
+        if r_drop:
+            self.weights[R_DROP] = r_drop
 
     def forward(
         self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int, most_windows: int = 0
@@ -40,6 +48,8 @@ class TaskLearning(nn.Module):
         logits_EA, hidden_NC, output_VC = self.model(
             tensors["ids"].long(), packing, task, noise, tensors["examples"], windows, places
         )
+        if "partners" in tensors:
+            logits_EA = self._mixed(logits_EA, tensors)
         sums = {name: logits_EA.new_zeros(()) for name in self.weights}
         sums[task] = self.model.tasks[task].loss(logits_EA, tensors["shares"], tensors["weights"])
         if TEACHER in self.weights:
@@ -49,4 +59,18 @@ class TaskLearning(nn.Module):
             sums[LM] = linear_cross_entropy(
                 hidden_NC, output_VC, tensors["targets"].long(), tensors["token_weights"], self.model.body.vocab_size
             )
+        if R_DROP in self.weights:
+            apart_E = self.model.tasks[task].divergence(*logits_EA.chunk(2))
+            sums[R_DROP] = apart_E @ tensors["is_real"]
         return sums
+
+    def _mixed(self, logits_EA: Tensor, tensors: dict[str, Tensor]) -> Tensor:
+        """Return the logits of each pass's examples, mixed where examples are.
+
+        A head is linear and shares add up to 1: mixing what it gives is mixing the vectors at extract that it is given.
+        """
+        passes = 2 if R_DROP in self.weights else 1
+        partners, own_E1 = tensors["partners"].long(), tensors["mix_shares"].unsqueeze(1)
+        each_PEA = logits_EA.unflatten(0, (passes, -1))
+        mixed_PEA: Tensor = own_E1 * each_PEA[:, : len(partners)] + (1 - own_E1) * each_PEA[:, partners]
+        return mixed_PEA.flatten(0, 1)

@@ -79,6 +79,16 @@ class HeadShape:
             return (losses_EA * weights).mean(-1).sum()
         return -(shares_EA * logits_EA.log_softmax(-1)).sum(-1) @ weights
 
+    def divergence(self, one_EA: Tensor, other_EA: Tensor) -> Tensor:
+        """Return of each example (KL(p || q) + KL(q || p)) / 2 [E], p and q what two logits of it make of the answers.
+
+        Where each answer is yes or no it is the mean over them.
+        """
+        p_EA, q_EA = self.probabilities(one_EA), self.probabilities(other_EA)
+        if self.is_multilabel:  # log(p / (1 - p)) is the logit
+            return 0.5 * ((p_EA - q_EA) * (one_EA - other_EA)).mean(-1)
+        return 0.5 * ((p_EA - q_EA) * (one_EA.log_softmax(-1) - other_EA.log_softmax(-1))).sum(-1)
+
 
 class WindowAttention(nn.Module):
     """What the windows of an example are together, by how much each counts."""

@@ -38,6 +38,7 @@ OFFERS = {
     ],
     "values": [
         "ATTENTION",
+        "AUGMENTATIONS",
         "AUGMENTED",
         "FOLDS",
         "FSDP",
@@ -51,6 +52,7 @@ OFFERS = {
         "Recipe",
         "Schedule",
         "Shape",
+        "TEXT_CHANGES",
         "TRANSFORMER",
         "Training",
     ],

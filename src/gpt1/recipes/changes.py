@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpt1.base.errors import FormatError, SettingError, did_you_mean, tell_renamed
 from gpt1.base.records import LARGEST
-from gpt1.recipes.values import DERIVED, NO_WINDOWS, Recipe, Training
+from gpt1.recipes.values import AUGMENTATIONS, DERIVED, NO_WINDOWS, Recipe, Training
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)  # which would read them anew each time
 Setting = bool | int | float | str | None
@@ -78,6 +78,9 @@ def recipe_as_json(recipe: Recipe) -> dict[str, Any]:
         del found["training"]["mask_rate"]
     if not recipe.finetuning.bidirectional:
         del found["finetuning"]["bidirectional"]
+    for name in AUGMENTATIONS:
+        if not found["finetuning"][name]:
+            del found["finetuning"][name]
     return {**found, "derived": derived} if derived else found
 
 

@@ -22,6 +22,9 @@ AUGMENTED = 0.1  # word dropout of a fine-tuning that is only told to augment it
 # How what a text's windows say becomes one answer; without, a text that does not fit the context loses its end.
 NO_WINDOWS, MEAN, MAX, ATTENTION = "off", "mean", "max", "attention"
 WINDOWS = (NO_WINDOWS, MEAN, MAX, ATTENTION)
+# Settings of fine-tuning that change what is learned from, each off where it is 0; records hold those that are on.
+TEXT_CHANGES = ("span_deletion", "word_swaps", "synonyms")  # shares of a text's words
+AUGMENTATIONS = (*TEXT_CHANGES, "mixup", "r_drop")
 FOLDS = 3  # of a cross-validation, at most
 DDP, FSDP = "ddp", "fsdp"
 PARALLELISMS = (DDP, FSDP)
@@ -246,6 +249,11 @@ class Finetuning:
     scratch: bool = False  # take its shape and words, but none of its weights
     class_weights: bool = False  # let rare labels count as much as frequent ones
     word_dropout: float = 0.0  # share of the tokens of a text that are left out, others each time
+    span_deletion: float = 0.0  # share of the words of a text that are left out in one stretch, others each time
+    word_swaps: float = 0.0  # so many times two words of a text change places, as a share of its words
+    synonyms: float = 0.0  # share of the words that are replaced by one that a list has for them
+    mixup: float = 0.0  # a: examples are mixed in pairs, with their labels, by shares from Beta(a, a)
+    r_drop: float = 0.0  # alpha: weight of how far two passes with other dropout are apart
     drop_last: bool = False  # leave the last batch of an epoch out where it is not whole, as the released code does
     ensemble: bool = False  # let counted words answer too, or alone, where that is better
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
@@ -257,12 +265,20 @@ class Finetuning:
         _among("way to read long texts", self.windows, WINDOWS)
         _check(
             {
+                f"{name} is at least 0 and below 1, not {getattr(self, name)}": 0 <= getattr(self, name) < 1
+                for name in TEXT_CHANGES
+            }
+        )
+        _check(
+            {
                 f"lm_weight is at least 0, not {self.lm_weight}": self.lm_weight >= 0,
                 f"transfer_layers is 0 or more, or none, not {self.transfer_layers}": (self.transfer_layers or 0) >= 0,
                 "scratch takes no weights over, so transfer_layers has no meaning beside it": not (
                     self.scratch and self.transfer_layers is not None
                 ),
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
+                f"mixup is at least 0, not {self.mixup}": self.mixup >= 0,
+                f"r_drop is at least 0, not {self.r_drop}": self.r_drop >= 0,
                 f"folds is between 0 and {FOLDS}, not {self.folds}": 0 <= self.folds <= FOLDS,
                 "a bidirectional network sees the next token, so there is nothing to learn in predicting it: say "
                 f"finetuning.lm_weight=0 too, not {self.lm_weight}": not self.bidirectional or self.lm_weight == 0,

@@ -46,6 +46,7 @@ class RecordedSource(RecordPart):
     labels_sep: str | None = None
     metric: str | None = None
     shape: str | None = None
+    more: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class RecordedTeacher(RecordPart):
 
 @dataclass(frozen=True)
 class RecordedTexts(RecordPart):
-    """Texts without labels, of which teachers' answers were learned."""
+    """Texts that a person named beside the data: such as teachers alone answered, or a list of synonyms."""
 
     path: str
     identity: str
@@ -125,6 +126,7 @@ class RunRecord(Record):
     corpus: RecordedCorpus | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
+    synonyms: RecordedTexts | None = None
     pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None

@@ -23,6 +23,10 @@ _ARM_NAMES = {
     "both-ways": "mixed, fine-tuned both ways",
     "tf-idf": "TF-IDF",
     "chosen": "what fine-tuning chooses",
+    "none": "no augmentation",
+    "swaps": "word swaps",
+    "mixup": "mix-up",
+    "r-drop": "R-Drop",
 }
 
 
@@ -137,6 +141,13 @@ class LabelDifference(ArmDifference):
     """The same with so many labels."""
 
     labels: Count
+
+
+class AugmentationDifference(LabelDifference):
+    """The same of an augmentation over none, and how many draws and seeds it was better and worse in."""
+
+    better: Count
+    worse: Count
 
 
 class CurvePoint(Summary):
@@ -332,6 +343,21 @@ class LabelsSection(TypedDict):
     tasks: dict[str, LabelledTask]
 
 
+class AugmentedTask(TypedDict):
+    """What augmentations are worth to a task, by arm."""
+
+    metric: str
+    arms: dict[str, list[LabelPoint]]
+    differences: list[AugmentationDifference]
+
+
+class AugmentationSection(TypedDict):
+    """Ways to augment, each with how strong it was."""
+
+    arms: dict[str, str]
+    tasks: dict[str, AugmentedTask]
+
+
 class StudySections(TypedDict):
     """What was found."""
 
@@ -347,6 +373,7 @@ class StudySections(TypedDict):
     transfer: NotRequired[TransferSection]
     labels: NotRequired[LabelsSection]
     objectives: NotRequired[ObjectivesSection]
+    augmentation: NotRequired[AugmentationSection]
 
 
 class AskedOfStudy(TypedDict):
@@ -362,6 +389,8 @@ class AskedOfStudy(TypedDict):
     changes: NotRequired[list[str]]
     counts: NotRequired[list[Count | Literal["all"]]]  # of labels
     rates: NotRequired[dict[str, float]]  # of arms that have their own
+    strengths: NotRequired[dict[str, float]]  # of augmentations
+    synonyms: NotRequired[str | None]
     texts: NotRequired[dict[str, str]]  # runs by how they read the same text
     seeds: NotRequired[list[Count]]
 

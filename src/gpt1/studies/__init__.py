@@ -3,6 +3,7 @@
 # What other rooms may import of this one's modules.
 OFFERS = {
     "ablations": ["study_ablations"],
+    "augmentation": ["study_augmentation"],
     "cells": ["Cell", "CellResult", "Watcher", "has_cells", "seconds_left"],
     "comparison": ["Sheet", "paired_difference", "read_sheet", "resampled_interval"],
     "finetuned": ["FinetuningSettings"],
