@@ -87,10 +87,12 @@ OF_SEVERAL = {
     "serve/test_path.py",
     "benchmarks/test_checkpoints.py",  # benchmarks/
     "benchmarks/test_failures.py",  # benchmarks/
+    "benchmarks/test_far_evidence.py",
     "benchmarks/test_laptop.py",
     "benchmarks/test_ngrams.py",
     "benchmarks/test_pretraining.py",
     "benchmarks/test_results.py",
+    "benchmarks/test_windows.py",
     "cli/test_defaults.py",  # all verbs, against the owners of their defaults
     "cli/test_evaluate_answers.py",  # gpt1 evaluate, of fine-tuned runs
     "estimators/test_checks.py",  # scikit-learn's own
