@@ -67,5 +67,5 @@ def test_the_list_is_one_of_synonyms(run: Run, tmp_path: Path) -> None:
 
 
 def test_too_few_words_are_told(run: Run) -> None:
-    with pytest.raises(Gpt1Error, match="have 1 word that is one token; name other"):
+    with pytest.raises(Gpt1Error, match="have 1 word of one token of the vocabulary; name other"):
         near_words(run, ["lamp a of", "lamp"])
