@@ -11,6 +11,7 @@ OFFERS = {
         "Imported",
         "PRETRAINING",
         "RecordedCorpus",
+        "RecordedMix",
         "RecordedPruning",
         "RecordedSource",
         "RecordedTeacher",

@@ -28,6 +28,13 @@ class RecordedCorpus(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedMix(RecordedCorpus):
+    """Old text that was mixed in, and which share of all that was read it had."""
+
+    share: Annotated[float, AtLeast(0)] = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class RecordedSource(RecordPart):
     """Where the labelled data of a fine-tuned run lay."""
 
@@ -122,6 +129,7 @@ class RunRecord(Record):
     identity: str | None = None  # of the labelled data
     source: RecordedSource | None = None
     corpus: RecordedCorpus | None = None
+    mixed: RecordedMix | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
     pruned: RecordedPruning | None = None

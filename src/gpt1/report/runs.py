@@ -103,8 +103,14 @@ def _pretrained_facts(run: GatheredRun, found: Reached) -> list[tuple[str, str]]
     ]
     if corpus:
         facts.append(("text", f"{corpus.path}, {rough(corpus.tokens)} tokens"))
+    old = 0.0
+    if (mix := run.record.mixed) is not None:
+        old = mix.share
+        facts.append(("mixed in", f"{mix.path}, {rough(mix.tokens)} tokens: a share of {old:g} of what was read"))
     if found.tokens is not None and run.progress is not None:
-        times = f", {_times(found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
+        times = (
+            f", {_times((1 - old) * found.tokens / corpus.tokens)} times the text" if corpus and corpus.tokens else ""
+        )
         planned = run.progress.planned
         of = f" of {planned:,}" if planned > run.progress.step else ""
         facts.append(("trained on", f"{rough(found.tokens)} tokens in {run.progress.step:,}{of} updates{times}"))
