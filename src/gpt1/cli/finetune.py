@@ -22,6 +22,11 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--train", metavar="TABLE", help="A labelled table: csv, tsv, jsonl or parquet, also compressed.")
 @click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
 @click.option("--test", metavar="TABLE", help="--train: a table for the final test.")
+@click.option(
+    "--target-texts",
+    metavar="FILE",
+    help="Texts of another domain without labels, with the columns of --train, or one a line: adapt to it.",
+)
 @click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
 @options.columns
 @options.regression
@@ -78,6 +83,7 @@ def command(
       gpt1 finetune reviews.csv --out runs/reviews
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
       gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
+      gpt1 finetune reviews.csv --target-texts tweets.csv --out runs/tweets
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
@@ -92,7 +98,7 @@ def command(
             "data (--task NAME --data DIR), or what gpt1 prepare --task has made (--encoded DIR)"
         )
     told = [*changes, *_settings(given)]
-    files = ("task", "data", "train", "dev", "test", "encoded")
+    files = ("task", "data", "train", "dev", "test", "encoded", "target_texts")
     sources = (*files, "regression", "symmetric", "encoding", "skip_bad", "fold_labels", "labels_sep", "metric")
     asked = ("recipe", "seeds", "resume", "device", "minutes")
     named = {name: given[name] for name in sources if given[name] not in (None, (), False)}

@@ -25,8 +25,8 @@ from gpt1.tasks.packed import pack_sequences, window_cells
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
-# The terms of the language model and of teachers; a task's term has the task's name, which never begins so.
-LM, TEACHER = "_lm", "_teacher"
+# The terms of the language model, of teachers and of domains; a task's term has its name, which never begins so.
+LM, TEACHER, DOMAIN = "_lm", "_teacher", "_domain"
 
 Integers = NDArray[np.int64]
 

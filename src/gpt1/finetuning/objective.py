@@ -1,12 +1,17 @@
-"""What fine-tuning learns: L3 = L2 + lambda L1 of the paper's section 3.2, the task and beside it the next token."""
+"""What fine-tuning learns: L3 = L2 + lambda L1 of the paper's section 3.2, the task and beside it the next token.
+
+Where there are texts of a target domain, also which domain a text is from; see `domains.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from gpt1.finetuning.batches import LM, TEACHER
+from gpt1.finetuning.batches import DOMAIN, LM, TEACHER
 from gpt1.model import Classifier, DropoutKey, Packing, WindowPacking, linear_cross_entropy
 from gpt1.records.run import RecordedTeaching
 
@@ -29,6 +34,8 @@ class TaskLearning(nn.Module):
             self.weights[LM] = lm_weight
         if teaching is not None:
             self.weights[TEACHER], self._temperature = teaching.weight, teaching.temperature
+        if model.domains is not None:
+            self.weights[DOMAIN] = 1.0  # of its classifier; what the network makes of it is the reversal's
 
     def forward(
         self, tensors: dict[str, Tensor], noise: DropoutKey | None, *, task: str, longest: int, most_windows: int = 0
@@ -48,4 +55,17 @@ class TaskLearning(nn.Module):
             sums[LM] = linear_cross_entropy(
                 hidden_NC, output_VC, tensors["targets"].long(), tensors["token_weights"], self.model.body.vocab_size
             )
+        if DOMAIN in self.weights:
+            sums[DOMAIN] = self._domain_loss(hidden_NC, tensors, task)
         return sums
+
+    def _domain_loss(self, hidden_NC: Tensor, tensors: dict[str, Tensor], task: str) -> Tensor:
+        """Return the sum over the texts of both domains of how unlikely the right domain was found."""
+        examples, sequences = len(tensors["examples"]), self.model.tasks[task].sequences
+        source_ends = tensors["offsets"][1 : examples * sequences + 1].long() - 1
+        x_EC = self.model.vectors(hidden_NC, torch.cat((source_ends, tensors["target_ends"])), task)
+        logits_E = self.model.domain_logits(x_EC, tensors["reversal"])
+        counts = tensors["has_domain"].to(logits_E.dtype)
+        is_target = torch.cat((torch.zeros_like(counts), torch.ones_like(counts)))
+        losses = functional.binary_cross_entropy_with_logits(logits_E, is_target, reduction="none")
+        return losses @ counts.repeat(2)

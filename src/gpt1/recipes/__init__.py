@@ -14,6 +14,7 @@ OFFERS = {
         "used_settings",
     ],
     "changes": [
+        "OF_DOMAINS",
         "Setting",
         "change",
         "differences",

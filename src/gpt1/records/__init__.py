@@ -10,6 +10,7 @@ OFFERS = {
         "Hardware",
         "Imported",
         "PRETRAINING",
+        "RecordedAdaptation",
         "RecordedCorpus",
         "RecordedMix",
         "RecordedPruning",

@@ -90,6 +90,18 @@ class RecordedTeaching(RecordPart):
 
 
 @dataclass(frozen=True)
+class RecordedAdaptation(RecordPart):
+    """Texts of the domain that a run was adapted to, and how well the domains can be told apart by what it knows.
+
+    That is the accuracy of a linear classifier which is taught for it, on texts that it was not taught.
+    """
+
+    texts: RecordedTexts
+    apart_before: Annotated[float, AtLeast(0)] | None = None  # the first update
+    apart: Annotated[float, AtLeast(0)] | None = None  # at the end
+
+
+@dataclass(frozen=True)
 class RecordedPruning(RecordPart):
     """What a network was made smaller by, and what that cost before any training."""
 
@@ -132,6 +144,7 @@ class RunRecord(Record):
     mixed: RecordedMix | None = None
     parent: str | None = None
     taught: RecordedTeaching | None = None
+    adapted: RecordedAdaptation | None = None
     pruned: RecordedPruning | None = None
     imported: Imported | None = None
     trained_on: Hardware | None = None

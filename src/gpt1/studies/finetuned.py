@@ -22,7 +22,7 @@ from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.recipes.catalog import AUTO
-from gpt1.recipes.changes import Setting, change, settings
+from gpt1.recipes.changes import OF_DOMAINS, Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
 from gpt1.recipes.values import FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
@@ -137,6 +137,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {"logging.keep_optimizer", "logging.keep_weights"}
     later |= {"finetuning.folds"} if asked["finetuning.folds"] == FOLDS else set()
     later |= {"finetuning.windows"} if asked["finetuning.windows"] == NO_WINDOWS else set()
+    later |= {f"finetuning.{name}" for name in OF_DOMAINS}  # of which studies have one
     later |= {"shape.layer_drop"} if not asked["shape.layer_drop"] else set()
     return {name: value for name, value in asked.items() if name not in later}
 
