@@ -44,7 +44,10 @@ VERBS = {
     "generate": ("gpt1.cli.generate", "Let a run continue a text."),
     "zeroshot": ("gpt1.cli.zeroshot", "Ask a language model about a task that it was never taught."),
     "blimp": ("gpt1.cli.zeroshot", "Ask a language model which of two sentences is English."),
-    "study": ("gpt1.cli.study", "The paper's experiments: zero-shot, transferred layers, ablations, few labels."),
+    "study": (
+        "gpt1.cli.study",
+        "The paper's experiments: zero-shot, layers, ablations, few labels; and of new domains.",
+    ),
     "reproduce": ("gpt1.cli.study", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
     "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),
     "card": ("gpt1.cli.card", "Write the model card of a run: what it is, what it is worth, what it cannot do."),

@@ -26,6 +26,7 @@ OFFERS = {
         "with_settings",
     ],
     "derived": [
+        "gentler",
         "in_words",
         "recipe_for",
         "recipe_for_text",

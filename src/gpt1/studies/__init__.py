@@ -5,6 +5,7 @@ OFFERS = {
     "ablations": ["study_ablations"],
     "cells": ["Cell", "CellResult", "Watcher", "has_cells", "seconds_left"],
     "comparison": ["Sheet", "paired_difference", "read_sheet", "resampled_interval"],
+    "domain": ["study_domain"],
     "finetuned": ["FinetuningSettings"],
     "folder": ["STUDY_FILE", "is_study", "read_study"],
     "labels": ["study_labels"],
