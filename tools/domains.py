@@ -31,6 +31,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,13 @@ Figures = dict[str, Any]
 ARMS = "source,reading,adversarial,both,target"
 FIGURES, SETTINGS = "figures.json", "settings.json"
 NOT_OF_A_CELL = ("data", "out", "arms", "seeds", "processes", "process", "device")
-# The network alone: counted words know nothing of the target domain, and some arms would keep them.
-ALONE = ("finetuning.ensemble=false", "finetuning.calibrate=false", "logging.save_every=1000000")
+# The network alone, without windows: counted words know nothing of the target domain, and adapting knows no windows.
+ALONE = (
+    "finetuning.ensemble=false",
+    "finetuning.calibrate=false",
+    "finetuning.windows=off",
+    "logging.save_every=1000000",
+)
 READ = ("training.batch=8", "training.epochs=4", "logging.sample_every=none", "logging.keep_weights=none")
 _ADVERSARIAL = re.compile(r"(adversarial|both)(:([\d.]+)(!?))?")
 
@@ -114,14 +120,16 @@ def make_tables(folder: Path, seed: int, given: argparse.Namespace) -> None:
 # ---- arms ----
 
 
-def base_of(given: argparse.Namespace) -> Path:
+@cache
+def base_of(init: str | None) -> Path:
     """Return the run to start from."""
-    return default_base().path if given.init is None else run_folder(given.init)
+    return default_base().path if init is None else run_folder(init)
 
 
 def read_target_text(folder: Path, seed: int, given: argparse.Namespace) -> Path:
     """Return the base that has read the texts of the target domain."""
-    base, record = base_of(given), read_run(base_of(given))
+    base = base_of(given.init)
+    record = read_run(base)
     if not (folder / "corpus" / "corpus.json").exists():
         how: dict[str, Any] = {"document": "blank", "valid": 0.05, "duplicates": "keep", "workers": 1}
         prepare([folder / "target.txt"], base, folder / "corpus", **how)
@@ -154,7 +162,7 @@ def learn(arm: str, seed: int, given: argparse.Namespace, folder: Path) -> Run:
     if own is None and arm not in ("source", "reading", "target"):
         raise InputError(f"there is no arm '{arm}'; there are {ARMS}, and adversarial:WEIGHT")
     reads = arm == "reading" or arm.startswith("both")
-    init = read_target_text(folder, seed, given) if reads else base_of(given)
+    init = read_target_text(folder, seed, given) if reads else base_of(given.init)
     table = folder / ("labelled.csv" if arm == "target" else "source.csv")
     (folder / "rows.csv").write_bytes(table.read_bytes())  # by whose name all arms call the task
     changes = [*ALONE, *given.changes, *(own or []), f"training.seed={seed}"]

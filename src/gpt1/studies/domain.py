@@ -72,7 +72,7 @@ Nats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Reading:
+class TwoTexts:
     """Texts of two domains, and how they are read."""
 
     new: Path
@@ -181,12 +181,12 @@ def check_shares(shares: Sequence[float]) -> list[float]:
     return sorted(set(shares))
 
 
-def open_reading(start: InitRun, new: Path, old: Path, changes: Sequence[str], watcher: Watcher) -> Reading:
+def open_reading(start: InitRun, new: Path, old: Path, changes: Sequence[str], watcher: Watcher) -> TwoTexts:
     """Return how texts are read by a run, with all that the changes leave open settled, or refuse them."""
     record = read_run(start.path)
     if record.kind != PRETRAINING:
         raise SettingError(f"{start.path} is fine-tuned, and its recipe is not for text; start from one that is not")
-    found = Reading(new, old, record.recipe, [*gentler(record.recipe), *changes])
+    found = TwoTexts(new, old, record.recipe, [*gentler(record.recipe), *changes])
     for name, text in found.train.items():
         if text.fingerprint != start.tokenizer:
             corpus = new if name == NEW else old
@@ -208,7 +208,7 @@ def arm_of(share: float | None) -> str:
 
 
 def _cell(
-    share: float | None, start: InitRun, how: Reading, rows: Rows, training: FinetuningSettings, seed: int
+    share: float | None, start: InitRun, how: TwoTexts, rows: Rows, training: FinetuningSettings, seed: int
 ) -> Cell:
     learning = finetuning_cell(Arm(arm_of(share), start), rows, training, seed)
 
@@ -236,7 +236,7 @@ def _cell(
 
 
 def _read(
-    out: Path, share: float, start: InitRun, how: Reading, device: str | None, seed: int, listener: Listener
+    out: Path, share: float, start: InitRun, how: TwoTexts, device: str | None, seed: int, listener: Listener
 ) -> Path:
     """Return a run that has gone on with the new text, and so much old text among it."""
     if has_saved(out) and not list_checkpoints(out):
@@ -264,7 +264,7 @@ def _losses_file(folder: Path, name: str) -> Path:
 # ---- what it comes to ----
 
 
-def tabulate(one: TaskData, shares: Sequence[float], how: Reading, planned: Plan[str], done: Done) -> StudySection:
+def tabulate(one: TaskData, shares: Sequence[float], how: TwoTexts, planned: Plan[str], done: Done) -> StudySection:
     """Return what each arm knows of both texts and of the task, and by how much reading and mixing change it, in pairs.
 
     An arm is held against the one that reads nothing, and one that mixes also against the one with the next smaller
@@ -345,7 +345,7 @@ class WindowLosses:
         }
 
 
-def _text(seeds: Mapping[int, CellResult], name: str, how: Reading) -> WindowLosses:
+def _text(seeds: Mapping[int, CellResult], name: str, how: TwoTexts) -> WindowLosses:
     """Return what an arm lost on a text, read from its cells."""
     nats, targets = {}, np.zeros(0)
     stream = how.valid[name]
