@@ -42,6 +42,7 @@ from gpt1.serve.limits import Limits
 from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
 from gpt1.studies.ablations import study_ablations
+from gpt1.studies.domain import SHARES, study_domain
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.reproduce import Scope, reproduce
@@ -107,6 +108,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study zeroshot": (study_zeroshot,),
     "study transfer": STUDY,
     "study ablations": (study_ablations, *STUDY),
+    "study domain": ({"shares": ",".join(f"{share:g}" for share in SHARES)}, study_domain, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
     "reproduce": ({"counts": "none", "make": "all"}, Scope, reproduce, *STUDY),
     "report": (report,),
