@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gpt1.exchange.to_compact import export_compact
 from gpt1.finetuning.batches import DOMAIN, LM, PackingOptions, TaskBatches, make_lesson
 from gpt1.finetuning.domains import DomainBatch, DomainBatches, reversal
 from gpt1.finetuning.finetune import finetune
@@ -24,9 +25,11 @@ from gpt1.finetuning.target import TargetTexts
 from gpt1.inference.classification import head_shapes
 from gpt1.inference.run import load_run
 from gpt1.model import Classifier, build_classifier, build_model, dropout_key
+from gpt1.pruning.prune import prune
 from gpt1.recipes.values import Finetuning
 from gpt1.records.run import RecordedAdaptation, RecordedTexts
 from gpt1.report import report
+from gpt1.report.card import make_card
 from gpt1.tasks.encoded import encode_task
 from gpt1.tasks.examples import Example
 from gpt1.text.specials import SPECIALS
@@ -260,6 +263,20 @@ def test_a_run_that_was_adapted_is_a_run_like_any_other_and_says_what_it_was_ada
     assert "told apart in" in page
 
 
+def test_an_adapted_run_is_made_smaller_like_any_other(adapted: Path, tmp_path: Path) -> None:
+    run = load_run(adapted, device="cpu")
+    export_compact(run, tmp_path / "compact")
+    pruned = prune(adapted, tmp_path / "pruned", layers=1, device="cpu").run
+    for smaller in (load_run(tmp_path / "compact", device="cpu"), pruned):
+        assert smaller.record.adapted is not None
+        assert smaller.record.adapted.texts == run.record.adapted.texts  # type: ignore[union-attr]
+        assert len(list(smaller.predict(["Ann sold nothing"]))) == 1
+    assert pruned.record.adapted is not None
+    assert pruned.record.adapted.apart is None
+    assert "told apart" not in make_card(pruned.path)
+    assert "adapted to" in make_card(pruned.path)
+
+
 def test_lines_of_a_text_file_are_texts_too(adapted: Path, folder: Path, trained: Path, tmp_path: Path) -> None:
     told = Told()
     given: dict[str, Any] = {"target_texts": folder / "target.txt", "changes": SETTINGS, "device": "cpu"}
@@ -280,8 +297,10 @@ def test_a_killed_adaptation_goes_on_bit_for_bit(adapted: Path, folder: Path, tr
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_run(adapted: Path, folder: Path, trained: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_two_processes_make_the_same_run(adapted: Path, folder: Path, trained: Path, tmp_path: Path, how: str) -> None:
     words = ["--train", str(folder / "moods.csv"), "--target-texts", str(folder / "target.csv")]
+    words += ["--set", f"training.parallelism={how}"]
     subprocess.run(command(trained, tmp_path / "run", *words, ranks=2), check=True, capture_output=True)
     assert losses_of(tmp_path / "run") == pytest.approx(losses_of(adapted), rel=1e-3)
 
