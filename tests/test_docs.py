@@ -68,6 +68,9 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     (tmp_path / "books").mkdir()
     for seed in range(5):
         (tmp_path / "books" / f"{seed}.txt").write_text(make_text(200, seed))
+    (tmp_path / "archive").mkdir()
+    for seed in range(5, 9):
+        (tmp_path / "archive" / f"{seed}.txt").write_text(make_text(40, seed))
     (tmp_path / "books" / "INDEX.tsv").write_text("slug\ttitle\n0\tA book\n")
     rows = "".join(f"{word} one,{label}\n" for word, label in [("good", 1), ("bad", 0), ("fine", 1), ("poor", 0)])
     for name in ("reviews.csv", "more.csv"):

@@ -44,6 +44,7 @@ from gpt1.serve.settings import ServerSettings
 from gpt1.starting.start import start
 from gpt1.studies.ablations import study_ablations
 from gpt1.studies.augmentation import STRENGTHS, study_augmentation
+from gpt1.studies.domain import SHARES, study_domain
 from gpt1.studies.finetuned import FinetuningSettings
 from gpt1.studies.labels import USUAL, study_labels
 from gpt1.studies.objectives import ToRead, study_objectives
@@ -119,6 +120,7 @@ OWNERS: dict[str, tuple[Any, ...]] = {
     "study transfer": STUDY,
     "study ablations": (study_ablations, *STUDY),
     "study objectives": (ToRead, study_objectives, *STUDY),
+    "study domain": ({"shares": ",".join(f"{share:g}" for share in SHARES)}, study_domain, *STUDY),
     "study labels": ({"arms": ",".join(USUAL)}, study_labels, *STUDY),
     "study augmentation": (
         {"arms": "all; synonyms with a list", "strengths": f"{AUGMENTED:g}; {STRONGER}"},

@@ -410,6 +410,8 @@ def test_a_table_as_excel_writes_it_is_read(trained: Path, tmp_path: Path, capsy
         (["--train", "TABLE", "--out", "FOLDER.csv"], 1, "holds other files (notes.txt)"),
         (["--train", "TABLE", "--out", "TABLE"], 1, "is a file; choose a new or empty folder"),
         (["--train", "TABLE", "--init", "absent"], 1, "absent does not exist"),
+        (["--train", "TABLE", "--target-texts", "absent.csv"], 1, "absent.csv does not exist"),
+        (["--encoded", "ENCODED", "--target-texts", "x.csv"], 2, "--target-texts are read as the labelled rows are"),
         (["--train", "TABLE", "--init", "FOLDER.csv"], 1, "run.json does not exist; expected a run there"),
     ],
 )

@@ -27,6 +27,7 @@ AUGMENTED = ["study", "augmentation", "--init", "RUN", "--task", "sst2", "--data
 ASKED = ["study", "labels", "--init", "RUN", "--task", "sst2", "--data", "TASKS", "--out", "x"]
 REPRODUCED = ["reproduce", "--init", "RUN", "--data", "TASKS", "--out", "x"]
 OBJECTIVES = ["study", "objectives", "--task", "sst2", "--data", "TASKS", "--out", "x"]
+DOMAIN = ["study", "domain", *ASKED[2:], "--corpus", "absent", "--old", "absent"]
 SETTINGS = [word for setting in TRAINING.changes for word in ("--set", setting)]
 
 
@@ -128,6 +129,23 @@ def test_a_study_reads_a_table_with_faults_as_a_training_does(
     assert "1 of 22 rows left out" in said
 
 
+def test_a_new_domain_is_studied_with_settings_of_its_own_for_reading(
+    place: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--init", str(place / "books"), "--task", "sst2", "--data", str(place / "tasks"), "--device", "cpu"]
+    words = [*named, "--corpus", str(corpus), "--old", str(corpus), "--out", str(tmp_path / "out"), *SETTINGS]
+    reading = ["--read", "training.steps=2", "--read", "optimizer.lr=1e-3", "--shares", "0.25", "--seed", "7"]
+    code, printed, said = run(capsys, "study", "domain", *words, *reading)
+    assert code == 0, said
+    assert "2 cells" in said
+    for part in ("A new domain", "without reading", "share 0.25", "Differences in pairs", "share 0.25 over without"):
+        assert part in printed
+    (cell,) = (tmp_path / "out" / "cells").glob("share-0.25-sst2-7/cell.json")
+    asked = json.loads(cell.read_text())["inputs"]["reading"]
+    assert (asked["share"], asked["settings"]["training.steps"], asked["settings"]["training.seed"]) == (0.25, 2, 7)
+    assert asked["settings"]["optimizer.lr"] == 1e-3
+
+
 def test_parts_make_their_cells_and_the_command_without_them_the_tables(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +234,9 @@ def test_reproduce_makes_one_row_and_tells_of_it(
         ),
         ([*AUGMENTED, "--counts", "4", "--set", "finetuning.mixup=1"], 2, "say how strong an arm is with --strength"),
         ([*AUGMENTED, "--counts", "4", "--synonyms", "absent.tsv"], 1, "absent.tsv"),
+        ([*DOMAIN, "--shares", "a"], 2, "--shares takes numbers between commas, such as 0,0.25, not 'a'"),
+        ([*DOMAIN, "--shares", "0,1"], 2, "--shares of old text are at least 0 and below 1, not 1"),
+        ([*DOMAIN, "--shares", "0"], 1, "absent is not a folder with a corpus"),
         ([*REPRODUCED, "--arm-lr", "scratch"], 2, "--arm-lr takes ARM=RATE, such as scratch=1e-3, not 'scratch'"),
         ([*REPRODUCED, "--arm-lr", "full=1e-3"], 2, "the rate of 'full' is that of all arms"),
         ([*REPRODUCED, "--make", "ablation"], 2, "unknown part 'ablation'; did you mean 'ablations'?"),

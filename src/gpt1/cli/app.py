@@ -47,7 +47,7 @@ VERBS = {
     "blimp": ("gpt1.cli.zeroshot", "Ask a language model which of two sentences is English."),
     "study": (
         "gpt1.cli.study",
-        "The paper's experiments: zero-shot, transferred layers, ablations, few labels; and reading both ways.",
+        "The paper's experiments: zero-shot, layers, ablations, few labels; and of later ideas.",
     ),
     "reproduce": ("gpt1.cli.study", "Make the paper's tables 2 to 5 and figure 2, as far as the data goes."),
     "report": ("gpt1.cli.report", "Show runs and studies on one HTML page: scores side by side, curves, mistakes."),

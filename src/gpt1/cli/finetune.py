@@ -23,6 +23,11 @@ from gpt1.recipes.values import AUGMENTED
 @click.option("--dev", metavar="TABLE", help="--train: a table to choose the best epoch on.  [a tenth of --train]")
 @click.option("--test", metavar="TABLE", help="--train: a table for the final test.")
 @click.option("--more", metavar="TABLE", help="--train: rows that gpt1 augment made of it, to be learned too.")
+@click.option(
+    "--target-texts",
+    metavar="FILE",
+    help="Texts of another domain without labels, with the columns of --train, or one a line: adapt to it.",
+)
 @click.option("--encoded", multiple=True, metavar="DIR", help="What `gpt1 prepare --task` made; repeatable.")
 @options.columns
 @options.regression
@@ -86,6 +91,7 @@ def command(
       gpt1 finetune --init runs/books --train tickets.csv --labels-sep "|" --out runs/tickets
       gpt1 finetune --init runs/books --train faults.csv --metric macro-f1 --out runs/faults
       gpt1 finetune --train names.conll --shape tokens --out runs/names
+      gpt1 finetune reviews.csv --target-texts tweets.csv --out runs/tweets
       gpt1 finetune --init runs/books --task rte --data glue_data --out runs/rte --seeds 3
       gpt1 finetune --init runs/books --encoded encoded/sst2 --out runs/sst2 --scratch
     """
@@ -102,7 +108,7 @@ def command(
     told = [*changes, *_settings(given)]
     if given["synonyms"] is not None:
         told.insert(0, f"finetuning.synonyms={AUGMENTED}")  # which --set may change
-    files = ("task", "data", "train", "dev", "test", "more", "encoded")
+    files = ("task", "data", "train", "dev", "test", "more", "encoded", "target_texts")
     sources = (
         *files,
         "regression",

@@ -362,6 +362,64 @@ def augmentation_command(
     )
 
 
+@command.command("domain")
+@_init_option
+@click.option("--corpus", required=True, metavar="DIR", help="Text of the new domain: a prepared corpus.")
+@click.option("--old", required=True, metavar="DIR", help="Text of the old domain: a prepared corpus.")
+@_table_options
+@_out_option
+@click.option("--shares", metavar="0,0.25,..", help="Shares of old text in what is read.  [0,0.1,0.25,0.5]")
+@click.option(
+    "--read",
+    "reading",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a setting of the reading, such as training.steps=500; repeatable.",
+)
+@_training_options
+@options.as_json
+def domain_command(
+    init: str,
+    corpus: str,
+    old: str,
+    out: str,
+    shares: str | None,
+    reading: tuple[str, ...],
+    part: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Go on with text of a new domain: what is learned, what is forgotten, and what mixing in old text saves.
+
+    A run reads the new text with each share of old text among it, and nothing at all; each is measured on text for
+    validation of both domains, and learns a task of the new one. All that read make as many updates.
+
+    \b
+    Example: gpt1 study domain --init runs/books --corpus mails --old corpus --train tickets.csv --out domain --seeds 3
+    """
+    from gpt1.studies.domain import study_domain
+
+    asked: dict[str, Any] = {} if shares is None else {"shares": _shares(shares)}
+    source, training, own = options.source_of(**given), _training_of(given), options.part_of(part)
+    _watched(
+        lambda watcher: study_domain(
+            init,
+            out,
+            corpus=corpus,
+            old=old,
+            source=source,
+            training=training,
+            reading=reading,
+            part=own,
+            watcher=watcher,
+            **asked,
+        ),
+        out,
+        as_json,
+        own,
+    )
+
+
 @click.command("reproduce")
 @_init_option
 @_lstm_option
@@ -453,6 +511,14 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
         raise click.UsageError(
             f"{option} takes whole numbers between commas, such as {example}, not '{text}'"
         ) from None
+
+
+def _shares(text: str) -> list[float]:
+    """Return shares that stand between commas."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--shares takes numbers between commas, such as 0,0.25, not '{text}'") from None
 
 
 def _counts(text: str) -> list[int | Literal["all"]]:

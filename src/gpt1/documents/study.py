@@ -39,6 +39,8 @@ from gpt1.records.study import (
     ConvergenceSection,
     CurvesSection,
     DifferencesSection,
+    DomainSection,
+    DomainText,
     FurtherSection,
     GlueSection,
     LabelsSection,
@@ -50,6 +52,7 @@ from gpt1.records.study import (
     StudyRecord,
     Summary,
     TablesSection,
+    TextDifference,
     TransferSection,
     ZeroshotSection,
     arm_name,
@@ -69,6 +72,7 @@ KINDS = {
     "labels": "How many labels pre-training is worth",
     "objectives": "What looking both ways is worth",
     "augmentation": "Whether augmentation helps",
+    "domain": "Text of a new domain, and how much old text among it",
     "reproduce": "The paper's tables 2 to 5 and figure 2",
 }
 
@@ -104,6 +108,8 @@ def study_blocks(study: StudyRecord) -> list[Block]:
         blocks += _objectives(found["objectives"])
     if "augmentation" in found:
         blocks += _augmentation(found["augmentation"])
+    if "domain" in found:
+        blocks += _domain(found["domain"])
     if "further" in found:
         blocks += _further(found["further"])
     return blocks
@@ -128,6 +134,8 @@ def _what(study: StudyRecord) -> list[tuple[str, str]]:
         "rates of their own": ", ".join(f"{arm_name(arm)} {rate:g}" for arm, rate in about.get("rates", {}).items()),
         "numbers of labels": ", ".join(map(str, about.get("counts") or [])),
         "texts": ", ".join(f"{arm_name(name)} {run}" for name, run in about.get("texts", {}).items()),
+        "shares of old text": ", ".join(f"{share:g}" for share in about.get("shares", [])),
+        "settings of reading": ", ".join(about.get("reading") or []),
         "seeds": ", ".join(map(str, about.get("seeds") or [])),
         "cells": f"{study.cells.planned:,}",
         "hardware": ", ".join(study.cost.devices),
@@ -589,6 +597,52 @@ def _who_hurts(pairs: Sequence[tuple[str, AugmentationDifference]]) -> list[str]
             "best one flatters."
         )
     return lines
+
+
+def _domain(content: DomainSection) -> list[Block]:
+    arms = content["arms"]
+    if not arms:
+        return []
+    value, (any_arm, *_) = metric_name(content["metric"]), arms.values()
+    best = _best_of(facts["task"]["median"] for facts in arms.values())
+    least = {
+        "new": min(facts["new"]["bits_per_byte"] for facts in arms.values()),
+        "old": min(facts["old"]["bits_per_byte"] for facts in arms.values()),
+    }
+    rows = []
+    for arm, facts in arms.items():
+        cells = [_text_cell(facts["new"], least["new"]), _text_cell(facts["old"], least["old"])]
+        rows.append(TableRow(arm_name(arm), [*cells, _ablated(facts["task"], None, best)]))
+    caption = (
+        f"Bits per byte of text that was not read ({any_arm['new']['windows']:,} windows of the new domain, "
+        f"{any_arm['old']['windows']:,} of the old one; fewer are better), with the 95 % interval over windows and the "
+        f"perplexity; and {content['task']}, {value} on {_judged_on(any_arm['task'])}: "
+        f"{_over(facts['task'] for facts in arms.values())}. An arm is called by its share of old text."
+    )
+    blocks: list[Block] = [
+        Heading("A new domain"),
+        Table(caption, ["", "new text", "old text", content["task"]], rows),
+    ]
+    if content["texts"]:
+        told = [_text_row(one) for one in content["texts"]]
+        scores = [(f"{one['task']} {one['split']}", one) for one in content["scores"]]
+        caption = "In pairs: windows are drawn with replacement, the same for both; above 0 is worse."
+        tables: list[Block] = [Table(caption, ["bits per byte", "by", "verdict"], told), _pairs_table("", scores)]
+        blocks.append(Folded("Differences in pairs", tables))
+    return blocks
+
+
+def _text_cell(text: DomainText, least: float) -> TableCell:
+    note = f"{text['low']:.3f} to {text['high']:.3f}; perplexity {text['perplexity']:,.1f}"
+    return TableCell(f"{text['bits_per_byte']:.3f}", note=note, is_best=text["bits_per_byte"] == least)
+
+
+def _text_row(one: TextDifference) -> TableRow:
+    said = verdict(one["low"], one["high"], is_better=one["difference"] < 0)
+    value, low, high = (f"{bits:+.3f}".replace("-", MINUS) for bits in (one["difference"], one["low"], one["high"]))
+    cells = [TableCell(value, note=f"{low} to {high}"), TableCell(said, is_number=False)]
+    note = f"{one['text']} text, {many(one['windows'], 'window')}"
+    return TableRow(f"{arm_name(one['arm'])} over {arm_name(one['over'])}", cells, note)
 
 
 # ---- scores: x 100 as the paper has them, lines with their spread, differences in pairs ----

@@ -32,6 +32,7 @@ OFFERS = {
     ],
     "results": ["decisions", "evaluations", "results", "results_blocks", "run_worth"],
     "seeds": ["found_seeds", "is_done", "read_result", "summarise", "write_result"],
+    "target": ["apart_in_words", "target_in_words"],
     "thresholding": ["choose_factors", "choose_thresholds"],
     "update_time": ["encode_table", "seconds_an_update"],
 }

@@ -28,8 +28,8 @@ from gpt1.tasks.tagging import NO_WORD
 from gpt1.text.specials import special_ids
 from gpt1.training.batches import NO_TARGET, MicroBatchArrays
 
-# The terms of the language model, of teachers and of R-Drop; a task's term has the task's name, which never begins so.
-LM, TEACHER, R_DROP = "_lm", "_teacher", "_r_drop"
+# The terms of the language model, of teachers, R-Drop and domains; a task's term has its name, which never begins so.
+LM, TEACHER, R_DROP, DOMAIN = "_lm", "_teacher", "_r_drop", "_domain"
 COPIES = 2  # examples beside a part that its own may be mixed with: its first one's partner and its last one's
 
 Integers = NDArray[np.int64]

@@ -42,6 +42,7 @@ from gpt1.finetuning.data import (
     unknown_tokens,
     window_notices,
 )
+from gpt1.finetuning.domains import DomainBatches
 from gpt1.finetuning.ensembling import PARTS_FOLDER, make_ensembles, times_as_long
 from gpt1.finetuning.forecasting import Forecast, in_fold
 from gpt1.finetuning.measure import measure
@@ -55,6 +56,14 @@ from gpt1.finetuning.seeds import (
     read_result,
     report_seeds,
     write_result,
+)
+from gpt1.finetuning.target import (
+    TargetTexts,
+    apart_in_words,
+    read_target,
+    require_same_target,
+    target_in_words,
+    told_apart,
 )
 from gpt1.finetuning.teaching import TaskTeaching
 from gpt1.finetuning.thresholding import choose_factors, choose_thresholds
@@ -70,10 +79,10 @@ from gpt1.recipes.derived import in_words, recipe_for, settled, wants_windows, w
 from gpt1.recipes.values import AUGMENTATIONS, NO_WINDOWS, Finetuning, Recipe, Shape, Training
 from gpt1.records.calibration import CALIBRATION_FILE
 from gpt1.records.ensemble import ENSEMBLE_FILE
-from gpt1.records.run import FINETUNING, RecordedTeaching, RunRecord
+from gpt1.records.run import FINETUNING, RecordedAdaptation, RecordedTeaching, RunRecord
 from gpt1.runs.checkpoints import list_checkpoints
 from gpt1.runs.events import Listener
-from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer
+from gpt1.runs.folder import is_left_over, is_run, read_run, run_folder, run_tokenizer, update_run
 from gpt1.tasks.answers import log_likelihoods, predictions
 from gpt1.tasks.encoded import EncodedTask
 from gpt1.tasks.metrics import scores
@@ -121,6 +130,7 @@ class FinetuneRequest:
     seeds: int = 1  # of which the best on dev is kept
     teaching: TaskTeaching | None = None
     synonyms: Synonyms | None = None
+    target: TargetTexts | None = None
 
 
 def finetune(
@@ -144,6 +154,7 @@ def finetune(
     shape: str | None = None,
     encoded: str | Path | EncodedTask | Sequence[str | Path | EncodedTask] | None = None,
     examples: Labelled | None = None,
+    target_texts: str | Path | None = None,
     recipe: Recipe | str | None = None,
     changes: Sequence[str] = (),
     synonyms: str | Path | Synonyms | None = None,
@@ -163,7 +174,9 @@ def finetune(
     that cannot be used, and `fold_labels` takes labels that differ by case, blanks or Unicode's forms alone for the
     commonest of them; with `labels_sep` a row may have several labels, which that sign parts, or none, and `metric`
     (macro-f1 or matthews) is what a table of one label a row is judged by in place of accuracy; with the `shape`
-    tokens each word of a text has a label. `recipe` is a name, `module:NAME` or a value (None: that of the run to
+    tokens each word of a text has a label. `target_texts` is a table or a text file with texts of another domain,
+    without labels: the network is taught so that the two domains cannot be told apart by what it makes of a text.
+    `recipe` is a name, `module:NAME` or a value (None: that of the run to
     resume, else `finetune` for a base of the paper's size and `auto` for others); `changes` are settings such as
     `finetuning.lm_weight=0`, and `synonyms` is the list by which `finetuning.synonyms` replaces words. With several
     `seeds` each is trained, and the best one on dev is kept. `resume` goes on with the run in `out`; after `minutes` it
@@ -201,10 +214,34 @@ def finetune(
         conditions = Conditions(Path(out), world, own_device, resume, minutes, curves, tuple(listeners))
         tasks, notices = read_tasks(asked)
         asked = suited_to(asked, tasks)
+        if target_texts is not None:
+            target, told = read_target(target_texts, source, tasks, asked.tokenizer)
+            asked, notices = for_target(asked, target), [*notices, *told]
         if seeds == 1:
             FinetuneSession(asked, conditions, tasks, notices).train()
             return load_run(out, device=device)
         return load_run(_train_several(asked, conditions, seeds, tasks, notices), device=device)
+
+
+def for_target(asked: FinetuneRequest, target: TargetTexts) -> FinetuneRequest:
+    """Return a request for a network that is adapted to a domain of which no label is known.
+
+    Unless that is asked for by name, who answers is not decided by rows of the other domain: the network does.
+    """
+    found = replace(asked, target=target, changes=["finetuning.ensemble=false", *asked.changes])
+    recipe = change(found.recipe, found.changes)
+    if recipe.training.patience is not None:
+        raise SettingError(
+            "training.patience waits for a better epoch by rows for dev, which are of the domain that `target_texts` "
+            "leave; leave it out"
+        )
+    for name in ("mixup", "r_drop"):
+        if getattr(recipe.finetuning, name):
+            raise SettingError(
+                f"finetuning.{name} reads examples beside others or twice, which `target_texts` stand beside once; "
+                "leave out one of the two"
+            )
+    return found
 
 
 def chosen_recipe(recipe: Recipe | str | None, base: Shape, folders: Iterable[Path]) -> Recipe:
@@ -357,6 +394,8 @@ class FinetuneSession(Session[Classifier]):
         found = {"the labelled data": identity(self.tasks), "the tokenizer": self.asked.tokenizer.fingerprint}
         if self.asked.synonyms is not None:
             found["the list of synonyms"] = self.asked.synonyms.identity
+        if self.asked.target is not None:
+            found["the texts of the target domain"] = self.asked.target.recorded.texts.identity
         return found | teachers_hashes(self.taught)
 
     def look(self) -> Looked:
@@ -405,6 +444,7 @@ class FinetuneSession(Session[Classifier]):
         self._require_same_metrics(begun)
         require_same_teaching(self.out, begun.taught, self.taught)
         require_same_synonyms(self.out, begun.synonyms, self.asked.synonyms)
+        require_same_target(self.out, begun.adapted, None if self.asked.target is None else self.asked.target.recorded)
         if begun.identity != identity(self.tasks):
             raise InputError(
                 f"the training examples are not those that the run {self.out} was begun with; resume it with its own, "
@@ -461,6 +501,7 @@ class FinetuneSession(Session[Classifier]):
             parent=lasting_name(init),
             taught=self.taught,
             synonyms=None if self.asked.synonyms is None else recorded_synonyms(self.asked.synonyms),
+            adapted=None if self.asked.target is None else self.asked.target.recorded,
         )
 
     @property
@@ -471,14 +512,17 @@ class FinetuneSession(Session[Classifier]):
     def make_model(self, recipe: Recipe, init: Path | None) -> Classifier:
         """Return the network with a head for each task."""
         learned = {name: encoded.task for name, encoded in self.tasks.items()}
-        return make_classifier(recipe, learned, self._any_task.vocab_size, init, self.device)
+        tells_domains = self.asked.target is not None
+        size = self._any_task.vocab_size
+        return make_classifier(recipe, learned, size, init, self.device, tells_domains=tells_domains)
 
     def configure(self, model: Classifier, recipe: Recipe, notify: Notify) -> TrainerConfig:
         """Return what the loop needs."""
         settings = recipe.finetuning
         notify(speed_up(model.body, recipe, self.device, self.world, sizes_vary=True))
-        batches, updates = self._batches(recipe), self._updates(recipe)
-        epoch, logging = batches.batches_an_epoch, recipe.logging
+        labelled, updates = self._batches(recipe), self._updates(recipe)
+        batches = self._with_target(labelled, recipe, updates, model, notify)
+        epoch, logging = labelled.batches_an_epoch, recipe.logging
         logging = replace(
             logging, evaluate_every=logging.evaluate_every or epoch, save_every=logging.save_every or epoch
         )
@@ -492,7 +536,7 @@ class FinetuneSession(Session[Classifier]):
             notify(text)
         self._tell_of_synonyms(recipe, notify)
         self._words_first(recipe, updates, notify)
-        evaluate = _evaluator(model, _deciding(self.tasks, recipe))
+        evaluate = _evaluator(model, _deciding(self.tasks, recipe), keeps_last=self.asked.target is not None)
         if evaluate is None:
             notify("there are no labelled rows for dev: the last update is kept, and patience has nothing to go by")
         is_alone = self.world.size == 1 and is_cross_validated(self.tasks, recipe)
@@ -516,6 +560,30 @@ class FinetuneSession(Session[Classifier]):
             evaluate=evaluate,
             has_parent=True,
         )
+
+    def _with_target(
+        self, batches: TaskBatches, recipe: Recipe, updates: int, model: Classifier, notify: Notify
+    ) -> TaskBatches | DomainBatches:
+        """Return batches with texts of the target domain, if there are any; note how far they are at the beginning."""
+        target, training = self.asked.target, recipe.training
+        if target is None:
+            return batches
+        notify(f"adapting to a domain without labels: {target_in_words(target.recorded)}")
+        if self.world.is_first and not list_checkpoints(self.out):
+            self._note_apart(model, at_the_end=False)
+        settings = recipe.finetuning
+        return DomainBatches(batches, target, settings, batch=training.batch, seed=training.seed, updates=updates)
+
+    def _note_apart(self, model: Classifier, *, at_the_end: bool) -> RecordedAdaptation | None:
+        """Keep how well the domains can be told apart by what the network makes of texts now, and return it."""
+        target = self.asked.target
+        adapted = read_run(self.out).adapted
+        if target is None or adapted is None:
+            return None
+        found = told_apart(model, target.task, self.tasks[target.task].splits["train"], target.split)
+        adapted = replace(adapted, apart=found) if at_the_end else replace(adapted, apart_before=found)
+        update_run(self.out, adapted=adapted)
+        return adapted
 
     def _text_changes(self, recipe: Recipe) -> TextChanges | None:
         """Return what is changed in texts, made once: a list may be long."""
@@ -603,6 +671,8 @@ class FinetuneSession(Session[Classifier]):
         if trainer.best is None or settings.ensemble or settings.calibrate or has_thresholds:
             trainer.wait_for_disk()  # what is decided of weights does not come there before them
         run = Run(self.out, device=self.device, step=BEST, checkpoint=trainer.best)
+        if (adapted := self._note_apart(run.classifier, at_the_end=True)) is not None:
+            notify(None if adapted.apart is None else f"the two domains are {apart_in_words(adapted)}")
         if settings.ensemble:
             (self.out / CALIBRATION_FILE).unlink(missing_ok=True)  # of who answered before
             folds, took = self._folds(run.recipe), trainer.progress.seconds
@@ -674,10 +744,14 @@ def _on_ways(recipe: Recipe, init: Path) -> str | None:
 # ---- looking at the model ----
 
 
-def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[[], Judgement] | None:
+def _evaluator(
+    model: Classifier, tasks: Mapping[str, EncodedTask], *, keeps_last: bool
+) -> Callable[[], Judgement] | None:
     """Return a function that scores the model on every dev split: the mean of their first metrics decides, then loss.
 
-    Few rows give few different scores, so many epochs are equal by them though they are not equally sure.
+    Few rows give few different scores, so many epochs are equal by them though they are not equally sure. Of a network
+    that is adapted to another domain the last epoch is kept, whatever its scores: rows for dev are of the domain that
+    it leaves, and would choose the epoch that has left it least.
     """
     splits = [
         (name, split, encoded.splits[split])
@@ -703,6 +777,8 @@ def _evaluator(model: Classifier, tasks: Mapping[str, EncodedTask]) -> Callable[
             found |= {f"{prefix}_{metric}": value for metric, value in own.items()}
             found[f"{prefix}_loss"] = float(-likelihood[known].mean())
             losses.append(found[f"{prefix}_loss"])
+        if keeps_last:
+            return Judgement(found, cost=0.0)  # of equals the later one is better
         return Judgement(found, cost=1 - float(np.mean(decisive)), tiebreak=float(np.mean(losses)))
 
     return evaluate

@@ -152,7 +152,8 @@ class Run:
     def classifier(self) -> Classifier:
         """The network of a fine-tuned run with its heads."""
         heads = head_shapes(self.tasks, self.recipe.finetuning.windows)
-        return self._loaded(build_classifier(self._body(len(SPECIALS)), heads, seed=0))
+        body, tells_domains = self._body(len(SPECIALS)), self.record.adapted is not None
+        return self._loaded(build_classifier(body, heads, seed=0, tells_domains=tells_domains))
 
     @cached_property
     def ensembles(self) -> dict[str, Ensemble]:

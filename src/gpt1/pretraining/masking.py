@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from gpt1.base.errors import SettingError
 from gpt1.base.shuffle import draw
 from gpt1.pretraining.stream import TokenStream
-from gpt1.pretraining.windows import Windows
 from gpt1.recipes.values import Recipe
 from gpt1.training.batches import NO_TARGET, Batch, Batches
 
@@ -78,7 +77,7 @@ def mask_validation(batches: Iterable[Batch], rate: float) -> Iterator[Batch]:
         first += len(batch)
 
 
-def mixed(windows: Windows, recipe: Recipe) -> Batches:
+def mixed(windows: Batches, recipe: Recipe) -> Batches:
     """Return the batches of a recipe: as they are, or a share of them masked."""
     training = recipe.training
     if not training.masked_share:

@@ -132,7 +132,11 @@ def _record(whole: Run, shape: Shape, pruning: RecordedPruning) -> RunRecord:
     recipe = whole.recipe
     alone = replace(recipe.finetuning, ensemble=False, calibrate=False)
     recipe = replace(recipe, shape=shape, finetuning=alone)
-    return replace(whole.record, recipe=recipe, parent=lasting_name(whole.path), pruned=pruning, taught=None)
+    adapted = whole.record.adapted
+    if adapted is not None:  # how well the whole network tells its domains apart
+        adapted = replace(adapted, apart_before=None, apart=None)
+    parent = lasting_name(whole.path)
+    return replace(whole.record, recipe=recipe, parent=parent, pruned=pruning, taught=None, adapted=adapted)
 
 
 def _measure(run: Run, held_out: HeldOutRows, table: str | Path | None, tell: Tell) -> None:

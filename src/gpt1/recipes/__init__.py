@@ -16,6 +16,7 @@ OFFERS = {
         "used_settings",
     ],
     "changes": [
+        "OF_DOMAINS",
         "Setting",
         "change",
         "differences",
@@ -27,6 +28,7 @@ OFFERS = {
         "with_settings",
     ],
     "derived": [
+        "gentler",
         "in_words",
         "recipe_for",
         "recipe_for_text",

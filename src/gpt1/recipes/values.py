@@ -259,6 +259,9 @@ class Finetuning:
     calibrate: bool = False  # fit on dev how sure answers are; where it is large, on a half that does not choose epochs
     windows: str = NO_WINDOWS  # a text that does not fit is read in several; mean, max, attention: how they answer
     bidirectional: bool = False  # attend to what comes after too; then there is no next token to learn beside the task
+    domain_weight: float = 1.0  # with texts of a target domain: how hard the network unlearns which domain a text is of
+    domain_ramp: bool = True  # let that weight rise from 0 by 2 / (1 + exp(-10 p)) - 1, p being the share of updates
+    target_lm: bool = True  # learn the next tokens of the target domain's texts too, where `lm_weight` is above 0
     folds: int = FOLDS  # of the ensemble's cross-validation, if examples are few; 1: a third is held out once; 0: none
 
     def __post_init__(self) -> None:
@@ -279,6 +282,7 @@ class Finetuning:
                 f"word_dropout is at least 0 and below 1, not {self.word_dropout}": 0 <= self.word_dropout < 1,
                 f"mixup is at least 0, not {self.mixup}": self.mixup >= 0,
                 f"r_drop is at least 0, not {self.r_drop}": self.r_drop >= 0,
+                f"domain_weight is at least 0, not {self.domain_weight}": self.domain_weight >= 0,
                 f"folds is between 0 and {FOLDS}, not {self.folds}": 0 <= self.folds <= FOLDS,
                 "a bidirectional network sees the next token, so there is nothing to learn in predicting it: say "
                 f"finetuning.lm_weight=0 too, not {self.lm_weight}": not self.bidirectional or self.lm_weight == 0,

@@ -27,6 +27,8 @@ _ARM_NAMES = {
     "swaps": "word swaps",
     "mixup": "mix-up",
     "r-drop": "R-Drop",
+    "unread": "without reading",
+    "share-0": "new text alone",
 }
 
 
@@ -45,6 +47,7 @@ class CellFigures(TypedDict):
     scores: NotRequired[dict[str, dict[str, float]]]  # by split and metric
     train: NotRequired[float]  # the first metric on rows that were learned
     metrics: NotRequired[dict[str, float]]
+    text: NotRequired[dict[str, dict[str, float]]]  # nats and targets of texts that were not learned
     split: NotRequired[str]
     examples: NotRequired[Count]
     curve: NotRequired[list[dict[str, float]]]
@@ -358,6 +361,49 @@ class AugmentationSection(TypedDict):
     tasks: dict[str, AugmentedTask]
 
 
+class DomainText(TypedDict):
+    """What an arm knows of a text: the median over seeds, of bits per byte also its 95 % interval and each seed's."""
+
+    loss: float  # nats a token
+    perplexity: float
+    bits_per_byte: float
+    low: float
+    high: float
+    windows: Count
+    seeds: dict[str, float]
+
+
+class DomainArm(TypedDict):
+    """What an arm knows of both domains; its share of old text, None where nothing was read."""
+
+    share: float | None
+    new: DomainText
+    old: DomainText
+    task: ArmFigures
+
+
+class TextDifference(TypedDict):
+    """By how many bits per byte of a text one arm is above another, with the 95 % interval."""
+
+    text: str
+    arm: str
+    over: str
+    difference: float
+    low: float
+    high: float
+    windows: Count
+
+
+class DomainSection(TypedDict):
+    """Text of a new domain, with more or less old text among it."""
+
+    task: str
+    metric: str
+    arms: dict[str, DomainArm]
+    texts: list[TextDifference]
+    scores: list[TaskDifference]
+
+
 class StudySections(TypedDict):
     """What was found."""
 
@@ -374,6 +420,7 @@ class StudySections(TypedDict):
     labels: NotRequired[LabelsSection]
     objectives: NotRequired[ObjectivesSection]
     augmentation: NotRequired[AugmentationSection]
+    domain: NotRequired[DomainSection]
 
 
 class AskedOfStudy(TypedDict):
@@ -391,7 +438,9 @@ class AskedOfStudy(TypedDict):
     rates: NotRequired[dict[str, float]]  # of arms that have their own
     strengths: NotRequired[dict[str, float]]  # of augmentations
     synonyms: NotRequired[str | None]
-    texts: NotRequired[dict[str, str]]  # runs by how they read the same text
+    texts: NotRequired[dict[str, str]]  # runs by how they read the same text; or corpora by what they are
+    shares: NotRequired[list[float]]  # of old text
+    reading: NotRequired[list[str]]  # changed settings of pre-training
     seeds: NotRequired[list[Count]]
 
 

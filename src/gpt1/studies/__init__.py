@@ -6,6 +6,7 @@ OFFERS = {
     "augmentation": ["study_augmentation"],
     "cells": ["Cell", "CellResult", "Watcher", "has_cells", "seconds_left"],
     "comparison": ["Sheet", "paired_difference", "read_sheet", "resampled_interval"],
+    "domain": ["study_domain"],
     "finetuned": ["FinetuningSettings"],
     "folder": ["STUDY_FILE", "is_study", "read_study"],
     "labels": ["study_labels"],

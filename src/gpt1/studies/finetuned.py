@@ -22,7 +22,7 @@ from gpt1.finetuning.seeds import read_result, summarise
 from gpt1.inference.answering import answer_split
 from gpt1.inference.run import Run
 from gpt1.recipes.catalog import AUTO, MASKING
-from gpt1.recipes.changes import Setting, change, settings
+from gpt1.recipes.changes import OF_DOMAINS, Setting, change, settings
 from gpt1.recipes.derived import in_words, settled, wants_windows
 from gpt1.recipes.values import AUGMENTATIONS, FOLDS, NO_WINDOWS, Recipe
 from gpt1.records.study import ArmFigures, CellFigures, CurvePoint, PairedDifference, Summary, arm_name
@@ -144,6 +144,7 @@ def _deciding(asked: Mapping[str, Setting]) -> dict[str, Setting]:
     later |= {name for name in ("shape.layer_drop", "finetuning.bidirectional") if not asked[name]}
     later |= {*MASKING}  # of pre-training
     later |= {f"finetuning.{name}" for name in AUGMENTATIONS if not asked[f"finetuning.{name}"]}
+    later |= {f"finetuning.{name}" for name in OF_DOMAINS}  # of which studies have one
     return {name: value for name, value in asked.items() if name not in later}
 
 
