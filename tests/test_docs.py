@@ -81,7 +81,8 @@ def folder(tmp_path: Path, words_tokenizer: Tokenizer) -> Path:
     (tmp_path / "tickets.csv").write_text("text,label\n" + tickets)
     letters = "".join(f"letter {number} is {word},{word}\n" for number, word in enumerate(("kind", "rude") * 6))
     (tmp_path / "letters.csv").write_text("text,label\n" + letters)
-    named = [((name, "said", "so"), (label, "O", "O")) for name, label in (("Alice", "B-PER"), ("Paris", "B-LOC")) * 10]
+    kinds = (("Alice", "B-PER"), ("Paris", "B-LOC")) * 10
+    named = [((f"{name}{place}", "said", "so"), (label, "O", "O")) for place, (name, label) in enumerate(kinds)]
     lines = ("".join(f"{word} {label}\n" for word, label in zip(*one, strict=True)) for one in named)
     (tmp_path / "names.conll").write_text("\n".join(lines))
     lists = (json.dumps({"tokens": words, "labels": labels}) + "\n" for words, labels in named)
