@@ -41,13 +41,13 @@ class _AccumulatingLinear(torch.autograd.Function):
         weight, bias = ctx.parameters
         grad_NF = grad.reshape(-1, grad.shape[-1])
         if weight.requires_grad:
-            _add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
+            add_product(weight.grad, grad_NF.T, x.reshape(-1, x.shape[-1]))
         if bias is not None and bias.requires_grad:
             bias.grad.add_(grad_NF.sum(0, dtype=bias.dtype))
         return grad @ narrow if ctx.needs_input_grad[0] else None, None, None, None, None
 
 
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """Add a product to a total of a wider type, in that type where the library can."""
     if total.is_cuda and total.dtype == torch.float32:
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)

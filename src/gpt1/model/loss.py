@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -18,10 +19,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gpt1.model.accumulation import add_product
+
 # N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
 
 # Logits held at once: enough to keep a GPU busy; few enough to stay near the caches of a CPU.
-CUDA_LOGITS = 2**26
+CUDA_LOGITS = 2 ** int(os.environ.get("TRIAL_LOGITS", "26"))
 CPU_LOGITS = 2**22
 
 # (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.
@@ -107,7 +110,7 @@ class _LinearLoss(torch.autograd.Function):
             if grad_NC is not None:
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
-                grad_VC += x_NV.T @ hidden_NC[rows]
+                add_product(grad_VC, x_NV.T, hidden_NC[rows])
         ctx.save_for_backward(grad_NC, grad_VC)
         ctx.output_dtype = output_VC.dtype
         return loss

@@ -1,13 +1,16 @@
 """The paper's block by fused kernels: what a compiler leaves apart between two matrix products is one pass.
 
 The twin of `Block` in `model/transformer.py`, which is its judge: the same parameters, the same masks. It works on rows
-of tokens; a bias before a kernel is added by that kernel, and its gradient is a sum that the kernel makes on its way.
-Where a branch leaves, its gradient is added to that of what goes past by the product that makes it.
+of tokens, and each half of it, a branch and the norm of the sum, writes its own gradient: a bias is added by the kernel
+that comes next, and its gradient is a sum that a kernel makes on its way; where a branch leaves, its gradient is added
+to that of what goes past by the product that makes it. While its matrices add to their gradients themselves
+(`layers.adding_in_products`), so do its products.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+import os
+from typing import Any, NamedTuple, cast
 
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
@@ -15,16 +18,21 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
-from gpt1.model.kernels.attention import HEAD_WIDTHS, fused_attention
-from gpt1.model.kernels.gelu import column_sums, fused_bias_gelu
+from gpt1.model.kernels import attention, norm
+from gpt1.model.kernels.attention import HEAD_WIDTHS
+from gpt1.model.kernels.gelu import column_sums
 from gpt1.model.kernels.masks import Masks, masks_at
-from gpt1.model.kernels.norm import WIDEST, fused_drop_add_norm, norm_of
+from gpt1.model.kernels.norm import WIDEST, Norm, norm_of
+from gpt1.model.kernels.products import gelu_linear, linear_gelu_backward
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
+
+LIBRARY = os.environ.get("TRIAL_ATTENTION", "cudnn") == "cudnn"
 
 
 class FusedBlock(Block):
@@ -41,11 +49,8 @@ class FusedBlock(Block):
             masks_at(own.dropout, noise, site, packing)
             for site in (own.weights_site, own.branch_site, wide.branch_site)
         )
-        qkv_NC, x_NC = branch_off(x_NC, own.qkv.weight, own.qkv.bias)
-        y_NHD = fused_attention(qkv_NC.unflatten(-1, (3, own.heads, -1)), weights)
-        n_NC = _add(x_NC, y_NHD.flatten(-2), own.out, self.norm_1, after_1)
-        up_NF, n_NC = branch_off(n_NC, wide.up.weight, None)
-        return _add(n_NC, fused_bias_gelu(up_NF, cast(Tensor, wide.up.bias)), wide.down, self.norm_2, after_2)
+        n_NC = _half(_AttentionHalf, x_NC, own.qkv, own.out, self.norm_1, after_1, weights, own.heads)
+        return _half(_FeedForwardHalf, n_NC, wide.up, wide.down, self.norm_2, after_2)
 
 
 def why_not(shape: Shape) -> str | None:
@@ -66,31 +71,116 @@ def why_not(shape: Shape) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def branch_off(x_NC: Tensor, weight_FC: Tensor, bias_F: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return x W^T + b, and x to go past it: what adds x to the branch must be the only one that uses it."""
-    bias_F = None if bias_F is None else bias_F.to(x_NC.dtype)
-    results = _BranchOff.apply(x_NC, weight_FC.to(x_NC.dtype), bias_F)  # type: ignore[no-untyped-call]
-    return cast(tuple[Tensor, Tensor], results)
+class _Layer(NamedTuple):
+    """A matrix and its bias as products read them; `total` is the gradient that the matrix adds to, if it does."""
+
+    weight: Tensor
+    bias: Tensor
+    total: Tensor | None
+
+    @classmethod
+    def of(cls, layer: Linear, dtype: torch.dtype) -> _Layer:
+        """Return a layer in this type."""
+        if layer.copies is not None and layer.copies[0].dtype == dtype:
+            return cls(layer.copies[0], cast(Tensor, layer.copies[1]), layer.weight.grad)
+        return cls(layer.weight.detach().to(dtype), cast(Tensor, layer.bias).detach().to(dtype), None)
 
 
-class _BranchOff(torch.autograd.Function):
-    """The gradient of what went past is new and nobody else's: the product is added to it in place."""
+def _half(kind: Any, x_NC: Tensor, first: Linear, last: Linear, norm: nn.Module, masks: Masks, *more: Any) -> Tensor:
+    """Return the norm of `x` and what a branch makes of it, dropped; a branch begins and ends with a matrix."""
+    kept = norm_of(norm)
+    learned = first.weight, first.bias, last.weight, last.bias, kept.gain, kept.bias
+    layers = _Layer.of(first, x_NC.dtype), _Layer.of(last, x_NC.dtype)
+    return cast(Tensor, kind.apply(x_NC.contiguous(), *learned, layers, kept, masks, *more))
+
+
+class _AttentionHalf(torch.autograd.Function):
+    """Keeps what comes in, queries, keys and values, what is gathered, and the sum."""
 
     @staticmethod
-    def forward(ctx: Any, x_NC: Tensor, weight_FC: Tensor, bias_F: Tensor | None) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(x_NC, weight_FC)
-        ctx.has_bias = bias_F is not None
-        return functional.linear(x_NC, weight_FC, bias_F), x_NC.view_as(x_NC)
+    def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
+        _, _, _, out_bias, gain, bias, (qkv, out), kept, masks, weights, heads = given
+        qkv_N3HD = functional.linear(x_NC, qkv.weight, qkv.bias).unflatten(-1, (3, heads, -1))
+        y_NC, of_attention = _attend(qkv_N3HD, weights)
+        branch_NC = functional.linear(y_NC, out.weight)
+        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, out_bias, kept, masks)
+        ctx.save_for_backward(x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, gain, qkv.weight, out.weight, *of_attention)
+        ctx.given = qkv.total, out.total, bias is not None, kept.centred, masks, weights
+        return result_NC
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_NF: Tensor, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
-        x_NC, weight_FC = ctx.saved_tensors
-        grad_bias = column_sums(grad_NF).to(weight_FC.dtype) if ctx.has_bias else None
-        return grad_NC.addmm_(grad_NF, weight_FC), grad_NF.T @ x_NC, grad_bias
+    def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
+        x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, gain, qkv_weight, out_weight, *of_attention = ctx.saved_tensors
+        qkv_total, out_total, has_bias, centred, masks, weights = ctx.given
+        saved = sum_NC, moments_N2, gain, centred
+        dx_NC, dbranch_NC, dgain, dbias, dout_bias = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
+        dout = _gradient(out_total, dbranch_NC, y_NC)
+        dqkv_NC = _attend_backward(dbranch_NC @ out_weight, qkv_N3HD, y_NC, of_attention, weights)
+        dqkv = _gradient(qkv_total, dqkv_NC, x_NC)
+        dx_NC.addmm_(dqkv_NC, qkv_weight)
+        return dx_NC, dqkv, column_sums(dqkv_NC), dout, dout_bias, dgain, dbias if has_bias else None, *[None] * 5
 
 
-def _add(x_NC: Tensor, y_NF: Tensor, last: Linear, norm: nn.Module, masks: Masks) -> Tensor:
-    """Return the norm of `x` and what a branch's last layer makes, dropped."""
-    branch_NC = functional.linear(y_NF, last.weight.to(y_NF.dtype))
-    return fused_drop_add_norm(x_NC, branch_NC, last.bias, norm_of(norm), masks)[0]
+class _FeedForwardHalf(torch.autograd.Function):
+    """Keeps what comes in, the values before and after the activation, and the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
+        _, _, _, down_bias, gain, bias, (up, down), kept, masks = given
+        y_NF, before_NF = gelu_linear(x_NC, up.weight, up.bias)
+        branch_NC = functional.linear(y_NF, down.weight)
+        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, down_bias, kept, masks)
+        ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, gain, up.weight, down.weight)
+        ctx.given = up.total, down.total, bias is not None, kept.centred, masks
+        return result_NC
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
+        x_NC, before_NF, y_NF, sum_NC, moments_N2, gain, up_weight, down_weight = ctx.saved_tensors
+        up_total, down_total, has_bias, centred, masks = ctx.given
+        saved = sum_NC, moments_N2, gain, centred
+        dx_NC, dbranch_NC, dgain, dbias, ddown_bias = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
+        ddown = _gradient(down_total, dbranch_NC, y_NF)
+        dbefore_NF, dup_bias = linear_gelu_backward(dbranch_NC, down_weight, before_NF)
+        dup = _gradient(up_total, dbefore_NF, x_NC)
+        dx_NC.addmm_(dbefore_NF, up_weight)
+        return dx_NC, dup, dup_bias.float(), ddown, ddown_bias, dgain, dbias if has_bias else None, *[None] * 3
+
+
+def _gradient(total: Tensor | None, grad_NF: Tensor, x_NC: Tensor) -> Tensor | None:
+    """Return the gradient of a matrix, or add it to its total."""
+    if total is None:
+        return grad_NF.T @ x_NC
+    add_product(total, grad_NF.T, x_NC)
+    return None
+
+
+def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Any, ...]]:
+    if LIBRARY and qkv_N3HD.is_cuda and masks.packing.is_grid:
+        q, k, v = qkv_N3HD.unflatten(0, (-1, masks.packing.longest)).transpose(1, 3).unbind(2)
+        y_BHTD, sums, *rest = torch.ops.aten._scaled_dot_product_cudnn_attention(
+            q, k, v, None, True, masks.rate, True, False
+        )
+        _attend.rest = rest[:4]
+        return y_BHTD.transpose(1, 2).flatten(2).flatten(0, 1), (y_BHTD, sums, rest[4], rest[5])
+    words = attention._words(qkv_N3HD.shape[2], masks)
+    y_NHD, sums_HN = attention._forward(qkv_N3HD, words, masks)
+    return y_NHD.flatten(1), (sums_HN, *words)
+
+
+def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any, masks: Masks) -> Tensor:
+    if len(saved) == 4:
+        y_BHTD, sums, seed, offset = saved
+        size = masks.packing.longest
+        q, k, v = qkv_N3HD.unflatten(0, (-1, size)).transpose(1, 3).unbind(2)
+        grad_BHTD = grad_NC.view(-1, size, *qkv_N3HD.shape[2:]).transpose(1, 2)
+        cum_q, cum_k, max_q, max_k = _attend.rest
+        grads = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            grad_BHTD, q, k, v, y_BHTD, sums, seed, offset, None, cum_q, cum_k, max_q, max_k, masks.rate, True
+        )
+        return torch.stack([x.transpose(1, 2) for x in grads], 2).flatten(2).flatten(0, 1)
+    sums_HN, *words = saved
+    shape = y_NC.unflatten(-1, qkv_N3HD.shape[2:])
+    return attention._backward(grad_NC.view_as(shape), qkv_N3HD, shape, sums_HN, tuple(words), masks).flatten(1)

@@ -61,7 +61,7 @@ class _Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, gain: Tensor, bias: Tensor | None, norm: Norm) -> Tensor:
-        y_NC, _, moments_N2 = _forward(x_NC.contiguous(), None, None, norm, None)
+        y_NC, _, moments_N2 = forward(x_NC.contiguous(), None, None, norm, None)
         ctx.save_for_backward(x_NC.contiguous(), moments_N2, gain)
         ctx.settings = norm.centred, bias is not None
         return y_NC
@@ -71,7 +71,7 @@ class _Norm(torch.autograd.Function):
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
         x_NC, moments_N2, gain = ctx.saved_tensors
         centred, has_bias = ctx.settings
-        dx_NC, _, dgain, dbias, _ = _backward(
+        dx_NC, _, dgain, dbias, _ = backward(
             (grad_NC.contiguous(), None), (x_NC, moments_N2, gain, centred), None, adds=False
         )
         return dx_NC, dgain, dbias if has_bias else None, None
@@ -91,7 +91,7 @@ class _DropAddNorm(torch.autograd.Function):
         norm: Norm,
         masks: Masks,
     ) -> tuple[Tensor, Tensor]:
-        y_NC, sum_NC, moments_N2 = _forward(x_NC.contiguous(), branch_NC.contiguous(), branch_bias, norm, masks)
+        y_NC, sum_NC, moments_N2 = forward(x_NC.contiguous(), branch_NC.contiguous(), branch_bias, norm, masks)
         ctx.save_for_backward(sum_NC, moments_N2, gain)
         ctx.settings = masks, norm.centred, branch_bias is not None, bias is not None
         ctx.set_materialize_grads(False)
@@ -103,7 +103,7 @@ class _DropAddNorm(torch.autograd.Function):
         masks, centred, has_branch_bias, has_bias = ctx.settings
         sum_NC, moments_N2, gain = ctx.saved_tensors
         grad_NC = torch.zeros_like(sum_NC) if grad_NC is None else grad_NC.contiguous()
-        dx_NC, dbranch_NC, dgain, dbias, dbranch_bias = _backward(
+        dx_NC, dbranch_NC, dgain, dbias, dbranch_bias = backward(
             (grad_NC, None if grad_sum_NC is None else grad_sum_NC.contiguous()),
             (sum_NC, moments_N2, gain, centred),
             masks,
@@ -113,7 +113,7 @@ class _DropAddNorm(torch.autograd.Function):
         return dx_NC, dbranch_NC, *biases, None, None
 
 
-def _forward(
+def forward(
     x_NC: Tensor, branch_NC: Tensor | None, branch_bias: Tensor | None, norm: Norm, masks: Masks | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm, what was normalised, and the moments of its rows."""
@@ -131,7 +131,7 @@ def _forward(
     return y_NC, sum_NC, moments_N2
 
 
-def _backward(
+def backward(
     grads: tuple[Tensor, Tensor | None],
     saved: tuple[Tensor, Tensor, Tensor, bool],
     masks: Masks | None,
@@ -177,12 +177,16 @@ def _constants(columns: int, rows: int, warps: int, centred: bool, adds: bool, m
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _keep(word, numbers, sequence, position, site, row, rows, column, limit):  # type: ignore[no-untyped-def]
-    """Which elements of these rows [R, 1] and columns [1, C] are kept."""
-    key = mix(tl.load(word) ^ site)
+def _row_words(key, numbers, sequence, position, row, rows):  # type: ignore[no-untyped-def]
+    """The words of rows [R, 1]."""
     number = tl.load(numbers + tl.load(sequence + row, row < rows, 0), row < rows, 0).to(tl.int32)
-    row_word = mix(mix(key ^ number) ^ tl.load(position + row, row < rows, 0).to(tl.int32))
-    return keeps(row_word, mix(mix(key ^ -1) ^ column), limit)
+    return mix(mix(key ^ number) ^ tl.load(position + row, row < rows, 0).to(tl.int32))
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _column_words(key, column):  # type: ignore[no-untyped-def]
+    """The words of columns [1, C]."""
+    return mix(mix(key ^ -1) ^ column)
 
 
 @triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -224,8 +228,9 @@ def _drop_add_norm(  # type: ignore[no-untyped-def]
         if BRANCH_BIAS:
             other += tl.load(branch_bias + column, across, 0.0).to(tl.float32)
         if DROP:
-            keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
-            other = tl.where(keep, other * scale, 0.0)
+            key = mix(tl.load(word) ^ site)
+            row_words = _row_words(key, numbers, sequence, position, row, rows)
+            other = tl.where(keeps(row_words, _column_words(key, column), limit), other * scale, 0.0)
         total = (value + other).to(sums.dtype.element_ty)  # the backward pass reads it so
         tl.store(sums + at, total, inside)
         value = total.to(tl.float32)
@@ -274,6 +279,9 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     dgain = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     dbranch_bias = tl.zeros((ROWS, BLOCK), tl.float32)
+    if DROP:
+        key = mix(tl.load(word) ^ site)
+        column_words = _column_words(key, column)
     for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = (start + tl.arange(0, ROWS))[:, None]
         inside = (row < rows) & across
@@ -295,8 +303,8 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
             d += tl.load(grad_sum + at, inside, 0.0).to(tl.float32)
         tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
         if DROP:
-            keep = _keep(word, numbers, sequence, position, site, row, rows, column, limit)
-            d = tl.where(keep, d * scale, 0.0)
+            row_words = _row_words(key, numbers, sequence, position, row, rows)
+            d = tl.where(keeps(row_words, column_words, limit), d * scale, 0.0)
         if ADD:
             tl.store(dbranch + at, d.to(dbranch.dtype.element_ty), inside)
         dbranch_bias += tl.where(inside, d, 0.0)
