@@ -47,6 +47,9 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
+    tables = [module for module in model.modules() if copies and hasattr(module, "adds")]
+    for module in tables:
+        module.adds = True
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
@@ -55,6 +58,8 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     finally:
         for layer in layers.values():
             layer.copies = None
+        for module in tables:
+            module.adds = False
 
 
 class LayerNorm(nn.Module):

@@ -28,6 +28,7 @@ from gpt1.recipes.values import TRANSFORMER, Shape
 
 # B sequences, T positions, C width, V vocabulary; in a packed row, N tokens for B and T.
 
+FUSED_TABLES = True
 CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
 
 
@@ -46,6 +47,7 @@ class Model(nn.Module):
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
+        self.adds = False  # tables add to their gradients themselves
         self.fused = fused  # blocks have kernels of our own, which know packed rows only
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
@@ -76,6 +78,8 @@ class Model(nn.Module):
         T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
+        if self.fused and reading is None and self.output is None and self.positions is not None and FUSED_TABLES:
+            return self._fused(ids_BT, noise, packing)
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
         x_BTC = F.embedding(ids_BT, tokens_VC)
@@ -93,6 +97,28 @@ class Model(nn.Module):
                 y_BTC = block(x_BTC, noise, packing, past)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
         return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
+
+    def _fused(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
+        """Do what `forward` does by kernels that know packed rows only."""
+        from gpt1.model.kernels.embedding import Tables, fused_embedding
+
+        size = ids_BT.shape
+        if packing is None:
+            packing = grid_packing(size[0], size[1], ids_BT.device)
+        fill = -self.vocab_size % CUDA_ROWS if ids_BT.is_cuda else 0
+        assert self.positions is not None
+        adds = self.adds and torch.is_grad_enabled()
+        tables = Tables(
+            self.tokens, self.positions, self.shape.dropout, noise, self.vocab_size + fill, self.compute, adds
+        )
+        x_NC, output_VC = fused_embedding(ids_BT.flatten(), packing, tables)
+        for layer, block in enumerate(self.blocks):
+            if self.checkpoint_activations:
+                y_NC = checkpoint(block, x_NC, noise, packing, None, use_reentrant=False)
+            else:
+                y_NC = block(x_NC, noise, packing)
+            x_NC = drop_layer(y_NC, x_NC, self.shape.layer_drop, noise, layer, packing)
+        return x_NC.view(*size, -1), output_VC
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""

@@ -22,7 +22,7 @@ from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, norm
 from gpt1.model.kernels.attention import HEAD_WIDTHS
-from gpt1.model.kernels.gelu import column_sums
+from gpt1.model.kernels.gelu import column_sums, pack_columns
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.kernels.norm import WIDEST, Norm, norm_of
 from gpt1.model.kernels.products import gelu_linear, linear_gelu_backward
@@ -116,10 +116,10 @@ class _AttentionHalf(torch.autograd.Function):
         saved = sum_NC, moments_N2, gain, centred
         dx_NC, dbranch_NC, dgain, dbias, dout_bias = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
         dout = _gradient(out_total, dbranch_NC, y_NC)
-        dqkv_NC = _attend_backward(dbranch_NC @ out_weight, qkv_N3HD, y_NC, of_attention, weights)
+        dqkv_NC, dqkv_bias = _attend_backward(dbranch_NC @ out_weight, qkv_N3HD, y_NC, of_attention, weights)
         dqkv = _gradient(qkv_total, dqkv_NC, x_NC)
         dx_NC.addmm_(dqkv_NC, qkv_weight)
-        return dx_NC, dqkv, column_sums(dqkv_NC), dout, dout_bias, dgain, dbias if has_bias else None, *[None] * 5
+        return dx_NC, dqkv, dqkv_bias, dout, dout_bias, dgain, dbias if has_bias else None, *[None] * 5
 
 
 class _FeedForwardHalf(torch.autograd.Function):
@@ -170,7 +170,7 @@ def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Any, ...]]:
     return y_NHD.flatten(1), (sums_HN, *words)
 
 
-def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any, masks: Masks) -> Tensor:
+def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any, masks: Masks) -> tuple[Tensor, Tensor]:
     if len(saved) == 4:
         y_BHTD, sums, seed, offset = saved
         size = masks.packing.longest
@@ -180,7 +180,8 @@ def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any
         grads = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
             grad_BHTD, q, k, v, y_BHTD, sums, seed, offset, None, cum_q, cum_k, max_q, max_k, masks.rate, True
         )
-        return torch.stack([x.transpose(1, 2) for x in grads], 2).flatten(2).flatten(0, 1)
+        return pack_columns([x.transpose(1, 2).reshape(grad_NC.shape) for x in grads])
     sums_HN, *words = saved
     shape = y_NC.unflatten(-1, qkv_N3HD.shape[2:])
-    return attention._backward(grad_NC.view_as(shape), qkv_N3HD, shape, sums_HN, tuple(words), masks).flatten(1)
+    dqkv = attention._backward(grad_NC.view_as(shape), qkv_N3HD, shape, sums_HN, tuple(words), masks).flatten(1)
+    return dqkv, column_sums(dqkv)

@@ -10,6 +10,7 @@ the values before the activation, which the gradient needs; the rest would be ha
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -38,6 +39,22 @@ def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
 def column_sums(x_NF: Tensor) -> Tensor:
     """Return the sum of each column [F] in float32."""
     return _sweep(x_NF.contiguous(), None, None)[1]
+
+
+def pack_columns(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return three matrices [N, F] side by side [N, 3 F], and the sum of each column in float32."""
+    N, F = parts[0].shape
+    rows = max(FEWEST, triton.cdiv(N, CHUNKS))
+    chunks = triton.cdiv(N, rows)
+    packed_NF = parts[0].new_empty(N, 3 * F)
+    parts_PF = parts[0].new_empty(chunks, 3 * F, dtype=torch.float32)
+    _pack[(triton.cdiv(F, COLUMNS), chunks, 3)](
+        *(*(part.contiguous() for part in parts), packed_NF, parts_PF, N, F, rows),
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+        num_warps=WARPS,
+    )
+    return packed_NF, parts_PF.sum(0)
 
 
 class _BiasGelu(torch.autograd.Function):
@@ -127,4 +144,29 @@ def _columns(  # type: ignore[no-untyped-def]
             tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
         total += d
     into = parts + tl.program_id(1) * columns + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(into, tl.sum(total, 0), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS) < columns)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _pack(  # type: ignore[no-untyped-def]
+    first, second, third, packed, parts, rows, columns, chunk, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    column = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    across = column < columns
+    part = tl.program_id(2)
+    source = first
+    if part == 1:
+        source = second
+    if part == 2:
+        source = third
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    start = tl.program_id(1) * chunk
+    last = tl.minimum(start + chunk, rows)
+    for begin in range(start, last, ROWS):
+        row = (begin + tl.arange(0, ROWS))[:, None]
+        inside = (row < last) & across
+        x = tl.load(source + row.to(tl.int64) * columns + column, inside, 0.0)
+        tl.store(packed + row.to(tl.int64) * (3 * columns) + part * columns + column, x, inside)
+        total += x.to(tl.float32)
+    into = parts + tl.program_id(1) * (3 * columns) + part * columns + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     tl.store(into, tl.sum(total, 0), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS) < columns)

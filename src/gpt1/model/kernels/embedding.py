@@ -1,0 +1,180 @@
+"""Tables of vectors, dropped as a whole, and the vectors that tokens and positions take from them, in Triton kernels.
+
+The twin of `drop_table` and two look-ups in `model/network.py`, which are its judges. Forwards a table is read once, and
+its working copy written once. Backwards a program takes a row of a table: what its product left there, and the gradients
+of all tokens that took it, in their order, go through the mask and are added where the row's gradient belongs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import torch
+import triton  # type: ignore[import-not-found, unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from gpt1.model.dropout import DropoutKey, Site, threshold
+from gpt1.model.kernels.dropout import keeps, mix
+from gpt1.model.packing import Packing
+
+TOKENS = 4  # of those that took a row, at a time
+WARPS = 4
+
+
+class Tables(NamedTuple):
+    """The tables of tokens and positions, and how they are used."""
+
+    tokens: nn.Parameter
+    positions: nn.Parameter
+    rate: float
+    noise: DropoutKey | None
+    rows: int  # of the working copy of the first: at least its own
+    compute: torch.dtype
+    adds: bool  # gradients are added to those that the tables have
+
+
+def fused_embedding(ids_N: Tensor, packing: Packing, tables: Tables) -> tuple[Tensor, Tensor]:
+    """Return the vectors of tokens [N, C] and the working copy of the tokens' table, zeros behind its rows."""
+    results = _Embedding.apply(tables.tokens, tables.positions, ids_N, packing, tables)  # type: ignore[no-untyped-call]
+    return cast(tuple[Tensor, Tensor], results)
+
+
+class _Embedding(torch.autograd.Function):
+    """Keeps the tokens and where they stand."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tokens: Tensor, positions: Tensor, ids_N: Tensor, packing: Packing, tables: Tables
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(ids_N, tokens, positions)
+        ctx.given = packing, tables
+        tokens_VC = _working(tokens, tables.rows, Site.TOKENS, tables)
+        positions_TC = _working(positions, len(positions), Site.POSITIONS, tables)
+        x_NC = tokens_VC.new_empty(len(ids_N), tokens.shape[1])
+        columns = tokens.shape[1]
+        _look_up[(len(ids_N),)](
+            *(tokens_VC, positions_TC, ids_N.contiguous(), packing.position, x_NC, columns),
+            BLOCK=triton.next_power_of_2(columns),
+        )
+        return x_NC, tokens_VC
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_NC: Tensor, grad_VC: Tensor) -> tuple[Tensor | None, ...]:
+        ids_N, tokens, positions = ctx.saved_tensors
+        packing, tables = ctx.given
+        grad_NC = grad_NC.contiguous()
+        of_tokens = _gradient(tokens, grad_NC, ids_N, grad_VC.contiguous(), Site.TOKENS, tables)
+        of_positions = _gradient(positions, grad_NC, packing.position, None, Site.POSITIONS, tables)
+        return of_tokens, of_positions, None, None, None
+
+
+def _working(table: Tensor, rows: int, site: Site, tables: Tables) -> Tensor:
+    columns = table.shape[1]
+    working = table.new_empty(rows, columns, dtype=tables.compute)
+    _drop_table[(rows,)](
+        *(table, working, *_masks(table, site, tables), len(table), columns),
+        DROP=_drops(tables),
+        BLOCK=triton.next_power_of_2(columns),
+    )
+    return working
+
+
+def _gradient(
+    table: Tensor, grad_NC: Tensor, taken_N: Tensor, grad_RC: Tensor | None, site: Site, tables: Tables
+) -> Tensor | None:
+    sorted_N, order_N = taken_N.sort(stable=True)
+    rows, columns = table.shape
+    starts = torch.searchsorted(sorted_N, torch.arange(rows + 1, device=table.device), out_int32=True)
+    total = cast(Tensor, table.grad) if tables.adds else torch.empty_like(table)
+    _gather[(rows,)](
+        *(grad_NC, order_N, starts, grad_NC if grad_RC is None else grad_RC, total),
+        *(*_masks(table, site, tables), columns),
+        PRODUCT=grad_RC is not None,
+        ADDS=tables.adds,
+        DROP=_drops(tables),
+        TOKENS=TOKENS,
+        BLOCK=triton.next_power_of_2(columns),
+        num_warps=WARPS,
+    )
+    return None if tables.adds else total
+
+
+def _drops(tables: Tables) -> bool:
+    return tables.noise is not None and tables.rate > 0
+
+
+def _masks(table: Tensor, site: Site, tables: Tables) -> tuple[Tensor, int, int, float]:
+    """Return what a kernel makes a mask of; where nothing is dropped the pointer is not followed."""
+    word = table if tables.noise is None else tables.noise.word
+    return word, int(site), threshold(tables.rate), 1 / (1 - tables.rate)
+
+
+@triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _kept(word, site, row, column, limit):  # type: ignore[no-untyped-def]
+    key = mix(tl.load(word) ^ site)
+    return keeps(mix(key ^ row), mix(mix(key ^ -1) ^ column), limit)
+
+
+@triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _drop_table(  # type: ignore[no-untyped-def]
+    table, working, word, site, limit, scale, rows, columns, DROP: tl.constexpr, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    at = row.to(tl.int64) * columns + column
+    inside = column < columns
+    value = tl.load(table + at, inside & (row < rows), 0.0).to(tl.float32)
+    if DROP:
+        value = tl.where(_kept(word, site, row, column, limit), value * scale, 0.0)
+    tl.store(working + at, value.to(working.dtype.element_ty), inside)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _look_up(tokens, positions, ids, position, x, columns, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    token = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    a = tl.load(tokens + tl.load(ids + token).to(tl.int64) * columns + column, inside, 0.0).to(tl.float32)
+    b = tl.load(positions + tl.load(position + token).to(tl.int64) * columns + column, inside, 0.0).to(tl.float32)
+    tl.store(x + token * columns + column, (a + b).to(x.dtype.element_ty), inside)
+
+
+@triton.jit(do_not_specialize=["site", "limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _gather(  # type: ignore[no-untyped-def]
+    grad,
+    order,
+    starts,
+    product,
+    total,
+    word,
+    site,
+    limit,
+    scale,
+    columns,
+    PRODUCT: tl.constexpr,
+    ADDS: tl.constexpr,
+    DROP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    first, last = tl.load(starts + row), tl.load(starts + row + 1)
+    value = tl.zeros((BLOCK,), tl.float32)
+    for start in range(first, last, TOKENS):
+        which = start + tl.arange(0, TOKENS)
+        token = tl.load(order + which, which < last, 0)[:, None]
+        taken = tl.load(grad + token * columns + column[None, :], (which < last)[:, None] & inside[None, :], 0.0)
+        value += tl.sum(taken.to(tl.float32), 0)
+    at = row.to(tl.int64) * columns + column
+    if PRODUCT:
+        value += tl.load(product + at, inside, 0.0).to(tl.float32)
+    if DROP:
+        value = tl.where(_kept(word, site, row, column, limit), value * scale, 0.0)
+    if ADDS:
+        value += tl.load(total + at, inside, 0.0)
+    tl.store(total + at, value, inside)
