@@ -111,6 +111,7 @@ class _LinearLoss(torch.autograd.Function):
                 grad_NC[rows] = x_NV @ output_VC
             if grad_VC is not None:
                 add_product(grad_VC, x_NV.T, hidden_NC[rows])
+            del x_NV  # before the next ones are made
         ctx.save_for_backward(grad_NC, grad_VC)
         ctx.output_dtype = output_VC.dtype
         return loss

@@ -10,6 +10,7 @@ import torch
 from gpt1.base.errors import SettingError
 from gpt1.model import Model, build_model, linear_cross_entropy
 from gpt1.model.dropout import DropoutKey
+from gpt1.model.layers import adding_in_products
 from gpt1.model.packing import Packing
 from gpt1.recipes.values import Shape
 from tests.model.kernels.tools import CAN_RUN, DEVICE, ON_GPU, WHY_NOT, noise_of, packed
@@ -79,3 +80,19 @@ def test_a_shape_without_kernels_is_refused() -> None:
         build_model(replace(SHAPE, heads=4), VOCAB, fused=True)
     with pytest.raises(SettingError, match="an LSTM"):
         build_model(SMALL_LSTM, VOCAB, fused=True)
+
+
+def test_gradients_are_added_to_those_that_are_there() -> None:
+    wanted = {name: x for name, x in loss_and_gradients(True, noise_of(5, 3), None).items() if name != "loss"}
+    model = build_model(SHAPE, VOCAB, compute=DTYPE, fused=True).to(DEVICE)
+    shake(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    copies = {name: parameter.detach().to(DTYPE, copy=True) for name, parameter in model.named_parameters()}
+    ids = torch.arange(22, device=DEVICE) % VOCAB
+    with adding_in_products(model, copies):
+        hidden, output = model(ids.view(2, 11), noise_of(5, 3))
+        weights = torch.linspace(0.5, 1.5, 22, device=DEVICE)
+        linear_cross_entropy(hidden.reshape(22, -1), output, ids.flip(0), weights, VOCAB).backward()
+    found = {name: parameter.grad - 1 for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert relative_error(found, wanted) < ERROR

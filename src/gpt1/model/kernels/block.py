@@ -22,7 +22,7 @@ from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, norm
 from gpt1.model.kernels.attention import HEAD_WIDTHS
-from gpt1.model.kernels.gelu import column_sums, pack_columns
+from gpt1.model.kernels.gelu import add_parts, column_parts, pack_columns, sweep
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.kernels.norm import WIDEST, Norm, norm_of
 from gpt1.model.kernels.products import gelu_linear, linear_gelu_backward
@@ -32,6 +32,7 @@ from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
 
+EPILOGUE = True
 LIBRARY = os.environ.get("TRIAL_ATTENTION", "cudnn") == "cudnn"
 
 
@@ -72,18 +73,19 @@ def why_not(shape: Shape) -> str | None:
 
 
 class _Layer(NamedTuple):
-    """A matrix and its bias as products read them; `total` is the gradient that the matrix adds to, if it does."""
+    """A matrix and its bias as products read them, and the gradients that theirs are added to, if they are."""
 
     weight: Tensor
     bias: Tensor
-    total: Tensor | None
+    totals: tuple[Tensor, Tensor] | None
 
     @classmethod
     def of(cls, layer: Linear, dtype: torch.dtype) -> _Layer:
         """Return a layer in this type."""
+        bias = cast(nn.Parameter, layer.bias)
         if layer.copies is not None and layer.copies[0].dtype == dtype:
-            return cls(layer.copies[0], cast(Tensor, layer.copies[1]), layer.weight.grad)
-        return cls(layer.weight.detach().to(dtype), cast(Tensor, layer.bias).detach().to(dtype), None)
+            return cls(layer.copies[0], cast(Tensor, layer.copies[1]), (layer.weight.grad, bias.grad))
+        return cls(layer.weight.detach().to(dtype), bias.detach().to(dtype), None)
 
 
 def _half(kind: Any, x_NC: Tensor, first: Linear, last: Linear, norm: nn.Module, masks: Masks, *more: Any) -> Tensor:
@@ -99,27 +101,26 @@ class _AttentionHalf(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
-        _, _, _, out_bias, gain, bias, (qkv, out), kept, masks, weights, heads = given
+        *learned, (qkv, out), kept, masks, weights, heads = given
         qkv_N3HD = functional.linear(x_NC, qkv.weight, qkv.bias).unflatten(-1, (3, heads, -1))
         y_NC, of_attention = _attend(qkv_N3HD, weights)
         branch_NC = functional.linear(y_NC, out.weight)
-        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, out_bias, kept, masks)
-        ctx.save_for_backward(x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, gain, qkv.weight, out.weight, *of_attention)
-        ctx.given = qkv.total, out.total, bias is not None, kept.centred, masks, weights
+        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, learned[3], kept, masks)
+        ctx.save_for_backward(x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, qkv.weight, out.weight, *of_attention)
+        ctx.given = _Gradients(qkv.totals, out.totals, kept), masks, weights
         return result_NC
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
-        x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, gain, qkv_weight, out_weight, *of_attention = ctx.saved_tensors
-        qkv_total, out_total, has_bias, centred, masks, weights = ctx.given
-        saved = sum_NC, moments_N2, gain, centred
-        dx_NC, dbranch_NC, dgain, dbias, dout_bias = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
-        dout = _gradient(out_total, dbranch_NC, y_NC)
-        dqkv_NC, dqkv_bias = _attend_backward(dbranch_NC @ out_weight, qkv_N3HD, y_NC, of_attention, weights)
-        dqkv = _gradient(qkv_total, dqkv_NC, x_NC)
+        x_NC, qkv_N3HD, y_NC, sum_NC, moments_N2, qkv_weight, out_weight, *of_attention = ctx.saved_tensors
+        gradients, masks, weights = ctx.given
+        dx_NC, dbranch_NC, of_norm = gradients.of_norm(grad_NC, sum_NC, moments_N2, masks)
+        out = gradients.of_matrix(1, dbranch_NC, y_NC)
+        dqkv_NC, parts_PF = _attend_backward(dbranch_NC @ out_weight, qkv_N3HD, y_NC, of_attention, weights)
+        qkv = gradients.of_matrix(0, dqkv_NC, x_NC), gradients.of_bias(parts_PF)
         dx_NC.addmm_(dqkv_NC, qkv_weight)
-        return dx_NC, dqkv, dqkv_bias, dout, dout_bias, dgain, dbias if has_bias else None, *[None] * 5
+        return dx_NC, *qkv, out, *of_norm, *[None] * 5
 
 
 class _FeedForwardHalf(torch.autograd.Function):
@@ -127,34 +128,63 @@ class _FeedForwardHalf(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
-        _, _, _, down_bias, gain, bias, (up, down), kept, masks = given
+        *learned, (up, down), kept, masks = given
         y_NF, before_NF = gelu_linear(x_NC, up.weight, up.bias)
         branch_NC = functional.linear(y_NF, down.weight)
-        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, down_bias, kept, masks)
-        ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, gain, up.weight, down.weight)
-        ctx.given = up.total, down.total, bias is not None, kept.centred, masks
+        result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, learned[3], kept, masks)
+        ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, up.weight, down.weight)
+        ctx.given = _Gradients(up.totals, down.totals, kept), masks
         return result_NC
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
-        x_NC, before_NF, y_NF, sum_NC, moments_N2, gain, up_weight, down_weight = ctx.saved_tensors
-        up_total, down_total, has_bias, centred, masks = ctx.given
-        saved = sum_NC, moments_N2, gain, centred
-        dx_NC, dbranch_NC, dgain, dbias, ddown_bias = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
-        ddown = _gradient(down_total, dbranch_NC, y_NF)
-        dbefore_NF, dup_bias = linear_gelu_backward(dbranch_NC, down_weight, before_NF)
-        dup = _gradient(up_total, dbefore_NF, x_NC)
+        x_NC, before_NF, y_NF, sum_NC, moments_N2, up_weight, down_weight = ctx.saved_tensors
+        gradients, masks = ctx.given
+        dx_NC, dbranch_NC, of_norm = gradients.of_norm(grad_NC, sum_NC, moments_N2, masks)
+        down = gradients.of_matrix(1, dbranch_NC, y_NF)
+        if EPILOGUE:
+            dbefore_NF = linear_gelu_backward(dbranch_NC, down_weight, before_NF)
+            parts_PF = column_parts(dbefore_NF)
+        else:
+            dbefore_NF, parts_PF = sweep(dbranch_NC @ down_weight, before_NF, None)
+        up = gradients.of_matrix(0, dbefore_NF, x_NC), gradients.of_bias(parts_PF)
         dx_NC.addmm_(dbefore_NF, up_weight)
-        return dx_NC, dup, dup_bias.float(), ddown, ddown_bias, dgain, dbias if has_bias else None, *[None] * 3
+        return dx_NC, *up, down, *of_norm, *[None] * 3
 
 
-def _gradient(total: Tensor | None, grad_NF: Tensor, x_NC: Tensor) -> Tensor | None:
-    """Return the gradient of a matrix, or add it to its total."""
-    if total is None:
-        return grad_NF.T @ x_NC
-    add_product(total, grad_NF.T, x_NC)
-    return None
+class _Gradients(NamedTuple):
+    """Where the gradients of a half go: to those that are there already, or to autograd."""
+
+    first: tuple[Tensor, Tensor] | None
+    last: tuple[Tensor, Tensor] | None
+    norm: Norm
+
+    def of_matrix(self, which: int, grad_NF: Tensor, x_NC: Tensor) -> Tensor | None:
+        """Return the gradient of the first matrix or the last, or add it."""
+        totals = self[which]
+        if totals is None:
+            return grad_NF.T @ x_NC
+        add_product(totals[0], grad_NF.T, x_NC)
+        return None
+
+    def of_bias(self, parts_PF: Tensor) -> Tensor | None:
+        """Return the gradient of the first bias, or add it, given parts of it."""
+        (found,) = add_parts(parts_PF.unsqueeze(1), None if self.first is None else [self.first[1]])
+        return found if self.first is None else None
+
+    def of_norm(
+        self, grad_NC: Tensor, sum_NC: Tensor, moments_N2: Tensor, masks: Masks
+    ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
+        """Return the gradients of `x` and the branch, and of last bias, gain and bias, unless they are added."""
+        gain, bias = self.norm.gain, self.norm.bias
+        saved = sum_NC, moments_N2, gain, self.norm.centred
+        dx_NC, dbranch_NC, parts_P3C = norm.backward((grad_NC.contiguous(), None), saved, masks, adds=True)
+        if self.last is None or bias is None:
+            dgain, dbias, dlast = add_parts(parts_P3C, None)
+            return dx_NC, dbranch_NC, [dlast, dgain, None if bias is None else dbias]
+        add_parts(parts_P3C, [gain.grad, bias.grad, self.last[1]])
+        return dx_NC, dbranch_NC, [None] * 3
 
 
 def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Any, ...]]:
@@ -184,4 +214,4 @@ def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any
     sums_HN, *words = saved
     shape = y_NC.unflatten(-1, qkv_N3HD.shape[2:])
     dqkv = attention._backward(grad_NC.view_as(shape), qkv_N3HD, shape, sums_HN, tuple(words), masks).flatten(1)
-    return dqkv, column_sums(dqkv)
+    return dqkv, column_parts(dqkv)

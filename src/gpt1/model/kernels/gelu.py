@@ -29,6 +29,7 @@ LOG2_E = tl.constexpr(math.log2(math.e))
 COLUMNS, ROWS, WARPS = 256, 8, 4  # at a time
 CHUNKS = 64  # of the rows, each a program's that adds up columns
 FEWEST = 32  # rows of a chunk
+PART_ROWS, PART_COLUMNS = 128, 32  # of parts, at a time
 
 
 def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
@@ -38,11 +39,32 @@ def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
 
 def column_sums(x_NF: Tensor) -> Tensor:
     """Return the sum of each column [F] in float32."""
-    return _sweep(x_NF.contiguous(), None, None)[1]
+    return column_parts(x_NF).sum(0)
+
+
+def column_parts(x_NF: Tensor) -> Tensor:
+    """Return sums of each column over some of the rows [P, F], in float32."""
+    return sweep(x_NF.contiguous(), None, None)[1]
+
+
+def add_parts(parts: Tensor, totals: Sequence[Tensor] | None) -> Sequence[Tensor]:
+    """Return the sums [K, F] over all parts [P, K, F]; where there are totals, add to them."""
+    P, K, F = parts.shape
+    into = list(parts.new_empty(K, F)) if totals is None else totals
+    pointers = (into[min(k, K - 1)] for k in range(3))
+    programs = triton.cdiv(F, PART_COLUMNS), K
+    _add_parts[programs](
+        *(parts, *pointers, P, K, F),
+        ADDS=totals is not None,
+        ROWS=PART_ROWS,
+        COLUMNS=PART_COLUMNS,
+        num_warps=WARPS,
+    )
+    return into
 
 
 def pack_columns(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return three matrices [N, F] side by side [N, 3 F], and the sum of each column in float32."""
+    """Return three matrices [N, F] side by side [N, 3 F], and parts of the sums of its columns [P, 3 F]."""
     N, F = parts[0].shape
     rows = max(FEWEST, triton.cdiv(N, CHUNKS))
     chunks = triton.cdiv(N, rows)
@@ -54,7 +76,7 @@ def pack_columns(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         COLUMNS=COLUMNS,
         num_warps=WARPS,
     )
-    return packed_NF, parts_PF.sum(0)
+    return packed_NF, parts_PF
 
 
 class _BiasGelu(torch.autograd.Function):
@@ -73,11 +95,12 @@ class _BiasGelu(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NF: Tensor) -> tuple[Tensor | None, Tensor]:
-        return _sweep(grad_NF.contiguous(), *ctx.saved_tensors)
+        dx_NF, parts_PF = sweep(grad_NF.contiguous(), *ctx.saved_tensors)
+        return dx_NF, parts_PF.sum(0)
 
 
-def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
-    """Return the gradient of what came in, if that is given, and the sums of its columns."""
+def sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """Return the gradient of what came in, if that is given, and parts of the sums of its columns [P, F]."""
     N, F = grad_NF.shape
     rows = max(FEWEST, triton.cdiv(N, CHUNKS))
     chunks = triton.cdiv(N, rows)
@@ -87,11 +110,12 @@ def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple
     _columns[(triton.cdiv(F, COLUMNS), chunks)](
         *(grad_NF, *pointers, parts_PF, N, F, rows),
         GELU=x_NF is not None,
+        BIAS=bias_F is not None,
         ROWS=ROWS,
         COLUMNS=COLUMNS,
         num_warps=WARPS,
     )
-    return dx_NF, parts_PF.sum(0)
+    return dx_NF, parts_PF
 
 
 @triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
@@ -122,12 +146,13 @@ def _columns(  # type: ignore[no-untyped-def]
     columns,
     chunk,
     GELU: tl.constexpr,
+    BIAS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     column = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     across = column < columns
-    if GELU:
+    if BIAS:
         b = tl.load(bias + column, across, 0.0).to(tl.float32)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     first = tl.program_id(1) * chunk
@@ -138,7 +163,9 @@ def _columns(  # type: ignore[no-untyped-def]
         at = row.to(tl.int64) * columns + column
         d = tl.load(grad + at, inside, 0.0).to(tl.float32)
         if GELU:
-            value = tl.load(x + at, inside, 0.0).to(tl.float32) + b
+            value = tl.load(x + at, inside, 0.0).to(tl.float32)
+            if BIAS:
+                value += b
             s = logistic(value)
             d *= s + value * s * (1 - s) * SLOPE * (1 + 3 * CUBE * value * value)
             tl.store(dx + at, d.to(dx.dtype.element_ty), inside)
@@ -170,3 +197,25 @@ def _pack(  # type: ignore[no-untyped-def]
         total += x.to(tl.float32)
     into = parts + tl.program_id(1) * (3 * columns) + part * columns + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     tl.store(into, tl.sum(total, 0), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS) < columns)
+
+
+@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _add_parts(  # type: ignore[no-untyped-def]
+    parts, first, second, third, count, kinds, columns, ADDS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    kind = tl.program_id(1)
+    into = first
+    if kind == 1:
+        into = second
+    if kind == 2:
+        into = third
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, count, ROWS):
+        part = (start + tl.arange(0, ROWS))[:, None]
+        at = (part * kinds + kind) * columns + column[None, :]
+        total += tl.load(parts + at, (part < count) & (column < columns)[None, :], 0.0)
+    value = tl.sum(total, 0)
+    if ADDS:
+        value += tl.load(into + column, column < columns, 0.0)
+    tl.store(into + column, value, column < columns)

@@ -21,8 +21,8 @@ from gpt1.model.kernels.masks import Masks
 from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, RMSNorm
 
 WIDEST = 8192  # elements of a row that a program holds
-ROWS, WARPS = 4, 4  # at a time
-BACKWARD_SHAPE = 4, 8, 528  # the same, and programs at most: four for each multiprocessor of an H200
+ROWS, WARPS = 1, 2  # at a time
+BACKWARD_SHAPE = 2, 4, 528, 2  # the same, programs at most (four for each multiprocessor of an H200), and stages
 
 
 class Norm(NamedTuple):
@@ -71,9 +71,10 @@ class _Norm(torch.autograd.Function):
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
         x_NC, moments_N2, gain = ctx.saved_tensors
         centred, has_bias = ctx.settings
-        dx_NC, _, dgain, dbias, _ = backward(
+        dx_NC, _, parts_P3C = backward(
             (grad_NC.contiguous(), None), (x_NC, moments_N2, gain, centred), None, adds=False
         )
+        dgain, dbias, _ = parts_P3C.sum(0)
         return dx_NC, dgain, dbias if has_bias else None, None
 
 
@@ -103,12 +104,13 @@ class _DropAddNorm(torch.autograd.Function):
         masks, centred, has_branch_bias, has_bias = ctx.settings
         sum_NC, moments_N2, gain = ctx.saved_tensors
         grad_NC = torch.zeros_like(sum_NC) if grad_NC is None else grad_NC.contiguous()
-        dx_NC, dbranch_NC, dgain, dbias, dbranch_bias = backward(
+        dx_NC, dbranch_NC, parts_P3C = backward(
             (grad_NC, None if grad_sum_NC is None else grad_sum_NC.contiguous()),
             (sum_NC, moments_N2, gain, centred),
             masks,
             adds=True,
         )
+        dgain, dbias, dbranch_bias = parts_P3C.sum(0)
         biases = dbranch_bias if has_branch_bias else None, dgain, dbias if has_bias else None
         return dx_NC, dbranch_NC, *biases, None, None
 
@@ -137,13 +139,13 @@ def backward(
     masks: Masks | None,
     *,
     adds: bool,
-) -> tuple[Tensor, ...]:
-    """Return the gradients of both terms [N, C], and of gain, bias and the branch's bias [C] in float32."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of both terms [N, C], and parts of those of gain, bias and the branch's bias [P, 3, C]."""
     (grad_NC, grad_sum_NC), (sum_NC, moments_N2, gain, centred) = grads, saved
     N, C = sum_NC.shape
     dx_NC = torch.empty_like(sum_NC)
     dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
-    rows, warps, most = BACKWARD_SHAPE
+    rows, warps, most, stages = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
     parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
@@ -151,9 +153,10 @@ def backward(
         *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
         *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
+        STAGES=stages,
         **_constants(C, rows, warps, centred, adds, masks),
     )
-    return dx_NC, dbranch_NC, *parts_P3C.sum(0)
+    return dx_NC, dbranch_NC, parts_P3C
 
 
 def _places(masks: Masks | None, x_NC: Tensor) -> tuple[Tensor | int, ...]:
@@ -272,6 +275,7 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     DROP: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     column = tl.arange(0, BLOCK)[None, :]
     across = column < columns
@@ -282,7 +286,7 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     if DROP:
         key = mix(tl.load(word) ^ site)
         column_words = _column_words(key, column)
-    for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
+    for start in tl.range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS, num_stages=STAGES):
         row = (start + tl.arange(0, ROWS))[:, None]
         inside = (row < rows) & across
         at = row.to(tl.int64) * columns + column

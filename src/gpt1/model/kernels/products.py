@@ -1,6 +1,6 @@
 """Products with what comes before or after them computed on the way: the tanh GELU, its gradient, a bias's gradient.
 
-They are cuBLASLt's, which torch has loaded: its epilogues `GELU_AUX_BIAS` and `DGELU_BGRAD` are not reached by any
+They are cuBLASLt's, which torch has loaded: its epilogues `GELU_AUX_BIAS` and `DGELU` are not reached by any
 operator of torch that keeps the values before the activation, so that the C interface is called here. What cuBLASLt
 cannot do (another device or type, odd sizes) is computed by torch's own operators, its twins.
 """
@@ -19,7 +19,7 @@ from torch.nn import functional
 COMPUTE_32F, R_32F, R_16BF = 68, 0, 14
 TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, AUX_POINTER, AUX_LD = 3, 4, 7, 8, 11, 12
 MAX_WORKSPACE = 1
-GELU_AUX_BIAS, DGELU_BGRAD = 164, 208
+GELU_AUX_BIAS, DGELU = 164, 192
 WORKSPACE = 2**25  # bytes: what NVIDIA advises on Hopper
 MULTIPLE = 8  # of elements: what its kernels want of every size
 
@@ -48,19 +48,14 @@ def gelu_linear(x_NC: Tensor, weight_FC: Tensor, bias_F: Tensor) -> tuple[Tensor
     return y_NF, before_NF
 
 
-def linear_gelu_backward(grad_NC: Tensor, weight_CF: Tensor, before_NF: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradient of the values before a tanh GELU, after which comes a layer W [C, F], and its columns' sums.
-
-    `grad` is that of what the layer gives.
-    """
+def linear_gelu_backward(grad_NC: Tensor, weight_CF: Tensor, before_NF: Tensor) -> Tensor:
+    """Return the gradient of the values before a tanh GELU, after which comes a layer W [C, F], given the layer's."""
     if not epilogues_fit(grad_NC, weight_CF):
-        grad_NF = torch.ops.aten.gelu_backward(grad_NC @ weight_CF, before_NF, approximate="tanh")
-        return grad_NF, grad_NF.sum(0)
-    N, F = before_NF.shape
-    grad_NF, grad_F = torch.empty_like(before_NF), grad_NC.new_empty(F)
-    plan = _plan(grad_NC.device, F, N, grad_NC.shape[1], False, DGELU_BGRAD)
-    plan.run(weight_CF, grad_NC, grad_NF, grad_F, before_NF)
-    return grad_NF, grad_F
+        return torch.ops.aten.gelu_backward(grad_NC @ weight_CF, before_NF, approximate="tanh")
+    grad_NF = torch.empty_like(before_NF)
+    plan = _plan(grad_NC.device, before_NF.shape[1], len(before_NF), grad_NC.shape[1], False, DGELU)
+    plan.run(weight_CF, grad_NC, grad_NF, before_NF, before_NF)
+    return grad_NF
 
 
 def epilogues_fit(x_NC: Tensor, weight: Tensor) -> bool:
