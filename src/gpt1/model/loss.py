@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gpt1.model.accumulation import add_product
+from gpt1.model.fusing import fuses
 
 # N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
 
@@ -121,10 +122,19 @@ class _LinearLoss(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad_NC, grad_VC = ctx.saved_tensors
         return (
-            None if grad_NC is None else grad_NC * grad,
-            None if grad_VC is None else (grad_VC * grad).to(ctx.output_dtype),
+            None if grad_NC is None else _times(grad_NC, grad, grad_NC.dtype),
+            None if grad_VC is None else _times(grad_VC, grad, ctx.output_dtype),
             None,
         )
+
+
+def _times(x: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return `x` times a number, in this type."""
+    if fuses(x):
+        from gpt1.model.kernels.cross_entropy import fused_times
+
+        return fused_times(x, factor, dtype)
+    return (x * factor).to(dtype)
 
 
 def plain_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor | None, vocab_size: int) -> Tensor:

@@ -44,8 +44,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv_N3HD: Tensor, masks: Masks) -> Tensor:
         qkv_N3HD = qkv_N3HD.contiguous()
-        words = _words(qkv_N3HD.shape[2], masks)
-        y_NHD, sums_HN = _forward(qkv_N3HD, words, masks)
+        words = mask_words(qkv_N3HD.shape[2], masks)
+        y_NHD, sums_HN = forward(qkv_N3HD, words, masks)
         ctx.save_for_backward(qkv_N3HD, y_NHD, sums_HN, *words)
         ctx.masks = masks
         return y_NHD
@@ -54,10 +54,10 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_NHD: Tensor) -> tuple[Tensor, None]:
         qkv_N3HD, y_NHD, sums_HN, *words = ctx.saved_tensors
-        return _backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), ctx.masks), None
+        return backward(grad_NHD.contiguous(), qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), ctx.masks), None
 
 
-def _words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
+def mask_words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
     """Return the word of each query in each head [H, N], and of each key's position [longest]."""
     packing, N = masks.packing, len(masks.packing.sequence)
     rows_HN = torch.empty((heads, N), dtype=torch.int32, device=masks.word.device)
@@ -68,7 +68,7 @@ def _words(heads: int, masks: Masks) -> tuple[Tensor, Tensor]:
     return rows_HN, columns_T
 
 
-def _forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
+def forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tuple[Tensor, Tensor]:
     N, _, H, D = qkv_N3HD.shape
     packing = masks.packing
     y_NHD = qkv_N3HD.new_empty(N, H, D)
@@ -89,7 +89,7 @@ def _forward(qkv_N3HD: Tensor, words: tuple[Tensor, Tensor], masks: Masks) -> tu
     return y_NHD, sums_HN
 
 
-def _backward(
+def backward(
     grad_NHD: Tensor, qkv_N3HD: Tensor, y_NHD: Tensor, sums_HN: Tensor, words: tuple[Tensor, Tensor], masks: Masks
 ) -> Tensor:
     N, _, H, D = qkv_N3HD.shape

@@ -10,6 +10,7 @@ to that of what goes past by the product that makes it. While its matrices add t
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -32,6 +33,8 @@ from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
 
+CUDNN = torch.ops.aten._scaled_dot_product_cudnn_attention
+CUDNN_BACKWARD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
 EPILOGUE = True
 LIBRARY = os.environ.get("TRIAL_ATTENTION", "cudnn") == "cudnn"
 
@@ -187,31 +190,41 @@ class _Gradients(NamedTuple):
         return dx_NC, dbranch_NC, [None] * 3
 
 
-def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Any, ...]]:
-    if LIBRARY and qkv_N3HD.is_cuda and masks.packing.is_grid:
-        q, k, v = qkv_N3HD.unflatten(0, (-1, masks.packing.longest)).transpose(1, 3).unbind(2)
-        y_BHTD, sums, *rest = torch.ops.aten._scaled_dot_product_cudnn_attention(
-            q, k, v, None, True, masks.rate, True, False
-        )
-        _attend.rest = rest[:4]
-        return y_BHTD.transpose(1, 2).flatten(2).flatten(0, 1), (y_BHTD, sums, rest[4], rest[5])
-    words = attention._words(qkv_N3HD.shape[2], masks)
-    y_NHD, sums_HN = attention._forward(qkv_N3HD, words, masks)
+def _attend(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return what each token gathers [N, C], and what its gradient is made of besides."""
+    if _in_library(qkv_N3HD, masks):
+        q, k, v = _heads(qkv_N3HD, masks)
+        y_BHTD, sums_BHT1, *_, seed, offset, _ = CUDNN(q, k, v, None, True, masks.rate, True, False)
+        return y_BHTD.transpose(1, 2).reshape(len(qkv_N3HD), -1), (sums_BHT1, seed, offset)
+    words = attention.mask_words(qkv_N3HD.shape[2], masks)
+    y_NHD, sums_HN = attention.forward(qkv_N3HD, words, masks)
     return y_NHD.flatten(1), (sums_HN, *words)
 
 
-def _attend_backward(grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Any, masks: Masks) -> tuple[Tensor, Tensor]:
-    if len(saved) == 4:
-        y_BHTD, sums, seed, offset = saved
-        size = masks.packing.longest
-        q, k, v = qkv_N3HD.unflatten(0, (-1, size)).transpose(1, 3).unbind(2)
-        grad_BHTD = grad_NC.view(-1, size, *qkv_N3HD.shape[2:]).transpose(1, 2)
-        cum_q, cum_k, max_q, max_k = _attend.rest
-        grads = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-            grad_BHTD, q, k, v, y_BHTD, sums, seed, offset, None, cum_q, cum_k, max_q, max_k, masks.rate, True
-        )
-        return pack_columns([x.transpose(1, 2).reshape(grad_NC.shape) for x in grads])
-    sums_HN, *words = saved
-    shape = y_NC.unflatten(-1, qkv_N3HD.shape[2:])
-    dqkv = attention._backward(grad_NC.view_as(shape), qkv_N3HD, shape, sums_HN, tuple(words), masks).flatten(1)
-    return dqkv, column_parts(dqkv)
+def _attend_backward(
+    grad_NC: Tensor, qkv_N3HD: Tensor, y_NC: Tensor, saved: Sequence[Tensor], masks: Masks
+) -> tuple[Tensor, Tensor]:
+    """Return the gradient of the projection [N, 3 C], and parts of the sums of its columns."""
+    grad_NHD, y_NHD = (x_NC.view(len(x_NC), *qkv_N3HD.shape[2:]) for x_NC in (grad_NC, y_NC))
+    if not _in_library(qkv_N3HD, masks):
+        sums_HN, *words = saved
+        dqkv_NC = attention.backward(grad_NHD, qkv_N3HD, y_NHD, sums_HN, (words[0], words[1]), masks).flatten(1)
+        return dqkv_NC, column_parts(dqkv_NC)
+    size = masks.packing.longest
+    sums_BHT1, seed, offset = saved
+    grad_BHTD, y_BHTD = (x.unflatten(0, (-1, size)).transpose(1, 2) for x in (grad_NHD, y_NHD))
+    grads = CUDNN_BACKWARD(
+        *(grad_BHTD, *_heads(qkv_N3HD, masks), y_BHTD, sums_BHT1, seed, offset),
+        *(None, None, None, size, size, masks.rate, True),
+    )
+    return pack_columns([x_BHTD.transpose(1, 2).reshape(grad_NC.shape) for x_BHTD in grads])
+
+
+def _in_library(qkv_N3HD: Tensor, masks: Masks) -> bool:
+    """Whether cuDNN attends: where all sequences are equally long it is faster than our kernel."""
+    return LIBRARY and qkv_N3HD.is_cuda and qkv_N3HD.element_size() == 2 and masks.packing.is_grid
+
+
+def _heads(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, ...]:
+    """Return queries, keys and values [B, H, T, D]."""
+    return qkv_N3HD.unflatten(0, (-1, masks.packing.longest)).transpose(1, 3).unbind(2)
