@@ -40,6 +40,12 @@ class Linear(nn.Module):
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
 
+class Adding(nn.Module):
+    """A network with kernels that can add to the gradients of its tables themselves, and do for a while."""
+
+    adds = False
+
+
 @contextmanager
 def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterator[None]:
     """Have a model's matrices add to their gradients themselves for a while: see `accumulation.py`.
@@ -47,9 +53,9 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     `copies` are of its weights by their names, in the type that is computed in; who changes the weights renews them.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, Linear)}
-    tables = [module for module in model.modules() if copies and hasattr(module, "adds")]
-    for module in tables:
-        module.adds = True
+    others = [module for module in model.modules() if isinstance(module, Adding)]
+    for module in others:
+        module.adds = bool(copies)
     for name, layer in layers.items():
         if (weight := copies.get(f"{name}.weight")) is not None:
             layer.copies = weight, copies.get(f"{name}.bias")
@@ -58,7 +64,7 @@ def adding_in_products(model: nn.Module, copies: Mapping[str, Tensor]) -> Iterat
     finally:
         for layer in layers.values():
             layer.copies = None
-        for module in tables:
+        for module in others:
             module.adds = False
 
 

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from gpt1.base.errors import InputError
 from gpt1.model.dropout import DropoutKey, Site, drop_layer, drop_table
 from gpt1.model.kv_cache import CacheStep
-from gpt1.model.layers import make_norm
+from gpt1.model.layers import Adding, make_norm
 from gpt1.model.lstm import LSTMBlock
 from gpt1.model.packing import Packing, grid_packing
 from gpt1.model.transformer import transformer_blocks
@@ -28,11 +28,10 @@ from gpt1.recipes.values import TRANSFORMER, Shape
 
 # B sequences, T positions, C width, V vocabulary; in a packed row, N tokens for B and T.
 
-FUSED_TABLES = True
 CUDA_ROWS = 128  # a GPU multiplies by a table several times faster if it has a multiple of this many rows
 
 
-class Model(nn.Module):
+class Model(Adding):
     """A network of any shape; weights are in full precision, arithmetic is in `compute`."""
 
     def __init__(
@@ -47,7 +46,6 @@ class Model(nn.Module):
         super().__init__()
         self.shape, self.vocab_size, self.compute = shape, vocab_size, compute
         self.checkpoint_activations = checkpoint_activations  # each block is computed twice, not kept for its gradient
-        self.adds = False  # tables add to their gradients themselves
         self.fused = fused  # blocks have kernels of our own, which know packed rows only
         transformer = shape.kind == TRANSFORMER
         learned = transformer and shape.positions == "learned"
@@ -78,17 +76,39 @@ class Model(nn.Module):
         T = ids_BT.shape[1] if packing is None else packing.longest
         if self.shape.kind == TRANSFORMER and self.shape.context < T:
             raise InputError(f"a sequence of {T} tokens does not fit in a context of {self.shape.context}; shorten it")
-        if self.fused and reading is None and self.output is None and self.positions is not None and FUSED_TABLES:
-            return self._fused(ids_BT, noise, packing)
+        if self.fused and reading is None:
+            return self._by_kernels(ids_BT, noise, packing)
         tokens_VC = self.working(self.tokens, Site.TOKENS, noise)
         output_VC = tokens_VC if self.output is None else self.working(self.output, Site.OUTPUT, noise)
         x_BTC = F.embedding(ids_BT, tokens_VC)
         if self.positions is not None:
             positions_TC = self.working(self.positions, Site.POSITIONS, noise)
             x_BTC = x_BTC + (positions_TC[:T] if packing is None else F.embedding(packing.position, positions_TC))
-        size = x_BTC.shape if self.fused and packing is None and reading is None else None
-        if size is not None:
-            x_BTC, packing = x_BTC.flatten(0, 1), grid_packing(size[0], size[1], x_BTC.device)
+        return self.final_norm(self._through_blocks(x_BTC, noise, packing, reading)), output_VC
+
+    def _by_kernels(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
+        """Do as `forward` does, by kernels that know packed rows only, and no network but the paper's."""
+        from gpt1.model.kernels.embedding import Tables, fused_embedding
+
+        if packing is None:
+            packing = grid_packing(*ids_BT.shape, ids_BT.device)
+        assert self.positions is not None
+        tables = Tables(
+            self.tokens,
+            self.positions,
+            rate=self.shape.dropout,
+            noise=noise,
+            rows=self.vocab_size + self._fill(self.tokens),
+            compute=self.compute,
+            adds=self.adds and torch.is_grad_enabled(),
+        )
+        x_NC, output_VC = fused_embedding(ids_BT.flatten(), packing, tables)
+        y_NC = self._through_blocks(x_NC, noise, packing, None)
+        return self.final_norm(y_NC.view(*ids_BT.shape, -1)), output_VC
+
+    def _through_blocks(
+        self, x_BTC: Tensor, noise: DropoutKey | None, packing: Packing | None, reading: CacheStep | None
+    ) -> Tensor:
         for layer, block in enumerate(self.blocks):
             past = None if reading is None else reading.past(layer)
             if self.checkpoint_activations:
@@ -96,29 +116,7 @@ class Model(nn.Module):
             else:
                 y_BTC = block(x_BTC, noise, packing, past)
             x_BTC = drop_layer(y_BTC, x_BTC, self.shape.layer_drop, noise, layer, packing)
-        return self.final_norm(x_BTC if size is None else x_BTC.view(size)), output_VC
-
-    def _fused(self, ids_BT: Tensor, noise: DropoutKey | None, packing: Packing | None) -> tuple[Tensor, Tensor]:
-        """Do what `forward` does by kernels that know packed rows only."""
-        from gpt1.model.kernels.embedding import Tables, fused_embedding
-
-        size = ids_BT.shape
-        if packing is None:
-            packing = grid_packing(size[0], size[1], ids_BT.device)
-        fill = -self.vocab_size % CUDA_ROWS if ids_BT.is_cuda else 0
-        assert self.positions is not None
-        adds = self.adds and torch.is_grad_enabled()
-        tables = Tables(
-            self.tokens, self.positions, self.shape.dropout, noise, self.vocab_size + fill, self.compute, adds
-        )
-        x_NC, output_VC = fused_embedding(ids_BT.flatten(), packing, tables)
-        for layer, block in enumerate(self.blocks):
-            if self.checkpoint_activations:
-                y_NC = checkpoint(block, x_NC, noise, packing, None, use_reentrant=False)
-            else:
-                y_NC = block(x_NC, noise, packing)
-            x_NC = drop_layer(y_NC, x_NC, self.shape.layer_drop, noise, layer, packing)
-        return x_NC.view(*size, -1), output_VC
+        return x_BTC
 
     def logits(self, hidden_NC: Tensor, output_VC: Tensor) -> Tensor:
         """Return the score of each token [N, V] at outputs of the last block, given the output matrix."""
@@ -148,8 +146,11 @@ class Model(nn.Module):
     def working(self, table: Tensor, site: Site, noise: DropoutKey | None) -> Tensor:
         """Return a table dropped as a whole, in `compute`, and on a GPU filled up with rows of zeros."""
         working = drop_table(table, self.shape.dropout, noise, site).to(self.compute)
-        fill = -len(table) % CUDA_ROWS if table.is_cuda else 0
+        fill = self._fill(table)
         return F.pad(working, (0, 0, 0, fill)) if fill else working
+
+    def _fill(self, table: Tensor) -> int:
+        return -len(table) % CUDA_ROWS if table.is_cuda else 0
 
 
 def build_model(

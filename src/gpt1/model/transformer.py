@@ -73,6 +73,15 @@ def transformer_blocks(shape: Shape, *, fused: bool = False) -> list[nn.Module]:
     return [kind(shape, layer) for layer in range(shape.layers)]
 
 
+def has_kernels(shape: Shape) -> bool:
+    """Whether blocks of this shape can have kernels of our own on this machine."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    from gpt1.model.kernels.block import why_not
+
+    return why_not(shape) is None
+
+
 def _fused_block(shape: Shape) -> type[Block]:
     if importlib.util.find_spec("triton") is None:
         raise SettingError("blocks cannot be fused: the package triton is not installed; leave them as they are")

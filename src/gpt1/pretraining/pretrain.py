@@ -41,6 +41,7 @@ from gpt1.training.session import (
     Session,
     as_recipe,
     begun_run,
+    learns_by_kernels,
     resumed,
     speed_up,
 )
@@ -205,6 +206,7 @@ class PretrainSession(Session[Model]):
             compute=DTYPES[training.precision],
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
+            fused=learns_by_kernels(recipe, self.device, self.world),
         )
         if init is not None:
             if run_tokenizer(init).fingerprint != train.fingerprint:

@@ -13,6 +13,7 @@ OFFERS = {
         "Session",
         "as_recipe",
         "begun_run",
+        "learns_by_kernels",
         "notifier",
         "require_no_run",
         "resumed",

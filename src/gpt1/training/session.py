@@ -19,6 +19,7 @@ from gpt1.base.devices import device_name, usable_precision
 from gpt1.base.errors import InputError, Interrupted, SettingError
 from gpt1.base.files import lock_folder
 from gpt1.base.wording import many
+from gpt1.model.transformer import has_kernels
 from gpt1.recipes.catalog import find_recipe
 from gpt1.recipes.changes import change, differences, settings
 from gpt1.recipes.values import FSDP, LSTM, Recipe, Training
@@ -306,6 +307,17 @@ def checkpoint_to_resume(run: Path, notify: Notify) -> Checkpoint | None:
     return checkpoint
 
 
+def learns_by_kernels(recipe: Recipe, device: torch.device, world: World) -> bool:
+    """Whether a network's blocks have kernels of our own while it learns: where a compiler would be slower.
+
+    That is on one GPU, in 16 bits that need no scaling, for networks that they are made for; who wants a run bit for
+    bit, or no compiler, gets none.
+    """
+    training = recipe.training
+    wanted = training.compile and not training.deterministic and training.precision == "bf16"
+    return wanted and device.type == "cuda" and world.size == 1 and has_kernels(recipe.shape)
+
+
 def speed_up(
     model: nn.Module, recipe: Recipe, device: torch.device, world: World, *, sizes_vary: bool = False
 ) -> str | None:
@@ -314,7 +326,7 @@ def speed_up(
     if training.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS picks its sums' order anew
         torch.use_deterministic_algorithms(True)
-    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM:
+    if not training.compile or device.type != "cuda" or recipe.shape.kind == LSTM or getattr(model, "fused", False):
         return None
     if world.size > 1 and training.parallelism == FSDP:
         return "not compiled: fsdp shares out the weights that compiled code would hold"

@@ -69,6 +69,7 @@ def why_not(shape: Shape) -> str | None:
         "queries and keys are normalised (qk_norm)": shape.qk_norm,
         "it has a window": shape.window is not None,
         "it has no biases": not shape.bias,
+        "its output matrix is not the table of tokens": not shape.tied,
         f"its heads are {width} wide, not one of {', '.join(map(str, HEAD_WIDTHS))}": width not in HEAD_WIDTHS,
         f"it is wider than {WIDEST}": shape.width > WIDEST,
     }
