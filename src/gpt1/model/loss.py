@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -25,7 +24,7 @@ from gpt1.model.fusing import fuses
 # N rows (positions of all sequences), C width, V rows of the output matrix (at least the vocabulary).
 
 # Logits held at once: enough to keep a GPU busy; few enough to stay near the caches of a CPU.
-CUDA_LOGITS = 2 ** int(os.environ.get("TRIAL_LOGITS", "26"))
+CUDA_LOGITS = 2**28
 CPU_LOGITS = 2**22
 
 # (logits_NV, targets_N, weights_N or None, vocab_size) -> losses_N; with weights, the logits become their gradient.

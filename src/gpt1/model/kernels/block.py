@@ -9,7 +9,6 @@ to that of what goes past by the product that makes it. While its matrices add t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -23,20 +22,19 @@ from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
 from gpt1.model.kernels import attention, norm
 from gpt1.model.kernels.attention import HEAD_WIDTHS
-from gpt1.model.kernels.gelu import add_parts, column_parts, pack_columns, sweep
+from gpt1.model.kernels.gelu import add_parts, bias_gelu, column_parts, gelu_backward, pack_columns
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.kernels.norm import WIDEST, Norm, norm_of
-from gpt1.model.kernels.products import gelu_linear, linear_gelu_backward
+from gpt1.model.kernels.products import gelu_linear
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
 
+LT = True
 CUDNN = torch.ops.aten._scaled_dot_product_cudnn_attention
 CUDNN_BACKWARD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
-EPILOGUE = True
-LIBRARY = os.environ.get("TRIAL_ATTENTION", "cudnn") == "cudnn"
 
 
 class FusedBlock(Block):
@@ -133,25 +131,25 @@ class _FeedForwardHalf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
         *learned, (up, down), kept, masks = given
-        y_NF, before_NF = gelu_linear(x_NC, up.weight, up.bias)
+        if LT:
+            y_NF, before_NF = gelu_linear(x_NC, up.weight, up.bias)
+        else:
+            before_NF = functional.linear(x_NC, up.weight)
+            y_NF = bias_gelu(before_NF, up.bias)
         branch_NC = functional.linear(y_NF, down.weight)
         result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, learned[3], kept, masks)
-        ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, up.weight, down.weight)
+        ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, up.weight, up.bias, down.weight)
         ctx.given = _Gradients(up.totals, down.totals, kept), masks
         return result_NC
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NC: Tensor) -> tuple[Tensor | None, ...]:
-        x_NC, before_NF, y_NF, sum_NC, moments_N2, up_weight, down_weight = ctx.saved_tensors
+        x_NC, before_NF, y_NF, sum_NC, moments_N2, up_weight, up_bias, down_weight = ctx.saved_tensors
         gradients, masks = ctx.given
         dx_NC, dbranch_NC, of_norm = gradients.of_norm(grad_NC, sum_NC, moments_N2, masks)
         down = gradients.of_matrix(1, dbranch_NC, y_NF)
-        if EPILOGUE:
-            dbefore_NF = linear_gelu_backward(dbranch_NC, down_weight, before_NF)
-            parts_PF = column_parts(dbefore_NF)
-        else:
-            dbefore_NF, parts_PF = sweep(dbranch_NC @ down_weight, before_NF, None)
+        dbefore_NF, parts_PF = gelu_backward(dbranch_NC @ down_weight, before_NF, None if LT else up_bias)
         up = gradients.of_matrix(0, dbefore_NF, x_NC), gradients.of_bias(parts_PF)
         dx_NC.addmm_(dbefore_NF, up_weight)
         return dx_NC, *up, down, *of_norm, *[None] * 3
@@ -223,7 +221,7 @@ def _attend_backward(
 
 def _in_library(qkv_N3HD: Tensor, masks: Masks) -> bool:
     """Whether cuDNN attends: where all sequences are equally long it is faster than our kernel."""
-    return LIBRARY and qkv_N3HD.is_cuda and qkv_N3HD.element_size() == 2 and masks.packing.is_grid
+    return qkv_N3HD.is_cuda and qkv_N3HD.element_size() == 2 and masks.packing.is_grid
 
 
 def _heads(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, ...]:

@@ -13,23 +13,12 @@ from torch import Tensor
 
 BLOCK = 4096  # columns at a time
 WARPS = 8
-WHOLE_WARPS = 16
 
 
 def fused_cross_entropy_(logits_NV: Tensor, targets_N: Tensor, weights_N: Tensor | None, vocab_size: int) -> Tensor:
     """Return each row's loss; with weights, overwrite the logits with the gradient of the weighted sum of losses."""
     rows, width = logits_NV.shape
     losses_N = torch.empty(rows, dtype=torch.float32, device=logits_NV.device)
-    big = 2 ** (vocab_size.bit_length() - 1)
-    if WHOLE_WARPS and weights_N is not None and logits_NV.element_size() == 2 and 128 < width - big and width <= 65536:
-        small = triton.next_power_of_2(width - big)
-        _whole_rows[(rows,)](
-            *(logits_NV, targets_N.contiguous(), weights_N.contiguous(), losses_N, vocab_size, width),
-            BIG=big,
-            SMALL=small,
-            num_warps=WHOLE_WARPS,
-        )
-        return losses_N
     _cross_entropy[(rows,)](
         logits_NV,
         targets_N.contiguous(),
@@ -90,29 +79,3 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
             share = tl.where(column < vocab_size, tl.exp(x - normalizer), 0.0)
             gradient = weight * (share - tl.where(column == target, 1.0, 0.0))
             tl.store(line + column, gradient.to(logits.dtype.element_ty), column < width)
-
-
-@triton.jit  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _whole_rows(  # type: ignore[no-untyped-def]
-    logits, targets, weights, losses, vocab_size, width, BIG: tl.constexpr, SMALL: tl.constexpr
-):
-    row = tl.program_id(0)
-    line = logits + row.to(tl.int64) * width
-    target = tl.load(targets + row)
-    counted = target >= 0
-    chosen = tl.load(line + target, counted, 0.0).to(tl.float32)
-    c1 = tl.arange(0, BIG)
-    c2 = BIG + tl.arange(0, SMALL)
-    a = tl.load(line + c1)
-    b = tl.load(line + c2, c2 < width, 0.0)
-    x1 = a.to(tl.float32)
-    x2 = tl.where(c2 < vocab_size, b.to(tl.float32), -float("inf"))
-    top = tl.maximum(tl.max(x1, 0), tl.max(x2, 0))
-    total = tl.sum(tl.exp(x1 - top), 0) + tl.sum(tl.exp(x2 - top), 0)
-    normalizer = top + tl.log(total)
-    tl.store(losses + row, tl.where(counted, normalizer - chosen, 0.0))
-    weight = tl.where(counted, tl.load(weights + row), 0.0)
-    y1 = tl.exp(a.to(tl.float32) - normalizer) - tl.where(c1 == target, 1.0, 0.0)
-    y2 = tl.where(c2 < vocab_size, tl.exp(b.to(tl.float32) - normalizer), 0.0) - tl.where(c2 == target, 1.0, 0.0)
-    tl.store(line + c1, (weight * y1).to(logits.dtype.element_ty))
-    tl.store(line + c2, (weight * y2).to(logits.dtype.element_ty), c2 < width)

@@ -37,6 +37,15 @@ def fused_bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
     return cast(Tensor, _BiasGelu.apply(x_NF, bias_F))  # type: ignore[no-untyped-call]
 
 
+def bias_gelu(x_NF: Tensor, bias_F: Tensor) -> Tensor:
+    """Return the tanh GELU of `x + bias`, without a gradient."""
+    y_NF = torch.empty_like(x_NF)
+    N, F = x_NF.shape
+    programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
+    _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
+    return y_NF
+
+
 def column_sums(x_NF: Tensor) -> Tensor:
     """Return the sum of each column [F] in float32."""
     return column_parts(x_NF).sum(0)
@@ -44,7 +53,14 @@ def column_sums(x_NF: Tensor) -> Tensor:
 
 def column_parts(x_NF: Tensor) -> Tensor:
     """Return sums of each column over some of the rows [P, F], in float32."""
-    return sweep(x_NF.contiguous(), None, None)[1]
+    return _sweep(x_NF.contiguous(), None, None)[1]
+
+
+def gelu_backward(grad_NF: Tensor, x_NF: Tensor, bias_F: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the gradient of `x` given that of the GELU of `x + bias`, and parts of the sums of its columns [P, F]."""
+    dx_NF, parts_PF = _sweep(grad_NF.contiguous(), x_NF, bias_F)
+    assert dx_NF is not None
+    return dx_NF, parts_PF
 
 
 def add_parts(parts: Tensor, totals: Sequence[Tensor] | None) -> Sequence[Tensor]:
@@ -86,20 +102,16 @@ class _BiasGelu(torch.autograd.Function):
     def forward(ctx: Any, x_NF: Tensor, bias_F: Tensor) -> Tensor:
         x_NF = x_NF.contiguous()
         ctx.save_for_backward(x_NF, bias_F)
-        y_NF = torch.empty_like(x_NF)
-        N, F = x_NF.shape
-        programs = triton.cdiv(N, ROWS), triton.cdiv(F, COLUMNS)  # only the first may be above 65,535
-        _gelu[programs](x_NF, bias_F, y_NF, N, F, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS)
-        return y_NF
+        return bias_gelu(x_NF, bias_F)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_NF: Tensor) -> tuple[Tensor | None, Tensor]:
-        dx_NF, parts_PF = sweep(grad_NF.contiguous(), *ctx.saved_tensors)
+        dx_NF, parts_PF = gelu_backward(grad_NF, *ctx.saved_tensors)
         return dx_NF, parts_PF.sum(0)
 
 
-def sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
+def _sweep(grad_NF: Tensor, x_NF: Tensor | None, bias_F: Tensor | None) -> tuple[Tensor | None, Tensor]:
     """Return the gradient of what came in, if that is given, and parts of the sums of its columns [P, F]."""
     N, F = grad_NF.shape
     rows = max(FEWEST, triton.cdiv(N, CHUNKS))

@@ -22,7 +22,7 @@ from gpt1.model.layers import LAYER_EPSILON, RMS_EPSILON, LayerNorm, RMSNorm
 
 WIDEST = 8192  # elements of a row that a program holds
 ROWS, WARPS = 1, 2  # at a time
-BACKWARD_SHAPE = 2, 4, 528, 2  # the same, programs at most (four for each multiprocessor of an H200), and stages
+BACKWARD_SHAPE = 2, 4, 528  # the same, and programs at most: four for each multiprocessor of an H200
 
 
 class Norm(NamedTuple):
@@ -145,7 +145,7 @@ def backward(
     N, C = sum_NC.shape
     dx_NC = torch.empty_like(sum_NC)
     dbranch_NC = torch.empty_like(sum_NC) if adds else dx_NC
-    rows, warps, most, stages = BACKWARD_SHAPE
+    rows, warps, most = BACKWARD_SHAPE
     programs = min(most, triton.cdiv(N, rows))
     parts_P3C = sum_NC.new_empty(programs, 3, C, dtype=torch.float32)
     _drop_add_norm_backward[(programs,)](
@@ -153,7 +153,6 @@ def backward(
         *(sum_NC, moments_N2, gain, dx_NC, dbranch_NC, parts_P3C),
         *(*_places(masks, sum_NC), N, C, *_scaling(masks)),
         SUM=grad_sum_NC is not None,
-        STAGES=stages,
         **_constants(C, rows, warps, centred, adds, masks),
     )
     return dx_NC, dbranch_NC, parts_P3C
@@ -275,7 +274,6 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     DROP: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     column = tl.arange(0, BLOCK)[None, :]
     across = column < columns
@@ -286,7 +284,7 @@ def _drop_add_norm_backward(  # type: ignore[no-untyped-def]
     if DROP:
         key = mix(tl.load(word) ^ site)
         column_words = _column_words(key, column)
-    for start in tl.range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS, num_stages=STAGES):
+    for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = (start + tl.arange(0, ROWS))[:, None]
         inside = (row < rows) & across
         at = row.to(tl.int64) * columns + column

@@ -19,7 +19,7 @@ from torch.nn import functional
 COMPUTE_32F, R_32F, R_16BF = 68, 0, 14
 TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, AUX_POINTER, AUX_LD = 3, 4, 7, 8, 11, 12
 MAX_WORKSPACE = 1
-GELU_AUX_BIAS, DGELU = 164, 192
+GELU_AUX_BIAS = 164
 WORKSPACE = 2**25  # bytes: what NVIDIA advises on Hopper
 MULTIPLE = 8  # of elements: what its kernels want of every size
 
@@ -46,16 +46,6 @@ def gelu_linear(x_NC: Tensor, weight_FC: Tensor, bias_F: Tensor) -> tuple[Tensor
     plan = _plan(x_NC.device, F, N, x_NC.shape[1], True, GELU_AUX_BIAS)
     plan.run(weight_FC, x_NC, y_NF, bias_F, before_NF)
     return y_NF, before_NF
-
-
-def linear_gelu_backward(grad_NC: Tensor, weight_CF: Tensor, before_NF: Tensor) -> Tensor:
-    """Return the gradient of the values before a tanh GELU, after which comes a layer W [C, F], given the layer's."""
-    if not epilogues_fit(grad_NC, weight_CF):
-        return torch.ops.aten.gelu_backward(grad_NC @ weight_CF, before_NF, approximate="tanh")
-    grad_NF = torch.empty_like(before_NF)
-    plan = _plan(grad_NC.device, before_NF.shape[1], len(before_NF), grad_NC.shape[1], False, DGELU)
-    plan.run(weight_CF, grad_NC, grad_NF, before_NF, before_NF)
-    return grad_NF
 
 
 def epilogues_fit(x_NC: Tensor, weight: Tensor) -> bool:
