@@ -51,5 +51,5 @@ OFFERS = {
     "kernels.decode": ["Decoder", "why_not"],
     "layers": ["LAYER_EPSILON", "adding_in_products"],
     "loss": ["CPU_LOGITS", "CUDA_LOGITS"],
-    "transformer": ["has_kernels"],
+    "transformer": ["why_not_fused"],
 }

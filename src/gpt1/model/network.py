@@ -91,7 +91,7 @@ class Model(Adding):
         from gpt1.model.kernels.embedding import Tables, fused_embedding
 
         if packing is None:
-            packing = grid_packing(*ids_BT.shape, ids_BT.device)
+            packing = grid_packing(ids_BT.shape[0], ids_BT.shape[1], ids_BT.device)
         assert self.positions is not None
         tables = Tables(
             self.tokens,

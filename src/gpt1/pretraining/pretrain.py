@@ -41,9 +41,9 @@ from gpt1.training.session import (
     Session,
     as_recipe,
     begun_run,
-    learns_by_kernels,
     resumed,
     speed_up,
+    why_no_kernels,
 )
 
 
@@ -206,7 +206,7 @@ class PretrainSession(Session[Model]):
             compute=DTYPES[training.precision],
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
-            fused=learns_by_kernels(recipe, self.device, self.world),
+            fused=training.fused and why_no_kernels(recipe, self.device, self.world) is None,
         )
         if init is not None:
             if run_tokenizer(init).fingerprint != train.fingerprint:

@@ -13,11 +13,11 @@ OFFERS = {
         "Session",
         "as_recipe",
         "begun_run",
-        "learns_by_kernels",
         "notifier",
         "require_no_run",
         "resumed",
         "speed_up",
+        "why_no_kernels",
     ],
     "trainer": ["Diverged", "Trainer"],
 }

@@ -1,4 +1,4 @@
-"""Tables dropped as a whole, and what is looked up in them, against their plain twins, on a GPU or in the interpreter."""
+"""Tables dropped as a whole, and what is looked up in them, against their twins, on a GPU or in the interpreter."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ IDS = torch.tensor([3, 3, 0, 8, 3, 1, 10, 3, 3, 3, 0, 3, 9], device=DEVICE)  # a
 
 
 def tables(
-    tokens: Tensor, positions: Tensor, noise: DropoutKey | None, *, adds: bool = False, compute: torch.dtype | None = None
+    tokens: Tensor,
+    positions: Tensor,
+    noise: DropoutKey | None,
+    adds: bool = False,
+    compute: torch.dtype = torch.float32,
 ) -> Tables:
-    return Tables(tokens, positions, RATE, noise, ROWS, compute or tokens.dtype, adds)  # type: ignore[arg-type]
+    return Tables(tokens, positions, RATE, noise, ROWS, compute, adds)
 
 
 def learned() -> tuple[nn.Parameter, nn.Parameter]:

@@ -29,7 +29,7 @@ HEAD_WIDTHS = 16, 32, 64, 128  # of which the kernels can make tiles
 # block of keys must hold a whole number of blocks of queries, in the forward pass the other way round.
 SHORT = 64  # tokens: one block
 FORWARD, FORWARD_SHORT = (64, 64, 4, 3), (64, 64, 4, 2)
-KEYS_BACKWARD, QUERIES_BACKWARD = (64, 64, 4, 2), (64, 64, 4, 2)
+BACKWARD, BACKWARD_SHORT = (32, 128, 4, 3), (32, 64, 4, 3)
 TOKENS = 128  # of a head, at a time, where nothing is multiplied
 
 
@@ -96,22 +96,19 @@ def backward(
     packing = masks.packing
     grads_N3HD, dots_HN = torch.empty_like(qkv_N3HD), torch.empty_like(sums_HN)
     _dot[(triton.cdiv(N, TOKENS), H)](y_NHD, grad_NHD, dots_HN, N, D=D, BLOCK=TOKENS)
-    for kernel, (queries, keys, warps, stages), own in (
-        (_keys_backward, KEYS_BACKWARD, 1),
-        (_queries_backward, QUERIES_BACKWARD, 0),
-    ):
-        programs = triton.cdiv(packing.longest, (queries, keys)[own]), H, len(packing.offsets) - 1
-        kernel[programs](
-            *(qkv_N3HD, grad_NHD, sums_HN, dots_HN, grads_N3HD, packing.offsets, *words, N),
-            *(1 / math.sqrt(D), math.log2(math.e) / math.sqrt(D), masks.limit, masks.scale),
-            HEADS=H,
-            D=D,
-            DROP=masks.rate > 0,
-            BM=queries,
-            BN=keys,
-            num_warps=warps,
-            num_stages=stages,
-        )
+    queries, keys, warps, stages = BACKWARD if packing.longest > SHORT else BACKWARD_SHORT
+    programs = triton.cdiv(packing.longest, keys), H, len(packing.offsets) - 1
+    _attend_backward[programs](
+        *(qkv_N3HD, grad_NHD, sums_HN, dots_HN, grads_N3HD, packing.offsets, *words, N),
+        *(1 / math.sqrt(D), math.log2(math.e) / math.sqrt(D), masks.limit, masks.scale),
+        HEADS=H,
+        D=D,
+        DROP=masks.rate > 0,
+        BM=queries,
+        BN=keys,
+        num_warps=warps,
+        num_stages=stages,
+    )
     return grads_N3HD
 
 
@@ -210,7 +207,7 @@ def _dot(x, y, dots, tokens, D: tl.constexpr, BLOCK: tl.constexpr):  # type: ign
 
 
 @triton.jit(do_not_specialize=["limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _keys_backward(  # type: ignore[no-untyped-def]
+def _attend_backward(  # type: ignore[no-untyped-def]
     qkv,
     grad,
     sums,
@@ -276,61 +273,28 @@ def _keys_backward(  # type: ignore[no-untyped-def]
         _put(into + C, n, 3 * C, size, dk * factor, D)
         _put(into + 2 * C, n, 3 * C, size, dv, D)
 
-
-
-@triton.jit(do_not_specialize=["limit"])  # type: ignore[misc, untyped-decorator, unused-ignore]
-def _queries_backward(  # type: ignore[no-untyped-def]
-    qkv,
-    grad,
-    sums,
-    dots,
-    grads,
-    offsets,
-    rows,
-    columns,
-    tokens,
-    factor,
-    factor_2,
-    limit,
-    scale,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    DROP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-):
-    block, head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    first = tl.load(offsets + sequence)
-    size = tl.load(offsets + sequence + 1) - first
-    if block * BM < size:
-        C: tl.constexpr = HEADS * D
-        token = first.to(tl.int64)
-        base, into = qkv + token * (3 * C) + head * D, grads + token * (3 * C) + head * D
-        come = grad + token * C + head * D
-        line = head.to(tl.int64) * tokens + token
-
         # Queries of this block, who meet the keys up to here; what meets is [queries, keys].
-        m = block * BM + tl.arange(0, BM)
-        q = _tile(base, m, 3 * C, size, D)
-        dy = _tile(come, m, C, size, D)
-        normalizer = tl.load(sums + line + m, m < size, float("inf"))
-        dot = tl.load(dots + line + m, m < size, 0.0)
+        m_2 = block * BN + tl.arange(0, BN)
+        q_2 = _tile(base, m_2, 3 * C, size, D)
+        dy_2 = _tile(come, m_2, C, size, D)
+        normalizer_2 = tl.load(sums + line + m_2, m_2 < size, float("inf"))
+        dot_2 = tl.load(dots + line + m_2, m_2 < size, 0.0)
         if DROP:
-            row = tl.load(rows + line + m, m < size, 0)
-        dq = tl.zeros((BM, D), tl.float32)
+            row_2 = tl.load(rows + line + m_2, m_2 < size, 0)
+        dq = tl.zeros((BN, D), tl.float32)
         for diagonal in tl.static_range(2):
-            for start in range(diagonal * block * BM, tl.minimum((block + diagonal) * BM, size), BN):
-                n = start + tl.arange(0, BN)
-                k = _tile(base + C, n, 3 * C, size, D)
-                v = _tile(base + 2 * C, n, 3 * C, size, D)
-                x = tl.dot(q, tl.trans(k), input_precision="ieee") * factor_2 - normalizer[:, None]
+            for start_2 in range(diagonal * block * BN, tl.minimum((block + diagonal) * BN, size), BM):
+                n_2 = start_2 + tl.arange(0, BM)
+                k_2 = _tile(base + C, n_2, 3 * C, size, D)
+                v_2 = _tile(base + 2 * C, n_2, 3 * C, size, D)
+                x_2 = tl.dot(q_2, tl.trans(k_2), input_precision="ieee") * factor_2 - normalizer_2[:, None]
                 if diagonal:
-                    x = tl.where(m[:, None] >= n[None, :], x, -float("inf"))
-                p = tl.exp2(x)
-                dp = tl.dot(dy, tl.trans(v), input_precision="ieee")
+                    x_2 = tl.where(m_2[:, None] >= n_2[None, :], x_2, -float("inf"))
+                p_2 = tl.exp2(x_2)
+                dp_2 = tl.dot(dy_2, tl.trans(v_2), input_precision="ieee")
                 if DROP:
-                    column = tl.load(columns + n, n < size, 0)
-                    dp = tl.where(keeps(row[:, None], column[None, :], limit), dp, 0.0)
-                dx = p * (dp * scale - dot[:, None])
-                dq = tl.dot(dx.to(k.dtype), k, dq, input_precision="ieee")
-        _put(into, m, 3 * C, size, dq * factor, D)
+                    column_2 = tl.load(columns + n_2, n_2 < size, 0)
+                    dp_2 = tl.where(keeps(row_2[:, None], column_2[None, :], limit), dp_2, 0.0)
+                dx_2 = p_2 * (dp_2 * scale - dot_2[:, None])
+                dq = tl.dot(dx_2.to(k_2.dtype), k_2, dq, input_precision="ieee")
+        _put(into, m_2, 3 * C, size, dq * factor, D)

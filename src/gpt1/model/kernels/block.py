@@ -20,19 +20,17 @@ from torch.nn import functional
 
 from gpt1.model.accumulation import add_product
 from gpt1.model.dropout import DropoutKey
-from gpt1.model.kernels import attention, norm
+from gpt1.model.kernels import attention, gelu, norm
 from gpt1.model.kernels.attention import HEAD_WIDTHS
-from gpt1.model.kernels.gelu import add_parts, bias_gelu, column_parts, gelu_backward, pack_columns
+from gpt1.model.kernels.columns import add_parts, column_parts, pack_columns
 from gpt1.model.kernels.masks import Masks, masks_at
 from gpt1.model.kernels.norm import WIDEST, Norm, norm_of
-from gpt1.model.kernels.products import gelu_linear
 from gpt1.model.kv_cache import LayerCache
 from gpt1.model.layers import Linear
 from gpt1.model.packing import Packing
 from gpt1.model.transformer import Block
 from gpt1.recipes.values import LSTM, Shape
 
-LT = True
 CUDNN = torch.ops.aten._scaled_dot_product_cudnn_attention
 CUDNN_BACKWARD = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
 
@@ -85,14 +83,15 @@ class _Layer(NamedTuple):
     def of(cls, layer: Linear, dtype: torch.dtype) -> _Layer:
         """Return a layer in this type."""
         bias = cast(nn.Parameter, layer.bias)
-        if layer.copies is not None and layer.copies[0].dtype == dtype:
-            return cls(layer.copies[0], cast(Tensor, layer.copies[1]), (layer.weight.grad, bias.grad))
+        totals = layer.weight.grad, bias.grad
+        if layer.copies is not None and layer.copies[0].dtype == dtype and all(x is not None for x in totals):
+            return cls(layer.copies[0], cast(Tensor, layer.copies[1]), cast(tuple[Tensor, Tensor], totals))
         return cls(layer.weight.detach().to(dtype), bias.detach().to(dtype), None)
 
 
-def _half(kind: Any, x_NC: Tensor, first: Linear, last: Linear, norm: nn.Module, masks: Masks, *more: Any) -> Tensor:
+def _half(kind: Any, x_NC: Tensor, first: Linear, last: Linear, after: nn.Module, masks: Masks, *more: Any) -> Tensor:
     """Return the norm of `x` and what a branch makes of it, dropped; a branch begins and ends with a matrix."""
-    kept = norm_of(norm)
+    kept = norm_of(after)
     learned = first.weight, first.bias, last.weight, last.bias, kept.gain, kept.bias
     layers = _Layer.of(first, x_NC.dtype), _Layer.of(last, x_NC.dtype)
     return cast(Tensor, kind.apply(x_NC.contiguous(), *learned, layers, kept, masks, *more))
@@ -131,11 +130,8 @@ class _FeedForwardHalf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_NC: Tensor, *given: Any) -> Tensor:
         *learned, (up, down), kept, masks = given
-        if LT:
-            y_NF, before_NF = gelu_linear(x_NC, up.weight, up.bias)
-        else:
-            before_NF = functional.linear(x_NC, up.weight)
-            y_NF = bias_gelu(before_NF, up.bias)
+        before_NF = functional.linear(x_NC, up.weight)
+        y_NF = gelu.forward(before_NF, up.bias)
         branch_NC = functional.linear(y_NF, down.weight)
         result_NC, sum_NC, moments_N2 = norm.forward(x_NC, branch_NC, learned[3], kept, masks)
         ctx.save_for_backward(x_NC, before_NF, y_NF, sum_NC, moments_N2, up.weight, up.bias, down.weight)
@@ -149,7 +145,7 @@ class _FeedForwardHalf(torch.autograd.Function):
         gradients, masks = ctx.given
         dx_NC, dbranch_NC, of_norm = gradients.of_norm(grad_NC, sum_NC, moments_N2, masks)
         down = gradients.of_matrix(1, dbranch_NC, y_NF)
-        dbefore_NF, parts_PF = gelu_backward(dbranch_NC @ down_weight, before_NF, None if LT else up_bias)
+        dbefore_NF, parts_PF = gelu.backward(dbranch_NC @ down_weight, before_NF, up_bias)
         up = gradients.of_matrix(0, dbefore_NF, x_NC), gradients.of_bias(parts_PF)
         dx_NC.addmm_(dbefore_NF, up_weight)
         return dx_NC, *up, down, *of_norm, *[None] * 3
@@ -185,7 +181,7 @@ class _Gradients(NamedTuple):
         if self.last is None or bias is None:
             dgain, dbias, dlast = add_parts(parts_P3C, None)
             return dx_NC, dbranch_NC, [dlast, dgain, None if bias is None else dbias]
-        add_parts(parts_P3C, [gain.grad, bias.grad, self.last[1]])
+        add_parts(parts_P3C, [cast(Tensor, gain.grad), cast(Tensor, bias.grad), self.last[1]])
         return dx_NC, dbranch_NC, [None] * 3
 
 
@@ -216,7 +212,7 @@ def _attend_backward(
         *(grad_BHTD, *_heads(qkv_N3HD, masks), y_BHTD, sums_BHT1, seed, offset),
         *(None, None, None, size, size, masks.rate, True),
     )
-    return pack_columns([x_BHTD.transpose(1, 2).reshape(grad_NC.shape) for x_BHTD in grads])
+    return pack_columns(*(x_BHTD.transpose(1, 2).reshape(grad_NC.shape) for x_BHTD in grads))
 
 
 def _in_library(qkv_N3HD: Tensor, masks: Masks) -> bool:
@@ -226,4 +222,5 @@ def _in_library(qkv_N3HD: Tensor, masks: Masks) -> bool:
 
 def _heads(qkv_N3HD: Tensor, masks: Masks) -> tuple[Tensor, ...]:
     """Return queries, keys and values [B, H, T, D]."""
-    return qkv_N3HD.unflatten(0, (-1, masks.packing.longest)).transpose(1, 3).unbind(2)
+    q_BHTD, k_BHTD, v_BHTD = qkv_N3HD.unflatten(0, (-1, masks.packing.longest)).transpose(1, 3).unbind(2)
+    return q_BHTD, k_BHTD, v_BHTD

@@ -1,8 +1,8 @@
 """Tables of vectors, dropped as a whole, and the vectors that tokens and positions take from them, in Triton kernels.
 
-The twin of `drop_table` and two look-ups in `model/network.py`, which are its judges. Forwards a table is read once, and
-its working copy written once. Backwards a program takes a row of a table: what its product left there, and the gradients
-of all tokens that took it, in their order, go through the mask and are added where the row's gradient belongs.
+The twin of `drop_table` and two look-ups in `model/network.py`, which are its judges. Forwards a table is read once,
+and its working copy written once. Backwards a program takes a row of a table: what its product left there, and the
+gradients of all tokens that took it, in their order, go through the mask and are added where the row's belongs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gpt1.model.dropout import DropoutKey, Site, threshold
@@ -26,8 +26,8 @@ WARPS = 4
 class Tables(NamedTuple):
     """The tables of tokens and positions, and how they are used."""
 
-    tokens: nn.Parameter
-    positions: nn.Parameter
+    tokens: Tensor
+    positions: Tensor
     rate: float
     noise: DropoutKey | None
     rows: int  # of the working copy of the first: at least its own
