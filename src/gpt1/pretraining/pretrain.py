@@ -43,6 +43,7 @@ from gpt1.training.session import (
     begun_run,
     resumed,
     speed_up,
+    why_no_kernels,
 )
 
 
@@ -205,6 +206,7 @@ class PretrainSession(Session[Model]):
             compute=DTYPES[training.precision],
             seed=training.seed,
             checkpoint_activations=training.checkpoint_activations,
+            fused=training.fused and why_no_kernels(recipe, self.device, self.world) is None,
         )
         if init is not None:
             if run_tokenizer(init).fingerprint != train.fingerprint:
